@@ -13,7 +13,8 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs
-.PHONY: benchmark benchmark-batch benchmark-capture model figure host-variants kernel-reproducible lock clean
+.PHONY: benchmark benchmark-batch benchmark-capture model figure metadata host-variants
+.PHONY: kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -84,6 +85,9 @@ model: ready            ## the model of a bulk transfer against the kernel, at 2
 
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
+
+metadata: ready         ## codemeta.json and .zenodo.json, written again from CITATION.cff
+	$(BIN)/python docs/metadata.py
 
 kernel-reproducible: ready  ## build the kernel twice, in two folders, and compare
 	$(BIN)/labs kernel reproduce

@@ -20,6 +20,7 @@ from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
 from labs.drive.record.study_file import KEPT_ELSEWHERE
 from labs.errors import BadInput, Damaged, Missing
+from labs.read.exports.described_columns import Described, field_metadata
 from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
 
 if TYPE_CHECKING:
@@ -194,8 +195,7 @@ def _field_metadata(one: IndexColumn) -> dict[bytes, str]:
     """`unit` and `meaning` for any Parquet reader, and everything for this one."""
     said = dataclasses.asdict(one)
     del said["name"], said["kind"]
-    own = {b"unit": one.unit, b"meaning": one.meaning}
-    return {**{name: text for name, text in own.items() if text}, COLUMN: json.dumps(said)}
+    return {**field_metadata(Described(one.unit, one.meaning)), COLUMN: json.dumps(said)}
 
 
 def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexColumn, ...]]:

@@ -5,45 +5,25 @@ Nothing is started or written.
 
 from __future__ import annotations
 
-import os
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from labs.batches.plan_file import PlanFile
 from labs.batches.points import Point
 from labs.drive.parameters.declare import LabParameters, plain
-from labs.drive.record.seal import HOST, RUN, canonical
-from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
 from labs.read.lab import Lab
-from labs.read.runs.archive import run_folders
-from labs.read.runs.raw_files import UNEXPECTED
+from labs.read.runs.costs import Estimate, kind_of, median_of, samples_of
 
-MOST_SAMPLES = 400
-"""The maximum number of earlier runs in an estimate, the newest first."""
 MOST_ROWS = 200_000
 """Rows of an index, which has to be read again."""
 PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
 RUNS = "RUNS"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An estimate: real seconds and bytes, the number of earlier runs that it is from, and the
-    number of missing runs that it `covers`. For the others there is no earlier run of their kind.
-    """
-
-    real_s: float = 0.0
-    size_bytes: float = 0.0
-    runs: int = 0
-    covers: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,8 +71,9 @@ class Prospect:
     def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
         condition with the same settings, such as its transfer size, in these folders."""
-        kinds = {name: _median(some) for name, some in _samples(self.lab.name, places).items()}
-        wanted = [_kind(one.condition.as_json()) for one in missing]
+        samples = samples_of(self.lab.name, places, kind_of)
+        kinds = {kind: median_of(some) for kind, some in samples.items()}
+        wanted = [kind_of(one.condition.as_json()) for one in missing]
         each = [kinds[kind] for kind in wanted if kind in kinds]
         return Estimate(
             sum(one.real_s for one in each) / max(1, jobs),
@@ -140,50 +121,3 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
 def in_words(point: Point, varied: Iterable[str]) -> str:
     """`rate_mbit 100, delay_ms 40`: the values in which a point differs from others."""
     return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
-
-
-def _kind(condition: Any) -> str:
-    """What makes runs alike: the condition's name and settings. Its link may differ."""
-    settings = {name: one for name, one in condition["settings"].items() if name != "draw"}
-    return canonical([condition["name"], settings]).decode()
-
-
-def _samples(lab: str, places: Iterable[Path]) -> dict[str, list[tuple[float, int]]]:
-    """Real seconds and bytes of earlier runs of a lab, by kind."""
-    folders = [
-        folder
-        for place in dict.fromkeys(place.absolute() for place in places)
-        if place.is_dir()
-        for folder in run_folders(place)
-        if folder.name.startswith(f"{lab}-")
-    ]
-    folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-    found: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for folder in folders[:MOST_SAMPLES]:
-        try:
-            real_s: Any = read_json(folder / HOST)["real_s"]
-            inputs: Any = read_json(folder / RUN)["inputs"]
-            kind = _kind(inputs["condition"])
-        except (LabError, *UNEXPECTED):
-            continue  # of a run that was packed without what differs between machines, or damaged
-        if isinstance(real_s, int | float):
-            found[kind].append((float(real_s), _size_bytes(folder)))
-    return found
-
-
-def _size_bytes(folder: Path) -> int:
-    return sum(
-        (Path(where) / name).lstat().st_size
-        for where, _, names in os.walk(folder)
-        for name in names
-    )
-
-
-def _median(samples: Sequence[tuple[float, int]]) -> Estimate:
-    if not samples:
-        return Estimate()
-    return Estimate(
-        statistics.median(real_s for real_s, _ in samples),
-        statistics.median(size for _, size in samples),
-        len(samples),
-    )

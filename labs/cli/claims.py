@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ID,...",
         help="show these claims alone, such as A4.13, with all figures and the evidence",
     )
+    parser.add_argument(
+        "--appendix",
+        type=Path,
+        metavar="OUT.md",
+        help="write an artifact appendix of two pages: set-up, major claims with command, time and "
+        "disk, badges",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
 
 
@@ -80,6 +88,8 @@ def main(args: argparse.Namespace) -> int:
         (lab, article, noted_once(verdicts_from(lab, sources, args.id) if sources else (), told))
         for (lab, article), sources in zip(chosen, places, strict=True)
     ]
+    if args.appendix is not None:
+        _write_appendix(args, found)
     if args.json:
         print(json.dumps([one.as_json() for *_, judged in found for one in judged]))
         return 0
@@ -93,6 +103,18 @@ def main(args: argparse.Namespace) -> int:
     ]
     print("\n\n".join([*texts, *([] if args.id else [EVIDENCE]), CHOOSE]))
     return 0
+
+
+def _write_appendix(
+    args: argparse.Namespace, found: Sequence[tuple[Lab, Article, Sequence[Verdict]]]
+) -> None:
+    """Costs are those of the user's own runs: recorded ones have no record of their machine."""
+    from labs.drive.record.disk import write_whole
+    from labs.publish.appendix import appendix, rows_of
+
+    rows = rows_of(found, [Path(args.source or DEFAULT_FOLDER)])
+    write_whole(args.appendix, appendix(rows).encode())
+    print(f"{args.appendix}: {len(rows)} claims", file=sys.stderr)
 
 
 def _ids(text: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""List, show, compare, pack and record runs, and write them as a table.
+"""List, show, compare, pack and record runs, and export them to other programs.
 
 WHAT, A and B are the folder of a run, a study file, a folder given to --into, or a packed file.
 Of a folder or a packed file every run is meant.
@@ -22,6 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labs.cli import runs_export
 from labs.errors import BadInput, one_line
 from labs.read.display.format import in_runs, terminal_table
 
@@ -100,26 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--with-host", action="store_true", help="include host.json, which describes the machine"
     )
     _configure_record(verb)
-    _configure_table(verb)
-
-
-def _configure_table(verb: Callable[..., argparse.ArgumentParser]) -> None:
-    flat = verb(
-        "table",
-        "write one row per run, with all inputs and results, for other programs",
-        main_table,
-        "From a folder of runs or a packed file, every run is written. Name a study file to write\n"
-        "only its runs.",
-    )
-    flat.add_argument(
-        "what",
-        metavar="WHAT",
-        help="a study file, a folder given to --into, a run, or a packed file",
-    )
-    flat.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="ends in .parquet or .csv"
-    )
-    flat.add_argument("--lab", metavar="FILE", help="the lab of the runs, if it is your own")
+    runs_export.configure(verb)
 
 
 def _configure_record(verb: Callable[..., argparse.ArgumentParser]) -> None:
@@ -342,20 +324,3 @@ def _packed_text(packed: Packed) -> str:
     return (
         f"{packed.path}: {in_runs(packed.runs)}, {packed.size_bytes} bytes, sha256 {packed.sha256}"
     )
-
-
-def main_table(args: argparse.Namespace) -> int:
-    from labs.read.runs.compare import every_run
-    from labs.studies.run_access import check_ending, flat_table, write_table
-
-    check_ending(args.out)
-    if args.lab is not None:
-        from labs.catalog import find
-
-        find(args.lab)
-    table = flat_table(every_run(args.what))
-    write_table(table, args.out)
-    rows, columns = table.shape
-    said = {"path": str(args.out), "rows": rows, "columns": columns}
-    print(json.dumps(said) if args.json else f"{args.out}: {in_runs(rows)}, {columns} columns")
-    return 0

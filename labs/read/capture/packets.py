@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME
+from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
 from labs.read.capture.reader import Array, Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS, Marker
 
@@ -43,13 +43,17 @@ def needs(what: str, package: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the file; `number` is Wireshark's frame.number, from 1."""
+    """A record of the file; `number` is Wireshark's frame.number, from 1.
+
+    `wire_bytes` is the length of the frame, of which `data` may lack the end.
+    """
 
     number: int
     offset: int
     time_ns: int
     link_type: int
     data: bytes
+    wire_bytes: int
 
 
 class _Records(Reader):
@@ -60,11 +64,29 @@ class _Records(Reader):
             yield before, self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS)
             before += self._last
 
-    def base(self) -> int:
-        return self._base
+    def offsets(self, words: Array) -> Array:
+        """The offsets in the file of some records, one row of pcap's words each."""
+        found: Array = words[:, RECORD] + self._base
+        return found
 
-    def data(self, words: Array) -> bytes:
-        return self._buffer[int(words[BEGIN]) : int(words[END])].tobytes()
+    def record(self, number: int, words: Array) -> Record:
+        begin, end = int(words[BEGIN]), int(words[END])
+        return Record(
+            number,
+            int(words[RECORD]) + self._base,
+            int(words[TIME]),
+            int(words[LINK_TYPE]),
+            self._buffer[begin:end].tobytes(),
+            int(words[WIRE_END]) - begin,
+        )
+
+
+def every_record(path: str | Path) -> Iterator[Record]:
+    """All records of a file, in order. Raises what `labs.capture.read` raises."""
+    with opened(path, None, _Records) as reader:
+        for before, words in reader.pieces():
+            for place, one in enumerate(words):
+                yield reader.record(before + place + 1, one)
 
 
 def records(path: str | Path, offsets: list[int]) -> list[Record]:
@@ -77,18 +99,8 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
     found: list[Record] = []
     with opened(path, None, _Records) as reader:
         for before, words in reader.pieces():
-            at = words[:, RECORD] + reader.base()
-            for place in np.flatnonzero(np.isin(at, wanted)).tolist():
-                one = words[place]
-                found.append(
-                    Record(
-                        before + place + 1,
-                        int(at[place]),
-                        int(one[TIME]),
-                        int(one[LINK_TYPE]),
-                        reader.data(one),
-                    )
-                )
+            for place in np.flatnonzero(np.isin(reader.offsets(words), wanted)).tolist():
+                found.append(reader.record(before + place + 1, words[place]))
             if len(found) == len(wanted):
                 return found
     missing = sorted(set(wanted.tolist()) - {one.offset for one in found})

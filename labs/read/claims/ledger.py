@@ -17,6 +17,7 @@
       shown_at                    parameters that a run must share to be shown with the article's
                                   figures (default: those of the claim)
       hardware                    true: a figure of the author's machine, shown and not judged
+      major                       true: a main claim, which the artifact appendix lists
       changed, source             why kernels may differ on it, and the commits
 
 `expected` and `column` are one, or several by name. There is no field for a verdict, or for a
@@ -86,6 +87,7 @@ class Claim:
     rows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     shown_at: tuple[str, ...] = ()
     hardware: bool = False
+    major: bool = False
     changed: str = ""
     source: str = ""
 

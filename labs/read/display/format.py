@@ -130,10 +130,19 @@ def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
 
 
+def _unit_suffix(name: str) -> str:
+    return next((suffix for suffix in UNITS if name.endswith(suffix)), "")
+
+
+def unit_of(name: str) -> str:
+    """The unit that the ending of a column's name means; empty for none."""
+    return UNITS.get(_unit_suffix(name), "")
+
+
 def heading(name: str, unit_of_values: str = "") -> str:
     """A column's name as a heading: "Goodput (MiB/s)" for goodput_mib_s, "Least (ms)" for "least,
     ms". `unit_of_values` is the unit of a column whose name has none."""
-    unit = next((suffix for suffix in UNITS if name.endswith(suffix)), "")
+    unit = _unit_suffix(name)
     words, said = name.removesuffix(unit), UNITS.get(unit, "")
     if not unit and (found := _UNIT_IN_WORDS.fullmatch(name)):
         words, said = found[1], found[2]

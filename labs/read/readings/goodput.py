@@ -139,6 +139,38 @@ def from_wget(run: Run) -> Download:
     )
 
 
+def from_samples(run: Run, host: str) -> Download | None:
+    """What a host received on the connection that carried the most, from its first sample to the
+    one in which it had everything; None if fewer than three samples say so."""
+    if f"{host}/samples.bin" not in run.seal.files:
+        return None
+    rows = own_socket(run.samples(host), "bytes_received")
+    points = (
+        [(int(at), int(had)) for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)]
+        if len(rows)
+        else []
+    )
+    until = next((place for place, one in enumerate(points) if one[1] == points[-1][1]), 0) + 1
+    if until < FEWEST_POINTS:
+        return None
+    began, before = points[0]
+    timeline = tuple((at, had - before) for at, had in points[:until])
+    end, size = timeline[-1]
+    return Download(began, began, end, size, timeline, counted=True)
+
+
+def received_most(run: Run) -> tuple[str, Download] | None:
+    """The host that received the most on one connection, and what it received over time; None if
+    no transfer of the run lasted three samples."""
+    if run.fetch() is not None or run.wget() is not None:
+        return "client", download(run)
+    found = {host: from_samples(run, host) for host in ("client", "server")}
+    sizes = {host: one.bytes for host, one in found.items() if one is not None}
+    host = max(sizes, key=sizes.__getitem__, default=None)
+    seen = None if host is None else found[host]
+    return None if host is None or seen is None else (host, seen)
+
+
 def received_bytes(run: Run) -> int | None:
     """Payload that TCP of the client received, from its IP counters; None if they are not there.
 

@@ -211,12 +211,12 @@ def test_record_of_unusable_input(flags: list[str], capsys: pytest.CaptureFixtur
     assert not Path("data/SHA256SUMS").exists()
 
 
-def test_table_has_every_run_of_a_folder_and_those_of_a_study(
+def test_export_has_every_run_of_a_folder_and_those_of_a_study(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Trials with other parameters make studies of their own; no run is left out for that."""
     make_study(Path("runs"), ("default", "both"), seed=1)
     newest = make_study(Path("runs"), ("default",), seed=2)
     for what, rows in (("runs", 3), (str(newest.path), 1)):
-        assert as_json(capsys, "table", what, "--out", "flat.csv")["rows"] == rows
+        assert as_json(capsys, "export", what, "--csv", "flat.csv")["rows"] == rows
         assert len(Path("flat.csv").read_text().splitlines()) == rows + 1

@@ -114,7 +114,7 @@ def test_results_that_fail_are_told_with_their_line(
     number = text[: text.index('fetch["bytes"]')].count("\n") + 1
     catalog._own.clear()
     write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
-    out = ("runs", "table", "runs", "--out", "flat.csv", "--lab", "./mine.py")
+    out = ("runs", "export", "runs", "--csv", "flat.csv", "--lab", "./mine.py")
     assert main(out) == 2
     error = capsys.readouterr().err
     assert f"mine.py:{number}: results of far raises KeyError: 'octets'. Fix" in error

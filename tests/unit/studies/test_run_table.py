@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pandas
+import pyarrow.parquet
 import pytest
 
 from labs import catalog
@@ -15,11 +20,12 @@ from labs.cli.new import source
 from labs.errors import BadInput
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
-from labs.studies.run_access import flat_table
-from tests.real_runs import STUDIES, real, real_study
+from labs.studies.run_table import described, flat_table
+from tests.real_runs import STUDIES, real, real_study, sweeps_study
 from tests.run_folders import inputs, make_run
 
 STUDY = STUDIES / "6.1.tar.xz"
+TABLE_SCHEMA = Path(__file__).parents[2] / "fixtures" / "exports" / "table-schema.json"
 
 
 def table() -> pandas.DataFrame:
@@ -103,7 +109,7 @@ def test_write_table_reads_back(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / f"study.{ending}"
-    assert main(["runs", "table", str(STUDY), "--out", str(out), "--json"]) == 0
+    assert main(["runs", "export", str(STUDY), f"--{ending}", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     read = pandas.read_csv(out) if ending == "csv" else pandas.read_parquet(out)
     made = flat_table(every_run(STUDY))
@@ -118,28 +124,28 @@ def test_write_table_reads_back(
 
 def test_write_table_gives_the_same_bytes_again(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
-        assert main(["runs", "table", str(STUDY), "--out", str(tmp_path / name)]) == 0
+        assert main(["runs", "export", str(STUDY), "--csv", str(tmp_path / name)]) == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
 def test_flat_table_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "one.csv"
-    assert main(["runs", "table", str(real("captured").path), "--out", str(out)]) == 0
-    assert capsys.readouterr().out.startswith(f"{out}: 1 run, ")
+    assert main(["runs", "export", str(real("captured").path), "--csv", str(out)]) == 0
+    assert ": 1 run, " in capsys.readouterr().out
 
 
 def test_check_ending_refuses_another_before_anything_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["runs", "table", "nowhere", "--out", str(tmp_path / "x.xlsx")]) == 2
-    assert ".parquet or .csv" in capsys.readouterr().err
+    assert main(["runs", "export", "nowhere", "--csv", str(tmp_path / "x.xlsx")]) == 2
+    assert ".csv" in capsys.readouterr().err
 
 
 def test_check_ending_refuses_parquet_without_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert main(["runs", "table", str(STUDY), "--out", str(tmp_path / "x.parquet")]) == 3
+    assert main(["runs", "export", str(STUDY), "--parquet", str(tmp_path / "x.parquet")]) == 3
     said = capsys.readouterr().err
     assert "pyarrow" in said and said.count("\n") == 1
 
@@ -147,5 +153,47 @@ def test_check_ending_refuses_parquet_without_its_package(
 def test_flat_table_of_a_folder_without_runs_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["runs", "table", str(tmp_path), "--out", str(tmp_path / "x.csv")]) == 2
+    assert main(["runs", "export", str(tmp_path), "--csv", str(tmp_path / "x.csv")]) == 2
     assert "contains no run" in capsys.readouterr().err
+
+
+def test_write_table_as_parquet_has_units_and_meanings(tmp_path: Path) -> None:
+    out = tmp_path / "study.parquet"
+    assert main(["runs", "export", str(STUDY), "--parquet", str(out)]) == 0
+    schema = pyarrow.parquet.read_schema(out)
+    column = catalog.find("buffers").columns["goodput_mib_s"]
+    said = schema.field("goodput_mib_s").metadata
+    assert said == {b"unit": b"MiB/s", b"meaning": column.meaning.encode()}
+    assert schema.field("inputs.condition.link.rate_mbit").metadata[b"unit"] == b"Mbit/s"
+    assert all(b"meaning" in (one.metadata or {}) for one in schema)
+
+
+def test_write_table_as_csv_has_a_table_schema_beside_it(tmp_path: Path) -> None:
+    """Held to the schema of the format itself; the values are read by its types."""
+    out = tmp_path / "study.csv"
+    assert main(["runs", "export", str(STUDY), "--csv", str(out)]) == 0
+    said = json.loads((tmp_path / "study.schema.json").read_text())
+    jsonschema.validate(said, json.loads(TABLE_SCHEMA.read_text()))
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [one["name"] for one in said["fields"]] == list(rows[0])
+    read: dict[str, Callable[[str], Any]] = {
+        "string": str,
+        "integer": int,
+        "number": float,
+        "boolean": ("True", "False").index,
+    }
+    for one in said["fields"]:
+        for row in rows:
+            if row[one["name"]] not in said["missingValues"]:
+                read[one["type"]](row[one["name"]])
+    units = {one["name"]: one.get("unit") for one in said["fields"]}
+    assert units["goodput_mib_s"] == "MiB/s" and units["notes"] is None
+
+
+def test_described_of_labs_that_differ_gives_each_meaning() -> None:
+    rows = flat_table([real("unshaped"), sweeps_study().run("both-16k")])
+    both = described(rows)["goodput_mib_s"]
+    meanings = [catalog.find(name).columns["goodput_mib_s"] for name in ("buffers", "sweeps")]
+    assert both.meaning == "; ".join(dict.fromkeys(one.meaning for one in meanings))
+    assert both.unit == "MiB/s"

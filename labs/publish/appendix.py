@@ -1,0 +1,207 @@
+"""The artifact appendix that reviewers ask for: set-up, major claims with their cost, and badges.
+
+At most two printed pages of Markdown for the ledgers of the project. The packages in its Dockerfile
+are those of setup/system.sh.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import yaml
+
+from labs.errors import BadInput, Missing
+from labs.publish.bundle_contents import CLONE
+from labs.read.claims.ledger import Article, Claim
+from labs.read.claims.verdict import Verdict
+from labs.read.display.format import printable, size_in_words
+from labs.read.lab import Lab
+from labs.read.runs.costs import Estimate, median_of, samples_of
+
+SYSTEM, CITATION = "setup/system.sh", "CITATION.cff"
+NEEDED = re.compile(r'^NEEDED="\n(.*?)\n"', re.DOTALL | re.MULTILINE)
+BESIDE = ("ca-certificates", "python3-venv")
+"""Packages that setup/system.sh expects: certificates for downloads, and Debian's venv."""
+WIDTH = 88
+RUNS = "evaluation"
+UNKNOWN = "not recorded"
+HEADS = ("Claim", "Verdict", "Command, before the check below", "Time", "Disk")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A major claim, its verdict, the command that performs its runs, and what that costs."""
+
+    claim: Claim
+    verdict: str
+    command: str
+    needs_root: bool
+    cost: Estimate
+
+
+def rows_of(
+    judged: Iterable[tuple[Lab, Article, Sequence[Verdict]]], places: Sequence[Path]
+) -> list[Row]:
+    """One row per major claim whose conditions the lab has; of a ledger that marks none, every one.
+
+    The costs are those of runs in these folders, one after the other. BadInput if there is no row.
+    """
+    found = []
+    for lab, article, verdicts in judged:
+        words = {one.id: one.words for one in verdicts}
+        samples = samples_of(lab.name, places)
+        full = lab.Parameters(size="full")
+        known = [one.name for one in lab.conditions(full)]
+        claims = [
+            one for one in article.claims if any(_is_one_of(name, one.conditions) for name in known)
+        ]
+        for claim in [one for one in claims if one.major] or claims:
+            names = [name for name in known if _is_one_of(name, claim.conditions)]
+            command = f"labs run {lab.source or lab.name} --size full --only {','.join(names)}"
+            cost = _sum([median_of(samples.get(name, ())) for name in names])
+            verdict = words.get(claim.id, "not judged")
+            found.append(Row(claim, verdict, command, full.testbed == "namespaces", cost))
+    if not found:
+        raise BadInput(
+            "no claim names the conditions of its runs, so the appendix would be empty. Add "
+            "`conditions` to the claims of the ledger"
+        )
+    return found
+
+
+def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _sum(each: Sequence[Estimate]) -> Estimate:
+    """The costs of all; without a run if one is unknown."""
+    return Estimate(
+        sum(one.real_s for one in each),
+        sum(one.size_bytes for one in each),
+        min(one.runs for one in each),
+    )
+
+
+def appendix(rows: Sequence[Row], clone: Path = CLONE) -> str:
+    """The appendix as Markdown. Missing without the files of a clone of the project."""
+    for name in (SYSTEM, CITATION):
+        if not (clone / name).is_file():
+            raise Missing(
+                f"{clone} has no {name}, which the appendix quotes. Run this in a clone of the "
+                "project, installed by `make ready`"
+            )
+    citation = yaml.safe_load((clone / CITATION).read_text("utf-8"))
+    return TEXT.format(
+        title=citation["title"],
+        version=citation["version"],
+        badges=_as_table(BADGES),
+        dockerfile=dockerfile((clone / SYSTEM).read_text("utf-8")),
+        claims=_table(rows),
+        runs=RUNS,
+        ids=",".join(row.claim.id for row in rows),
+    )
+
+
+def packages(system: str) -> tuple[str, ...]:
+    """The Debian packages that the labs and the building of a kernel need, by the text of
+    setup/system.sh."""
+    found = NEEDED.search(system)
+    if found is None:
+        raise BadInput(f'{SYSTEM} has no list NEEDED="...". Copy the file from its source again')
+    named = {line.split()[1] for line in found[1].splitlines() if line.strip()}
+    return tuple(sorted({*named, *BESIDE}))
+
+
+def dockerfile(system: str) -> str:
+    """A Dockerfile with these packages, the clone and a kernel."""
+    names = textwrap.wrap(" ".join(packages(system)), WIDTH, break_on_hyphens=False)
+    install = " \\\n        ".join(names)
+    return (
+        "FROM debian:bookworm\n"
+        "RUN apt-get update && apt-get install -y --no-install-recommends \\\n"
+        f"        {install}\n"
+        "COPY . /lab\n"
+        "WORKDIR /lab\n"
+        "ENV PATH=/lab/.venv/bin:$PATH\n"
+        "RUN make ready && labs kernel build 6.1"
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines: list[Sequence[str]] = [HEADS]
+    for row in rows:
+        time_s = f"{row.cost.real_s:.0f} s" if row.cost.runs else UNKNOWN
+        disk = size_in_words(row.cost.size_bytes) if row.cost.runs else UNKNOWN
+        statement = f"**{row.claim.id}** {_cell(row.claim.statement)}"
+        command = f"`{_cell(row.command)}`" + (" (*root*)" if row.needs_root else "")
+        lines.append((statement, _cell(row.verdict), command, time_s, disk))
+    return _as_table(lines)
+
+
+def _as_table(lines: Sequence[Sequence[str]]) -> str:
+    head, *rest = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, "| --- " * len(lines[0]) + "|", *rest])
+
+
+def _cell(text: str) -> str:
+    """A text as one cell: a ledger may contain what Markdown takes for a column or for HTML."""
+    said = printable(" ".join(text.split()))
+    return said.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
+
+
+TEXT = """\
+# Artifact appendix
+
+*{title}*, version {version}.
+The artifact performs transfers between two hosts on real Linux kernels in virtual time, and
+compares the results with the claims of published articles.
+
+## Set-up
+
+Requirements: Linux on x86-64, two CPUs, 4 GiB of memory, 5 GiB of disk, and a network during
+set-up. After set-up neither root nor KVM is needed, except for commands marked *root*. `make ready`
+and `labs kernel build 6.1` in the clone suffice. For a container, save this as `Dockerfile` in the
+clone and run `docker build --tag lab . && docker run --rm -it lab`:
+
+```Dockerfile
+{dockerfile}
+```
+
+Runs repeat to the byte if kernel, tools and libraries are the recorded ones. With other versions of
+packages, `labs verify` names the inputs that differ and says which results moved.
+
+## Major claims
+
+Perform the runs of a claim with its command and `--into {runs}`. Then judge all of them:
+`labs claims --from {runs} --id {ids}`
+
+{claims}
+
+Times are those of the machine on which this appendix was written, one run after the other; disk is
+that of raw output. All claims and the reasons for their verdicts: `labs claims`.
+
+## Badges
+
+{badges}
+"""
+BADGES = (
+    ("Badge", "What to run", "Expected", "Time"),
+    (
+        "Available",
+        "`cd data && sha256sum --check SHA256SUMS`",
+        "every file OK. The licences are MIT and, for data, CC BY 4.0; see `CITATION.cff`",
+        "1 s",
+    ),
+    ("Functional", "`labs doctor && labs run buffers`", "exit code 0, a table of runs", "1 min"),
+    (
+        "Reproduced",
+        "`labs verify --sample 20`, then the commands above",
+        "`identical`, and the verdicts above",
+        "1 min, and as above",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Runs in the formats of other programs: Flent, pcapng, and tables that describe their columns."""

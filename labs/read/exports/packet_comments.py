@@ -1,0 +1,41 @@
+"""Comments on the packets of a capture: what ended a stall, and the steps of requests."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pandas import DataFrame
+
+from labs.read.flows.exchanges import exchanges, in_words
+from labs.read.flows.stalls import NOBODY, explained, stalls
+
+
+def comments_of(segments: DataFrame) -> Mapping[int, Sequence[str]]:
+    """Comments by the offset of a record, for a table of segments (`labs.capture.read`).
+
+    A stall has one on the packet before it and one, with the reason, on the packet that ends it. A
+    request that met a stall has its latency and its steps on its first packet.
+    """
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    offset_of = segments["offset"].astype("int64").to_dict()
+    stalled = stalls(segments)
+    for one in stalled.to_dict("records"):
+        length, reason = f"{one['gap_ms']:.1f} ms", one["reason"]
+        found[offset_of[one["before"]]].append(f"Nothing is sent for {length}: {reason}.")
+        found[offset_of[one["after"]]].append(f"Ends a stall of {length}: {reason}. {_why(one)}")
+    ended = set(stalled["after"])
+    for asked in exchanges(segments).to_dict("records"):
+        if asked["gap_before"] in ended:
+            found[offset_of[asked["first_row"]]].append(
+                f"Request answered after {asked['latency_ms']:.1f} ms: {in_words(asked['steps'])}."
+            )
+    return found
+
+
+def _why(stall: Mapping[Any, Any]) -> str:
+    """Who waited for whom, and the meaning of the reason with its source."""
+    meant, waiting = explained(stall["reason"]), stall["waiting"]
+    waits = "" if waiting == NOBODY else f"The {waiting} waited for the {stall['waited_for']}. "
+    return f"{waits}{meant.words} Source: {meant.source}."
