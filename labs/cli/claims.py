@@ -3,7 +3,8 @@
 On each testbed and kernel a claim is judged by the newest study that has the article's parameters
 for it, first in the folder `runs`, then in all recorded runs; a line says which. Where kernels or
 testbeds differ, there is one line for those that agree. --id shows the figures and the evidence.
---from selects other runs; a study or a run named there is the only source.
+--from selects other runs; a study or a run named there is the only source. --against compares the
+verdicts with those of an earlier `labs claims --json`, and exits with 5 if one of them moved.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import argparse
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput
+from labs.errors import BadInput, ResultsDiffer
 
 if TYPE_CHECKING:
     from labs.read.claims.ledger import Article
@@ -61,15 +62,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ID,...",
         help="show these claims alone, such as A4.13, with all figures and the evidence",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="OLD.json",
+        help="show which verdicts moved since `labs claims --json > OLD.json`, and what differs",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, a line per claim")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Judge the claims and print the verdicts. BadInput for an unknown lab, article, claim or
-    runs."""
+    """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
+    verdict did). BadInput for an unknown lab, article, claim or runs."""
     from labs.read.claims.composition import noted_once
+    from labs.read.claims.moved import read_verdicts
     from labs.read.claims.sources import verdicts_from
 
+    earlier = None if args.against is None else read_verdicts(args.against)
     chosen = _chosen(args.lab, args.article or _article_of(args.id), args.source)
     _check_ids(args.id, [claim.id for _, article in chosen for claim in article.claims])
     places = [_sources(lab, args.source) for lab, _ in chosen]
@@ -80,8 +89,11 @@ def main(args: argparse.Namespace) -> int:
         (lab, article, noted_once(verdicts_from(lab, sources, args.id) if sources else (), told))
         for (lab, article), sources in zip(chosen, places, strict=True)
     ]
+    as_data = [one.as_json() for *_, judged in found for one in judged]
+    if earlier is not None:
+        return _against(earlier, as_data, args.id, [article.number for _, article in chosen], args)
     if args.json:
-        print(json.dumps([one.as_json() for *_, judged in found for one in judged]))
+        print("[", ",\n".join(map(json.dumps, as_data)), "]", sep="\n")
         return 0
     as_text = in_full if args.id else in_short
     texts = [
@@ -93,6 +105,28 @@ def main(args: argparse.Namespace) -> int:
     ]
     print("\n\n".join([*texts, *([] if args.id else [EVIDENCE]), CHOOSE]))
     return 0
+
+
+def _against(
+    earlier: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, Any]],
+    ids: Sequence[str],
+    articles: Sequence[int],
+    args: argparse.Namespace,
+) -> int:
+    """Print what moved since earlier verdicts on the same claims; 5 if a verdict did."""
+    from labs.read.claims.moved import compare_verdicts
+
+    found = compare_verdicts(
+        [
+            one
+            for one in earlier
+            if (one["id"] in ids if ids else _article_of([one["id"]]) in articles)
+        ],
+        now,
+    )
+    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
+    return ResultsDiffer.exit_code if found.moved else 0
 
 
 def _ids(text: str) -> tuple[str, ...]:
