@@ -178,9 +178,7 @@ def _ledger_of(lab: str | None) -> str:
 def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
     """The runs of a lab that a user named, or those of the folder `runs` and the recorded ones."""
     from labs.drive.record.run_folder import STUDIES
-    from labs.errors import Missing
-    from labs.read.claims.sources import sources_of
-    from labs.read.runs import recorded
+    from labs.read.claims.sources import recorded_sources, sources_of
     from labs.read.runs.archive import is_packed
 
     if where is not None:
@@ -189,14 +187,7 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
     found: list[Source] = []
     if (own / STUDIES / f"{lab.name}.json").is_file():
         found += sources_of(lab, own)
-    try:
-        places = recorded.places(lab.name)
-    except Missing:
-        places = []
-    for place in places:
-        if (place / STUDIES / f"{lab.name}.json").is_file():
-            found += sources_of(lab, place, RECORDED)
-    return tuple(found)
+    return (*found, *recorded_sources(lab, RECORDED))
 
 
 def _without_runs(lab: Lab) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
-from labs.errors import BadInput
+from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
@@ -20,6 +20,7 @@ from labs.read.claims.judged_runs import judged_runs
 from labs.read.claims.ledger import Claim, read
 from labs.read.claims.verdict import Verdict, Witness
 from labs.read.lab import Lab
+from labs.read.runs import recorded
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
@@ -152,6 +153,21 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     if not found:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
+
+
+def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
+    """The recorded runs of a lab, of all packed files that have studies; none without recorded
+    data."""
+    try:
+        places = recorded.places(lab.name)
+    except Missing:
+        return ()
+    return tuple(
+        source
+        for place in places
+        if (place / STUDIES / f"{lab.name}.json").is_file()
+        for source in sources_of(lab, place, name)
+    )
 
 
 def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
