@@ -15,8 +15,8 @@ from labs.read.theory.windows import series
 
 TITLE = "Claims about TCP, judged by experiments"
 LEAD = (
-    "Five articles make the claims below. Each was measured on real Linux kernels and predicted by "
-    "theory. Every run can be repeated; virtual runs repeat to the byte."
+    "Published articles make the claims below. Each was compared with predictions, and with "
+    "measurements on real Linux kernels. Every run can be repeated; virtual runs repeat to the byte."
 )
 ENDS = (".", "\N{HORIZONTAL ELLIPSIS}")
 SHOWN = 6

@@ -5,6 +5,7 @@ It works from a file:// address without a network, and the same input gives the 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from labs.read.runs import recorded
 
 UNFINISHED = ".new-site-"
 PLOTLY, INDEX = "plotly.js", "search-index.js"
+NOTEBOOK_LINK = re.compile(r'href="([\w-]+)\.ipynb(#|")')
 RECORDED: Mapping[str, Scalar] = {"TESTBED": "recorded"}
 
 
@@ -138,7 +140,8 @@ def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any])
     for one, (address, name) in zip(made_of.notebooks, names, strict=True):
         place = Place(address, made_of.pages)
         shared = Shared(place.root + STYLE, place.root + PLOTLY, place.navigation())
-        found[address] = (name, page(books[one.path.name], one.stem, shared))
+        html = page(books[one.path.name], one.stem, shared)
+        found[address] = (name, NOTEBOOK_LINK.sub(r'href="\1.html\2', html))
     for path, address in document_pages(made_of.root).items():
         place = Place(address, made_of.pages)
         name, body = document(made_of.root, path, place, made_of.addresses)
