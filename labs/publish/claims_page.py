@@ -16,7 +16,8 @@ from labs.read.theory.windows import series
 TITLE = "Claims about TCP, judged by experiments"
 LEAD = (
     "Published articles make the claims below. Each was compared with predictions, and with "
-    "measurements on real Linux kernels. Every run can be repeated; virtual runs repeat to the byte."
+    "measurements on real Linux kernels. Every run can be repeated, and in virtual time it repeats "
+    "to the byte."
 )
 ENDS = (".", "\N{HORIZONTAL ELLIPSIS}")
 SHOWN = 6
