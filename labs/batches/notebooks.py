@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,8 @@ from labs.drive.record.removal import is_single_file
 from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_json
 from labs.errors import LabError
-from labs.publish.execute import execute, open_notebook, surroundings
+from labs.publish.execute import execute, open_notebook
+from labs.publish.side_by_side import side_by_side
 from labs.read.notebook_file import MOST_BYTES, NotebookFile
 
 FOLDER = "notebooks"
@@ -99,42 +97,13 @@ def execute_all(
     `tell` is called when each of them ends. Returns the errors by number. With `fail_fast`, the
     first error is raised and no further notebook is started.
     """
-    errors: dict[int, LabError] = {}
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
 
     def one(number: int) -> None:
         values, executed_from = wanted[number]
         execute_one(notebook, values, executed_from, folder, number)
 
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        with surroundings():
-            futures = {pool.submit(one, number): number for number in wanted}
-            for future in as_completed(futures):
-                error = future.exception()
-                if error is not None and not isinstance(error, LabError):
-                    raise error
-                if error is not None and fail_fast:
-                    raise error
-                if error is not None:
-                    errors[futures[future]] = error
-                tell(futures[future], error)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        _end_kernels()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    return errors
-
-
-def _end_kernels() -> None:
-    """End the notebook kernels that this process started, so that their threads end, too."""
-    for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            with suppress(OSError):
-                if b"ipykernel_launcher" in Path("/proc", pid, "cmdline").read_bytes():
-                    os.kill(int(pid), signal.SIGKILL)
+    return side_by_side(wanted, one, jobs=jobs, tell=tell, fail_fast=fail_fast)
 
 
 def execute_one(

@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     "runs": "list, show, compare, pack and record runs, and write them as a table",
     "claims": "check an article's claims against runs: expected, predicted, measured, verdict",
-    "publish": "run a notebook and write it as a single HTML page that works offline",
+    "publish": "write a notebook as one HTML page, or everything as a site, both offline",
     "bundle": "write notebooks and their runs as one file that anybody can verify",
     "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
     "student": "write the students' copies of notebooks, without solutions",

@@ -3,7 +3,8 @@
 On each testbed and kernel a claim is judged by the newest study that has the article's parameters
 for it, first in the folder `runs`, then in all recorded runs; a line says which. Where kernels or
 testbeds differ, there is one line for those that agree. --id shows the figures and the evidence.
---from selects other runs; a study or a run named there is the only source.
+--from selects other runs; a study or a run named there is the only source. --against compares the
+verdicts with those of an earlier `labs claims --json`, and exits with 5 if one of them moved.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from labs.errors import BadInput
+from labs.errors import BadInput, ResultsDiffer
 
 if TYPE_CHECKING:
     from labs.read.claims.ledger import Article
@@ -69,15 +70,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write an artifact appendix of two pages: set-up, major claims with command, time and "
         "disk, badges",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="OLD.json",
+        help="show which verdicts moved since `labs claims --json > OLD.json`, and what differs",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, a line per claim")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Judge the claims and print the verdicts. BadInput for an unknown lab, article, claim or
-    runs."""
+    """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
+    verdict did). BadInput for an unknown lab, article, claim or runs."""
     from labs.read.claims.composition import noted_once
+    from labs.read.claims.moved import read_verdicts
     from labs.read.claims.sources import verdicts_from
 
+    earlier = None if args.against is None else read_verdicts(args.against)
     chosen = _chosen(args.lab, args.article or _article_of(args.id), args.source)
     _check_ids(args.id, [claim.id for _, article in chosen for claim in article.claims])
     places = [_sources(lab, args.source) for lab, _ in chosen]
@@ -90,8 +99,11 @@ def main(args: argparse.Namespace) -> int:
     ]
     if args.appendix is not None:
         _write_appendix(args, found)
+    as_data = [one.as_json() for *_, judged in found for one in judged]
+    if earlier is not None:
+        return _against(earlier, as_data, args.id, [article.number for _, article in chosen], args)
     if args.json:
-        print(json.dumps([one.as_json() for *_, judged in found for one in judged]))
+        print("[", ",\n".join(map(json.dumps, as_data)), "]", sep="\n")
         return 0
     as_text = in_full if args.id else in_short
     texts = [
@@ -115,6 +127,28 @@ def _write_appendix(
     rows = rows_of(found, [Path(args.source or DEFAULT_FOLDER)])
     write_whole(args.appendix, appendix(rows).encode())
     print(f"{args.appendix}: {len(rows)} claims", file=sys.stderr)
+
+
+def _against(
+    earlier: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, Any]],
+    ids: Sequence[str],
+    articles: Sequence[int],
+    args: argparse.Namespace,
+) -> int:
+    """Print what moved since earlier verdicts on the same claims; 5 if a verdict did."""
+    from labs.read.claims.moved import compare_verdicts
+
+    found = compare_verdicts(
+        [
+            one
+            for one in earlier
+            if (one["id"] in ids if ids else _article_of([one["id"]]) in articles)
+        ],
+        now,
+    )
+    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
+    return ResultsDiffer.exit_code if found.moved else 0
 
 
 def _ids(text: str) -> tuple[str, ...]:
@@ -166,9 +200,7 @@ def _ledger_of(lab: str | None) -> str:
 def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
     """The runs of a lab that a user named, or those of the folder `runs` and the recorded ones."""
     from labs.drive.record.run_folder import STUDIES
-    from labs.errors import Missing
-    from labs.read.claims.sources import sources_of
-    from labs.read.runs import recorded
+    from labs.read.claims.sources import recorded_sources, sources_of
     from labs.read.runs.archive import is_packed
 
     if where is not None:
@@ -177,14 +209,7 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
     found: list[Source] = []
     if (own / STUDIES / f"{lab.name}.json").is_file():
         found += sources_of(lab, own)
-    try:
-        places = recorded.places(lab.name)
-    except Missing:
-        places = []
-    for place in places:
-        if (place / STUDIES / f"{lab.name}.json").is_file():
-            found += sources_of(lab, place, RECORDED)
-    return tuple(found)
+    return (*found, *recorded_sources(lab, RECORDED))
 
 
 def _without_runs(lab: Lab) -> str:

@@ -1,4 +1,5 @@
-"""Run a notebook with the given parameters, and write it as one HTML page that works offline.
+"""Run a notebook with the given parameters, and write it as one HTML page that works offline; or
+write a whole site: the claims, all notebooks on recorded runs, the documents and the data.
 
 The notebook is executed: its code runs in the current folder, with your rights. Publish only
 notebooks that you trust. The notebook's file is not changed, and the page is written completely or
@@ -23,10 +24,14 @@ from labs.read.notebook_file import NotebookFile, read_notebook
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
+    parser.add_argument("notebook", nargs="?", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
     add_set(parser, "the notebook")
+    parser.add_argument("--out", type=Path, metavar="PAGE.html", help="the page to write")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="PAGE.html", help="the page to write"
+        "--site",
+        type=Path,
+        metavar="OUT",
+        help="write the site of the project to a new folder: one to three minutes",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
@@ -45,7 +50,12 @@ def add_set(parser: argparse.ArgumentParser, whose: str) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the notebook, write the page, and print its path. Raises LabError."""
+    """Run the notebook, or all of them, write the page or the site, and print its path. Raises
+    LabError."""
+    if args.site is not None:
+        return _site(args)
+    if args.notebook is None or args.out is None:
+        raise BadInput("name a notebook and --out PAGE.html, or a folder with --site OUT")
     if args.out.suffix not in (".html", ".htm"):
         raise BadInput(f"--out {args.out}: the name of the page must end in .html")
     from labs.publish.page_parameters import settle
@@ -74,6 +84,46 @@ def main(args: argparse.Namespace) -> int:
     write_whole(args.out, html)
     print(json.dumps(said | {"bytes": len(html)}) if args.json else args.out)
     return 0
+
+
+def _site(args: argparse.Namespace) -> int:
+    """Write the site and print its folder."""
+    if args.notebook is not None or args.out is not None or args.given:
+        raise BadInput("--site takes no notebook, no --out and no --set: it has all notebooks")
+    from labs.catalog import with_ledgers
+    from labs.launch import slots
+    from labs.publish import site
+
+    made_of = site.sources()
+    site.check_out(args.site)
+    said = {"site": str(args.site), "notebooks": [str(one.path) for one in made_of.notebooks]}
+    if args.dry_run:
+        words = (
+            f"would run {len(made_of.notebooks)} notebooks on recorded runs, and write {args.site}"
+        )
+        print(json.dumps(said) if args.json else words)
+        return 0
+    tell = Progress("publish", len(made_of.notebooks) + 1)
+    judged = sorted(map(site.judged, with_ledgers()), key=lambda one: one.article.number)
+    tell("the claims")
+    sizes = site.write_site(
+        args.site, made_of, judged, jobs=slots.limit(), tell=lambda one, _: tell(one.path.name)
+    )
+    written = {"files": len(sizes), "bytes": sum(sizes.values())}
+    print(json.dumps({**said, **written}) if args.json else args.site / "index.html")
+    return 0
+
+
+class Progress:
+    """A line on stderr for each part that is done, on a terminal."""
+
+    def __init__(self, what: str, parts: int) -> None:
+        self._what, self._parts, self._done = what, parts, 0
+
+    def __call__(self, part: str) -> None:
+        self._done += 1
+        if sys.stderr.isatty():
+            print(f"{self._what}: {self._done}/{self._parts} {part}", file=sys.stderr)
 
 
 def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """A notebook that has run, as one HTML file that needs no network.
 
-The page contains plotly.js once, all styles and all images; nothing is loaded from elsewhere. It
-has no date and no random name: the same notebook with the same outputs gives the same bytes.
+The page contains plotly.js once, all styles and all images; nothing is loaded from elsewhere. In a
+site, plotly.js and the styles are files that all of its pages share (`Shared`). A page has no
+date and no random name: the same notebook with the same outputs gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ CONTENTS_FROM = 3
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What a page takes from its site: the addresses of style sheet and plotly.js, the links to
+    other pages as HTML."""
+
+    style: str
+    library: str
+    navigation: str
+
+
+@dataclass(frozen=True)
 class Section:
     """A second-level heading: the anchor in the page, and its words as HTML."""
 
@@ -41,12 +52,14 @@ class Section:
     words: str
 
 
-def page(notebook: Any, fallback_title: str) -> str:
-    """The HTML of an executed notebook (nbformat 4), charts interactive, without a network."""
+def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> str:
+    """The HTML of an executed notebook (nbformat 4), charts interactive, without a network; with
+    `shared` as a page of a site."""
     shown = copy.deepcopy(notebook)
     sanitise_outputs(shown)
     complete_tables(shown)
-    library = get_plotlyjs() if embed_charts(shown) else ""
+    charts = embed_charts(shown)
+    library = get_plotlyjs() if charts and shared is None else ""
     script = (TEMPLATES / "report" / "charts.js").read_text(encoding="utf-8")
     exporter = HTMLExporter(
         template_name="report",
@@ -58,9 +71,13 @@ def page(notebook: Any, fallback_title: str) -> str:
         shown,
         resources={
             "title": title(shown) or fallback_title,
-            "policy": policy(script, library),
+            "policy": policy(
+                script, library, files=charts > 0 and shared is not None, styles=shared is not None
+            ),
+            "shared": shared,
+            "library": shared.library if charts and shared is not None else "",
             "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
-            "highlight": _highlight(),
+            "highlight": highlight_styles(),
             "script": script,
         },
     )
@@ -69,13 +86,16 @@ def page(notebook: Any, fallback_title: str) -> str:
     return _with_contents(body).replace("<!-- plotly.js -->", scripts, 1)
 
 
-def policy(*scripts: str) -> str:
-    """The Content-Security-Policy of a page with these scripts, which are all that it runs: nothing
-    is loaded, and no other script runs."""
+def policy(*scripts: str, files: bool = False, styles: bool = False) -> str:
+    """The Content-Security-Policy of a page with these scripts: nothing is loaded, and no other
+    script runs. A page of a site may also load script files (`files`), and styles and images."""
     digests = [sha256(one.encode()).digest() for one in scripts if one]
     own = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+    own = " ".join(filter(None, (own, "'self'" if files else ""))) or "'none'"
+    site = " 'self'" if styles else ""
     return (
-        f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'{site}; "
+        f"img-src data: blob:{site}; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -132,7 +152,7 @@ def _with_contents(html: str) -> str:
     return head + main + body.replace("</h1>", f"</h1>\n<nav><ol>{links}</ol></nav>", 1)
 
 
-def _highlight() -> str:
+def highlight_styles() -> str:
     """Colours of code: for a light page, and for a dark one on a screen."""
     light, dark = (
         str(HtmlFormatter(style=name).get_style_defs(".highlight"))

@@ -60,6 +60,12 @@ class Evidence:
         ]
         return [one for found in repeated(self.lab, runs) for one in found.column(column)]
 
+    def behind(self, patterns: Iterable[str]) -> tuple[Run, ...]:
+        """The runs of the conditions that match, with all repetitions."""
+        names = self.matching(*patterns)
+        repeated_ones = [run for run in self._every if run.condition in names]
+        return tuple(repeated_ones or (self.runs[name] for name in names))
+
     def row(self, name: str) -> Mapping[str, Any]:
         """The results of the run of a condition, with its group, kernel and link."""
         run = self.runs[name]

@@ -139,7 +139,7 @@ def not_judged(reason: str) -> Finding:
 
 def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> Finding | None:
     """Why the existing runs cannot judge the claim; None if they can."""
-    lacking = seen.lacking(_needed(claim))
+    lacking = seen.lacking(needed(claim))
     if lacking and not claim.hardware:
         return not_judged(_needs(claim, lacking, seen))
     others = _others(claim.parameters, claim, seen, parameters)
@@ -185,7 +185,7 @@ def _left_out(figures: Mapping[str, str]) -> str:
     return "; ".join(f"not judged: {figure} ({why})" for figure, why in figures.items())
 
 
-def _needed(claim: Claim) -> tuple[str, ...]:
+def needed(claim: Claim) -> tuple[str, ...]:
     """The conditions that are judged, and those whose results are required."""
     return tuple(dict.fromkeys((*claim.conditions, *claim.requires)))
 
@@ -193,7 +193,7 @@ def _needed(claim: Claim) -> tuple[str, ...]:
 def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
     noun = "condition" if len(lacking) == 1 else "conditions"
     several = any(sign in pattern for pattern in claim.conditions for sign in WILD)
-    how = "--size full" if several else f"--only {','.join(_needed(claim))}"
+    how = "--size full" if several else f"--only {','.join(needed(claim))}"
     return f"needs the {noun} {', '.join(lacking)}: labs run {seen.lab.name} {how}"
 
 

@@ -4,21 +4,23 @@ can."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
-from labs.errors import BadInput
+from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import is_as_in_the_article, judge, judges_of
+from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
+from labs.read.claims.judged_runs import judged_runs
 from labs.read.claims.ledger import Claim, read
 from labs.read.claims.verdict import Verdict, Witness
 from labs.read.lab import Lab
+from labs.read.runs import recorded
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
@@ -36,12 +38,14 @@ HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_
 class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
-    `name` is for people: the newest of the studies. `every` has all repetitions of the runs.
+    `name` is for people: the newest of the studies, whose parameters `parameters` are. `every` has
+    all repetitions of the runs.
     """
 
     name: str
     runs: tuple[Run, ...]
     every: tuple[Run, ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
 
 Place = tuple[str, tuple[int, int]]
@@ -77,7 +81,11 @@ def verdicts_from(
 
     def on(claim: Claim, known: Sequence[tuple[Source, Evidence]]) -> Verdict:
         found = (
-            replace(judge(claim, seen, judges, article.parameters), runs=source.name)
+            replace(
+                judge(claim, seen, judges, article.parameters),
+                runs=source.name,
+                behind=judged_runs(seen.behind(needed(claim)), source.parameters),
+            )
             for source, seen in sorted(
                 known, key=lambda one: not is_as_in_the_article(claim, one[1], article.parameters)
             )
@@ -147,6 +155,21 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     return tuple(found)
 
 
+def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
+    """The recorded runs of a lab, of all packed files that have studies; none without recorded
+    data."""
+    try:
+        places = recorded.places(lab.name)
+    except Missing:
+        return ()
+    return tuple(
+        source
+        for place in places
+        if (place / STUDIES / f"{lab.name}.json").is_file()
+        for source in sources_of(lab, place, name)
+    )
+
+
 def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
     """The runs of the newest source in what a user named; BadInput as for `sources_of`."""
     return sources_of(lab, where)[0].runs
@@ -190,6 +213,7 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
             name or str(where / STUDIES / f"{studies[0].name}.json"),
             in_the_middle(lab, runs),
             tuple(runs),
+            studies[0].parameters,
         )
         for _, studies in alike
         if (runs := _runs(studies))

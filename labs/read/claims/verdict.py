@@ -7,9 +7,10 @@ One judging function gives a verdict on the runs of one testbed and one kernel s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from labs.read.claims.judged_runs import JudgedRuns
 from labs.read.claims.ledger import Figure
 from labs.read.claims.wording import in_few_words
 from labs.read.display.format import figures_in_words
@@ -103,8 +104,8 @@ class Verdict:
     `expected` is the article's figure, `predicted` the theory's, `measured` the runs', all in
     `unit`; None where there is none. `witness` is None if there was no run to judge.
     `tolerance_pct` is how far a figure may deviate from the article's, and `tolerance_reason` why.
-    `conditions` and `link` say which runs were judged, `runs` where they are; `judged` is how many
-    of the article's `figures` were judged.
+    `conditions` and `link` say which runs were judged, `runs` where they are, and `behind` which
+    they are; `judged` is how many of the article's `figures` were judged.
 
     `witnesses` are the verdicts of the testbeds and kernels that say so, if there are several.
     Where these differ, `parts` has one verdict for those that agree, each with its place in
@@ -128,6 +129,7 @@ class Verdict:
     judged: int
     witness: Witness | None
     runs: str = ""
+    behind: JudgedRuns | None = None
     where: str = ""
     note: Note | None = None
     witnesses: tuple[Verdict, ...] = ()
@@ -152,6 +154,11 @@ class Verdict:
     def rows(self) -> Sequence[Verdict]:
         """One verdict, or one for each of the kernels or testbeds that differ."""
         return self.parts or (self,)
+
+    @property
+    def single(self) -> Sequence[Verdict]:
+        """The verdicts of one testbed and one kernel series each that this one is composed of."""
+        return [one for part in self.rows for one in (part.witnesses or (part,))]
 
     @property
     def because(self) -> str:
@@ -202,13 +209,13 @@ class Verdict:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as plain data, with the evidence in lines."""
-        own = {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in ("note", "witnesses", "parts", "where")
-        }
+        """The verdict as plain data, with the evidence in lines, and `witnesses`: the verdict of
+        each testbed and kernel, with the digests of its runs."""
+        composed = ("note", "witnesses", "parts", "where", "behind", "witness")
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        own = {name: value for name, value in own.items() if name not in composed}
         return own | {
+            "witness": None if self.witness is None else asdict(self.witness),
             "because": self.because,
             "evidence": list(self.evidence),
             "note": None if self.note is None else str(self.note),
@@ -223,5 +230,17 @@ class Verdict:
                     "witness": None if part.witness is None else asdict(part.witness),
                 }
                 for part in self.parts
+            ],
+            "witnesses": [
+                {
+                    **asdict(one.witness),
+                    "verdict": one.verdict,
+                    "factor": one.factor,
+                    "predicted": one.predicted,
+                    "measured": one.measured,
+                    "runs": None if one.behind is None else one.behind.as_json(),
+                }
+                for one in self.single
+                if one.witness is not None
             ],
         }

@@ -306,15 +306,21 @@ def write_sums(data: Path) -> list[Path]:
     return files
 
 
+def checksums(data: Path) -> dict[str, str]:
+    """The SHA-256 of each file of recorded data, by its name, as SHA256SUMS has it."""
+    named: dict[str, str] = {}
+    for line in read_bytes(data / SUMS).decode("utf-8", "replace").splitlines():
+        sha256, _, name = line.partition("  ")
+        named[name] = sha256
+    return named
+
+
 def check(data: Path) -> int:
     """Compare recorded data with its SHA256SUMS; return how many files it names.
 
     Raises Damaged, naming the first file that was changed, is missing, or is not named.
     """
-    named: dict[str, str] = {}
-    for line in read_bytes(data / SUMS).decode("utf-8", "replace").splitlines():
-        sha256, _, name = line.partition("  ")
-        named[name] = sha256
+    named = checksums(data)
     present = {path.relative_to(data).as_posix(): path for path in _files(data)}
     for name in sorted(named.keys() | present.keys()):
         if name not in present:

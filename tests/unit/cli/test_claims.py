@@ -52,7 +52,9 @@ FIELDS = {
     "evidence",
     "note",
     "parts",
+    "witnesses",
 }
+TABLE = Path(__file__).parents[3] / "docs" / "claims.json"
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +110,31 @@ def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixt
     assert found["A1.6"]["verdict"] == "holds"
     assert found["A1.10"]["verdict"] == "differs"
     assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
+
+
+def test_main_against_the_committed_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """No verdict on the recorded runs changes unnoticed. After a wanted change:
+
+    cd docs && labs claims --json > new.json && mv new.json claims.json
+    """
+    assert told(capsys, "--against", str(TABLE)).splitlines()[-1].startswith("0 of 71 verdicts")
+
+
+def test_main_against_earlier_verdicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ("--from", str(RUNS), "--article", "1")
+    old = list(as_json(capsys, *words).values())
+    (ours,) = [one for one in old if one["id"] == "A1.6"]
+    ours["verdict"] = ours["witnesses"][0]["verdict"] = "differs"
+    ours["witnesses"][0]["runs"]["conditions"]["default"] = "0" * 12
+    earlier = tmp_path / "old.json"
+    earlier.write_text(json.dumps(old))
+    assert main(["claims", *words, "--against", str(earlier), "--json"]) == 5
+    said = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in said["moved"]] == ["A1.6"]
+    assert said["compared"] == len(old) and said["other_figures"] == []
+    assert said["moved"][0]["witnesses"][0]["runs"] == ["default"]
+    assert said["moved"][0]["witnesses"][0]["inputs"] == []
+    assert main(["claims", *words, "--id", "A1.7", "--against", str(earlier)]) == 0
 
 
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,7 +114,7 @@ def test_read_refuses_other_output_of_ab(
     with pytest.raises(Damaged, match=name.replace(".", r"\.")):
         find("nagle").results(run)
     out = tmp_path / "table.csv"
-    assert main(["runs", "table", str(run.path), "--out", str(out)]) == 6
+    assert main(["runs", "export", str(run.path), "--csv", str(out)]) == 6
     said = capsys.readouterr().err
     assert name in said and said.count("\n") == 1 and not out.exists()
 

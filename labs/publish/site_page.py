@@ -1,0 +1,77 @@
+"""The frame that all pages of a site share: head, policy, navigation. Styles are in one file.
+
+Addresses are relative, so that the site works from any folder, without a server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from labs.publish.html import TEMPLATES, highlight_styles, policy
+
+STYLE = "style.css"
+NAVIGATION = (
+    ("index.html", "Claims"),
+    ("notebooks.html", "Notebooks"),
+    ("notebooks/06-kernels-compared.html", "Kernels"),
+    ("docs/model.html", "Model"),
+    ("docs.html", "Docs"),
+    ("data.html", "Data"),
+    ("docs/verify.html", "Verify"),
+    ("search.html", "Search"),
+)
+"""The pages that every page links to."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The address of a page in a site, such as `docs/model.html`, and which pages the site has."""
+
+    address: str
+    pages: frozenset[str]
+
+    @property
+    def root(self) -> str:
+        """The way from the page to the folder of the site."""
+        return "../" * self.address.count("/")
+
+    def navigation(self) -> str:
+        here = ' aria-current="page"'
+        links = "".join(
+            f'<a href="{self.root}{address}"{here if address == self.address else ""}>'
+            f"{escape(name)}</a>"
+            for address, name in NAVIGATION
+            if address in self.pages
+        )
+        return f'<nav class="site" aria-label="Site"><b>TCP lab</b>{links}</nav>'
+
+
+def framed(place: Place, title: str, body: str, script: str = "", *files: str) -> str:
+    """A page of the site with its body; `script` is its own, `files` are script files that it
+    loads from the folder of the site."""
+    loaded = "".join(f'<script src="{place.root}{one}"></script>\n' for one in files)
+    own = f"<script>{script}</script>\n" if script else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" '
+        f'content="{policy(script, files=bool(files), styles=True)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        '<meta name="generator" content="labs publish">\n'
+        f"<title>{escape(title)}</title>\n"
+        f'<link rel="stylesheet" href="{place.root}{STYLE}">\n'
+        f"</head>\n<body>\n{place.navigation()}\n<main>\n{body}\n</main>\n{loaded}{own}"
+        "</body>\n</html>\n"
+    )
+
+
+def style_sheet() -> str:
+    """The one style sheet of a site."""
+    files = (TEMPLATES / "report" / "style.css", TEMPLATES / "site" / "site.css")
+    return "\n".join([*(one.read_text(encoding="utf-8") for one in files), highlight_styles()])
+
+
+def script(name: str) -> str:
+    """A script of the site's own."""
+    return (TEMPLATES / "site" / name).read_text(encoding="utf-8")

@@ -1,0 +1,72 @@
+"""The runs that a verdict was computed from, in a form that two verdicts can be compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labs.drive.record.seal import canonical, digest
+from labs.read.runs.archive import origin
+from labs.read.runs.run import Run
+
+DIGITS = 12
+"""Of a digest: as many as the name of a run has of its key."""
+
+
+@dataclass(frozen=True)
+class JudgedRuns:
+    """The runs of one testbed and one kernel series.
+
+    `conditions` has, by condition, the digest of its runs; two sides with equal digests have runs
+    that are the same byte for byte. `kernels`, `code` and `tools` are the digests of what performed
+    them, `parameters` those of their study, `files` the packed files that contain them.
+    """
+
+    lab: str
+    count: int
+    conditions: Mapping[str, str]
+    parameters: Mapping[str, object]
+    kernels: tuple[str, ...]
+    code: tuple[str, ...]
+    tools: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The identity of the runs as plain data; where they are kept is not part of it."""
+        return {
+            "count": self.count,
+            "conditions": dict(self.conditions),
+            "kernels": list(self.kernels),
+            "code": list(self.code),
+            "tools": list(self.tools),
+        }
+
+
+def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> JudgedRuns | None:
+    """What identifies these runs of one study; None without runs."""
+    every = list(runs)
+    if not every:
+        return None
+    by_condition: dict[str, list[str]] = {}
+    for run in every:
+        by_condition.setdefault(run.condition, []).append(run.digest)
+    inputs = [run.inputs for run in every]
+    return JudgedRuns(
+        every[0].lab,
+        len(every),
+        {name: _digest(sorted(digests)) for name, digests in by_condition.items()},
+        parameters,
+        _distinct(one["kernel"] for one in inputs),
+        _distinct(one.get("code") for one in inputs),
+        _distinct((one.get("tools"), one.get("libraries")) for one in inputs),
+        tuple(dict.fromkeys(origin(run.path).name for run in every)),
+    )
+
+
+def _digest(of: object) -> str:
+    return digest(canonical(of))[:DIGITS]
+
+
+def _distinct(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted({_digest(one) for one in values}))
