@@ -11,10 +11,13 @@ bytes, which are read with the limits for packed files from untrusted sources.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import re
 import secrets
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
@@ -24,12 +27,13 @@ from labs.batches.keep import keep, received
 from labs.batches.parcels import of_kernel
 from labs.drive.record.seal import canonical
 from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
-from labs.launch.engine import Job, Say
+from labs.launch.engine import Job, Lost, Say, failed_run
 from labs.launch.plan import Planned
 from labs.read.runs.run import Run
 
 try:
-    from distributed import Client, KilledWorker, LocalCluster
+    from distributed import Client, KilledWorker, LocalCluster, Security, rpc
+    from distributed.versions import VersionMismatchWarning
 
     from labs.batches import remote
 except ImportError as error:
@@ -45,6 +49,9 @@ CLOSE_S = 5
 RETRIES = 2
 HOST = "127.0.0.1"
 LOG = "distributed"
+LOOK_S = 5.0
+GONE_S = 30.0
+"""For this long no worker that can perform the runs is connected before it is reported."""
 STORED = "labs-stored"
 """The key of the scheduler's metadata that lists the kernels and the code that it has."""
 Tell = Callable[[str], None]
@@ -70,6 +77,9 @@ class DaskEngine:
         self._needs: dict[str, remote.Task] = {}
         self._say: dict[str, Say] = {}
         self._told: set[str] = set()
+        self._connection = client.scheduler_comm
+        self._looked_s = self._seen_s = time.monotonic()
+        self._waiting = False
         self.address = str(client.scheduler_info(n_workers=0)["address"])
         self.dashboard = _dashboard(str(client.dashboard_link))
         self.others: dict[str, str] = {}
@@ -83,8 +93,10 @@ class DaskEngine:
         """Let all workers compare their equipment with these runs and fetch what they lack.
 
         Reports each worker that is left out in one line, with the reason. BadInput for a testbed
-        that was not requested; Missing if no worker can perform the runs.
+        that was not requested; Missing if no worker can perform the runs, or if the scheduler has
+        a different version of the lab; Lost if it cannot be reached.
         """
+        self._check_connection()
         new = {}
         for job in jobs:
             self._check_testbed(job.planned)
@@ -94,6 +106,7 @@ class DaskEngine:
                 self._store(job)
         if not new:
             return
+        self._check_scheduler(next(iter(new.values())))
         needs = self._needs | new
         station = remote.Station(
             self._name,
@@ -107,22 +120,37 @@ class DaskEngine:
             found = self._client.run(remote.report, self._name, on_error="return")
         self._judge({str(worker): _said(one) for worker, one in found.items()})
         self._needs = needs
+        self._seen_s = time.monotonic()
+
+    def check(self) -> None:
+        """Lost if the connection was lost; report once that all workers have disappeared."""
+        self._check_connection()
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now_s
+        workers = self._client.scheduler_info().get("workers", {})
+        if any(one["resources"].get(self._name) for one in workers.values()):
+            self._seen_s, self._waiting = now_s, False
+        elif now_s - self._seen_s >= GONE_S:
+            self._wait_for_workers()
 
     def call(self, job: Job, say: Say) -> tuple[Callable[..., bytes], tuple[Any, ...]]:
         """The run as a task. Only its inputs are sent with it."""
+        self._check_connection()
         self._say[job.planned.key] = say
         return remote.perform, (self._name, remote.task_of(job.planned))
 
     def accept(self, job: Job, done: concurrent.futures.Future[bytes]) -> str:
         """Verify and keep the run that a worker returned; MADE or EXISTS.
 
-        RunFailed if the run failed, its workers died or the scheduler was lost; Damaged if the
-        returned run is not the planned one.
+        RunFailed if the run failed or its workers died; Lost if the scheduler was lost; Damaged if
+        the returned run is not the planned one.
         """
         planned = job.planned
         say = self._say.pop(planned.key, _tell_nobody)
         packed = result_of(f"{planned.lab.name} {planned.title}", self.address, done)
-        with received(packed, job.opened.folder) as run:
+        with failed_run(planned), received(packed, job.opened.folder) as run:
             if run.key != planned.key:
                 self._check_other(planned, run)
                 self.others[planned.key] = run.key
@@ -135,6 +163,26 @@ class DaskEngine:
             if self._client.status == "running":
                 self._client.run(remote.end, self._name, on_error="ignore")
                 self._client.unregister_worker_plugin(self._name)
+
+    def _check_connection(self) -> None:
+        """Lost if the connection was lost, even if dask has connected again: it cancels all runs
+        then, but never completes the future of a run whose result is in transit."""
+        client = self._client
+        if client.status != "running" or client.scheduler_comm is not self._connection:
+            raise _lost(self.address)
+
+    def _check_scheduler(self, task: remote.Task) -> None:
+        """Missing if the scheduler cannot read tasks, because it lacks this version of the lab."""
+        with _reached(self.address):
+            try:
+                self._client.run_on_scheduler(remote.need_of, task)
+            except OSError:
+                raise
+            except Exception as error:
+                raise Missing(
+                    f"the scheduler {self.address} does not have this version of the lab "
+                    f"({_said_in_one_line(error)}). Start it where the same version is installed"
+                ) from None
 
     def _check_testbed(self, planned: Planned) -> None:
         testbed = planned.inputs["testbed"]
@@ -175,7 +223,15 @@ class DaskEngine:
                 f"{' | '.join(said)}. Install the same versions there, or use --any-inputs"
             )
         if not found:
-            self._tell(f"waiting for workers: none is connected to {self.address} yet")
+            self._wait_for_workers()
+
+    def _wait_for_workers(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._tell(
+                f"waiting for workers: none that can perform these runs is connected to "
+                f"{self.address}"
+            )
 
     def _leave_out(self, worker: str, differs: Sequence[str]) -> None:
         line = f"worker {worker} is left out: {'; '.join(differs)}"
@@ -211,10 +267,7 @@ def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -
     except LabError:
         raise
     except concurrent.futures.CancelledError:
-        raise RunFailed(
-            f"{name}: the connection to {address} was lost. Complete runs are kept. Run again when "
-            "the scheduler is available"
-        ) from None
+        raise _lost(address) from None
     except KilledWorker as error:
         raise RunFailed(
             f"{name}: {error.allowed_failures + 1} workers died while performing it, most recently "
@@ -222,6 +275,18 @@ def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -
         ) from None
     except Exception as error:
         raise RunFailed(f"{name}: {type(error).__name__}: {error}. Run again") from error
+
+
+def _lost(address: str) -> Lost:
+    return Lost(
+        f"the connection to {address} was lost. Complete runs are kept. Run again when the "
+        "scheduler is available"
+    )
+
+
+def _said_in_one_line(error: Exception) -> str:
+    """The first line of an error's text, or the name of its class if it has none."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 @contextmanager
@@ -238,7 +303,7 @@ def connect(
 
     With `any_inputs`, workers whose programs differ are also used. `real_time` is for the testbed
     `namespaces`. `tell` receives a line about each worker that is left out. BadInput for any other
-    address; Missing if no scheduler answers there within 10 s.
+    address; Missing if no scheduler answers there within CONNECT_S.
     """
     if (scheduler is None) == (cluster is None):
         raise BadInput("give either --scheduler ADDRESS or --cluster local:N, not both")
@@ -285,13 +350,28 @@ def _local(cluster: str) -> Iterator[LocalCluster]:
         yield started
 
 
+async def _answers(address: str) -> None:
+    """TimeoutError unless a scheduler answers within CONNECT_S. The time limit of dask's Client
+    does not apply while a port is silent after it has accepted."""
+    security = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
+        found = await server.identity(n_workers=0)
+        if found["type"] != "Scheduler":
+            raise ValueError(f"it is a {found['type']}")
+
+
 @contextmanager
 def _client(address: Any) -> Iterator[Any]:
     try:
-        client = Client(address, timeout=CONNECT_S)
-    except (OSError, ValueError, TypeError, RuntimeError, TimeoutError) as error:
+        if isinstance(address, str):
+            asyncio.run(_answers(address))
+        with warnings.catch_warnings():
+            # Versions that matter are part of a run's inputs, and each worker compares them.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            client = Client(address, timeout=CONNECT_S)
+    except Exception as error:  # whatever answers there may send any bytes
         raise Missing(
-            f"no scheduler answers at {address} ({str(error).splitlines()[0]}). Start "
+            f"no scheduler answers at {address} ({_said_in_one_line(error)}). Start "
             "one (dask scheduler), or correct the address or the certificates"
         ) from None
     try:
@@ -302,13 +382,11 @@ def _client(address: Any) -> Iterator[Any]:
 
 @contextmanager
 def _reached(address: str) -> Iterator[None]:
-    """RunFailed if the scheduler can no longer be reached."""
+    """Lost if the scheduler can no longer be reached."""
     try:
         yield
-    except (OSError, TimeoutError) as error:
-        raise RunFailed(
-            f"the connection to {address} was lost ({error}). Run again when it is available"
-        ) from None
+    except OSError:
+        raise _lost(address) from None
 
 
 def _dashboard(link: str) -> str:
