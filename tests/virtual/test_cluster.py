@@ -15,8 +15,9 @@ import pytest
 from distributed import Worker
 from distributed.versions import VersionMismatchWarning, get_versions
 
-from labs.batches import cluster
-from labs.batches.cluster import HOST, DaskEngine, connect
+from labs.batches import cluster, dask_engine
+from labs.batches.cluster import HOST, connect
+from labs.batches.dask_engine import DaskEngine
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.drive.record.seal import read_seal
@@ -214,7 +215,7 @@ def test_complete_runs_are_kept_when_the_scheduler_is_killed(
 
 @pytest.mark.timeout(120)
 def test_a_batch_ends_when_its_scheduler_dies_while_a_result_is_in_transit(
-    lab: Lab, folder: Path, tmp_path: Path
+    lab: Lab, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     preload = folder / "dies.py"
     preload.write_text(DIES_IN_TRANSIT)
@@ -226,6 +227,7 @@ def test_a_batch_ends_when_its_scheduler_dies_while_a_result_is_in_transit(
         with pytest.raises(Lost, match=address):
             performed(planned, tmp_path / "runs", engine)
         assert server.wait(20) == -signal.SIGKILL
+    assert caplog.records == []
     assert digests_in(tmp_path / "runs") == {}
 
 
@@ -243,8 +245,8 @@ def test_the_loss_of_all_workers_is_reported_once(
     lab: Lab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch continues with the next worker that is connected."""
-    monkeypatch.setattr(cluster, "LOOK_S", 0.1)
-    monkeypatch.setattr(cluster, "GONE_S", 0.1)
+    monkeypatch.setattr(dask_engine, "LOOK_S", 0.1)
+    monkeypatch.setattr(dask_engine, "GONE_S", 0.1)
     planned = planned_in(lab, tmp_path / "runs", (0.0,))
     told: list[str] = []
     with ExitStack() as stack:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from distributed import KilledWorker
 
-from labs.batches.cluster import connect, result_of
+from labs.batches.cluster import connect
+from labs.batches.dask_engine import result_of
 from labs.errors import BadInput, LabError, Missing, RunFailed
 from labs.launch.engine import Lost
 
