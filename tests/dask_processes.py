@@ -53,10 +53,12 @@ def process(*argv: str, log: Path, **environment: str) -> Iterator[subprocess.Po
 
 
 @contextmanager
-def scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def scheduler(
+    folder: Path, *options: str, dask: tuple[str, ...] = DASK
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A scheduler that listens on 127.0.0.1: its address and its process."""
     file = folder / "scheduler.json"
-    argv = (*DASK, "scheduler", *HERE, "--port", "0", "--scheduler-file", str(file))
+    argv = (*dask, "scheduler", *HERE, "--port", "0", "--scheduler-file", str(file), *options)
     with process(*argv, log=folder / "scheduler.log") as started:
         until = time.monotonic() + STARTS_S
         while not file.exists() or not file.read_text():

@@ -1,37 +1,27 @@
-"""Runs on many machines, by an existing scheduler of dask.distributed, or on local workers.
-
-Dask schedules runs, retries them, and replaces lost workers. This module only defines the task
-(`labs.batches.remote`) and verifies what is returned (`labs.batches.keep`).
+"""Connections to many machines: an existing scheduler of dask.distributed, or local workers.
 
 Schedulers and workers execute any code that they receive: anyone who can connect to their ports can
 act as their user. Use tls:// with certificates (`distributed.comm.tls` in dask's configuration), or
-a network that only trusted users can reach. Local workers listen on 127.0.0.1. Returned runs are
-bytes, which are read with the limits for packed files from untrusted sources.
+a network that only trusted users can reach. Local workers listen on 127.0.0.1.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
+import asyncio
 import logging
 import re
-import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from labs.batches.keep import keep, received
-from labs.batches.parcels import of_kernel
-from labs.drive.record.seal import canonical
-from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
-from labs.launch.engine import Job, Say
-from labs.launch.plan import Planned
-from labs.read.runs.run import Run
+from labs.errors import BadInput, Missing
 
 try:
-    from distributed import Client, KilledWorker, LocalCluster
+    from distributed import Client, LocalCluster, Security, rpc
+    from distributed.versions import VersionMismatchWarning
 
-    from labs.batches import remote
+    from labs.batches.dask_engine import DaskEngine, Tell, first_line
 except ImportError as error:
     raise Missing(
         "dask.distributed is not installed. Install it: "
@@ -42,186 +32,12 @@ ADDRESS = re.compile(r"(?:tcp|tls)://\S+:\d+")
 LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 CONNECT_S = 8
 CLOSE_S = 5
-RETRIES = 2
 HOST = "127.0.0.1"
-LOG = "distributed"
-STORED = "labs-stored"
-"""The key of the scheduler's metadata that lists the kernels and the code that it has."""
-Tell = Callable[[str], None]
+LOGS = ("distributed", "tornado")
 
 
 def _tell_nobody(line: str) -> None:
     """Discard a line."""
-
-
-class DaskEngine:
-    """Performs runs on the workers of a dask scheduler (an `Engine` of `labs.launch.engine`).
-
-    `dashboard` is the URL of its pages. `others` has the keys of runs that a worker performed with
-    its own programs (`any_inputs`), by planned key.
-    """
-
-    def __init__(self, client: Any, *, any_inputs: bool, real_time: bool, tell: Tell) -> None:
-        self._client = client
-        self._any_inputs = any_inputs
-        self._real_time = real_time
-        self._tell = tell
-        self._name = f"labs-{secrets.token_hex(4)}"
-        self._needs: dict[str, remote.Task] = {}
-        self._say: dict[str, Say] = {}
-        self._told: set[str] = set()
-        self.address = str(client.scheduler_info(n_workers=0)["address"])
-        self.dashboard = _dashboard(str(client.dashboard_link))
-        self.others: dict[str, str] = {}
-        one_at_a_time = {remote.REAL_TIME: 1} if real_time else {}
-        self.executor: concurrent.futures.Executor = client.get_executor(
-            pure=False, retries=RETRIES, resources={self._name: 1, **one_at_a_time}
-        )
-        client.subscribe_topic(self._name, self._on_event)
-
-    def prepare(self, jobs: Sequence[Job]) -> None:
-        """Let all workers compare their equipment with these runs and fetch what they lack.
-
-        Reports each worker that is left out in one line, with the reason. BadInput for a testbed
-        that was not requested; Missing if no worker can perform the runs.
-        """
-        new = {}
-        for job in jobs:
-            self._check_testbed(job.planned)
-            task = remote.task_of(job.planned)
-            if task.need not in self._needs and task.need not in new:
-                new[task.need] = task
-                self._store(job)
-        if not new:
-            return
-        needs = self._needs | new
-        station = remote.Station(
-            self._name,
-            tuple(needs.values()),
-            any_inputs=self._any_inputs,
-            real_time=self._real_time,
-        )
-        with _reached(self.address):
-            with _except_of_workers():
-                self._client.register_plugin(station, name=self._name)
-            found = self._client.run(remote.report, self._name, on_error="return")
-        self._judge({str(worker): _said(one) for worker, one in found.items()})
-        self._needs = needs
-
-    def call(self, job: Job, say: Say) -> tuple[Callable[..., bytes], tuple[Any, ...]]:
-        """The run as a task. Only its inputs are sent with it."""
-        self._say[job.planned.key] = say
-        return remote.perform, (self._name, remote.task_of(job.planned))
-
-    def accept(self, job: Job, done: concurrent.futures.Future[bytes]) -> str:
-        """Verify and keep the run that a worker returned; MADE or EXISTS.
-
-        RunFailed if the run failed, its workers died or the scheduler was lost; Damaged if the
-        returned run is not the planned one.
-        """
-        planned = job.planned
-        say = self._say.pop(planned.key, _tell_nobody)
-        packed = result_of(f"{planned.lab.name} {planned.title}", self.address, done)
-        with received(packed, job.opened.folder) as run:
-            if run.key != planned.key:
-                self._check_other(planned, run)
-                self.others[planned.key] = run.key
-                say(f"performed with different programs, and stored as {run.name}")
-            return keep(run, job.opened, title=planned.title, say=say, fresh=job.fresh)
-
-    def end(self) -> None:
-        """Withdraw from the workers, and end the runs that they still perform for this engine."""
-        with suppress(OSError), _except_of_workers():
-            if self._client.status == "running":
-                self._client.run(remote.end, self._name, on_error="ignore")
-                self._client.unregister_worker_plugin(self._name)
-
-    def _check_testbed(self, planned: Planned) -> None:
-        testbed = planned.inputs["testbed"]
-        if planned.machines:
-            raise BadInput(
-                "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
-                "--scheduler and --cluster"
-            )
-        if self._real_time != (planned.kernel is None):
-            raise BadInput(
-                f"the testbed {testbed} was not requested for this cluster. Name it with --testbed"
-            )
-
-    def _store(self, job: Job) -> None:
-        """Store the kernel and the code of a run with the scheduler, unless it has them."""
-        planned = job.planned
-        parcels: dict[str, Callable[[], Mapping[str, Any]]] = {
-            planned.inputs["code"]: lambda: dict(job.driving)
-        }
-        if kernel := planned.kernel:
-            parcels[kernel.sha256] = lambda: of_kernel(kernel)
-        with _reached(self.address):
-            there = self._client.get_metadata([STORED], {})
-            for digest, parcel in parcels.items():
-                if digest not in there:
-                    self._client.set_metadata([remote.PARCELS, digest], parcel())
-                    self._client.set_metadata([STORED, digest], True)
-
-    def _judge(self, found: Mapping[str, Sequence[str]]) -> None:
-        """Report the workers that are left out; Missing if all are."""
-        unfit = {worker: differs for worker, differs in found.items() if differs}
-        for worker, differs in unfit.items():
-            self._leave_out(worker, differs)
-        if found and len(unfit) == len(found):
-            said = dict.fromkeys("; ".join(differs) for differs in unfit.values())
-            raise Missing(
-                f"none of the {len(found)} workers of {self.address} can perform these runs: "
-                f"{' | '.join(said)}. Install the same versions there, or use --any-inputs"
-            )
-        if not found:
-            self._tell(f"waiting for workers: none is connected to {self.address} yet")
-
-    def _leave_out(self, worker: str, differs: Sequence[str]) -> None:
-        line = f"worker {worker} is left out: {'; '.join(differs)}"
-        if line not in self._told:
-            self._told.add(line)
-            self._tell(line)
-
-    def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """Handle a line about a run or a worker that is left out, in the thread of the client."""
-        said = event[1]
-        if "differs" in said:
-            self._leave_out(str(said["worker"]), [str(one) for one in said["differs"]])
-        elif say := self._say.get(str(said.get("run"))):
-            say(str(said.get("line")))
-
-    def _check_other(self, planned: Planned, run: Run) -> None:
-        """Damaged for a run that differs from the planned one in more than is permitted."""
-
-        def fixed(inputs: Mapping[str, Any]) -> bytes:
-            return canonical({name: one for name, one in inputs.items() if name not in remote.OWN})
-
-        if not self._any_inputs or fixed(run.inputs) != fixed(planned.inputs):
-            raise Damaged(
-                f"{planned.lab.name} {planned.title}: a worker returned the run {run.name}, "
-                "whose inputs differ from the planned ones. Run again"
-            )
-
-
-def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
-    """The return value of a task. Errors of workers and of dask become a LabError in one line."""
-    try:
-        return done.result()
-    except LabError:
-        raise
-    except concurrent.futures.CancelledError:
-        raise RunFailed(
-            f"{name}: the connection to {address} was lost. Complete runs are kept. Run again when "
-            "the scheduler is available"
-        ) from None
-    except KilledWorker as error:
-        raise RunFailed(
-            f"{name}: {error.allowed_failures + 1} workers died while performing it, most recently "
-            f"{error.last_worker.address}. Read its log, then run again"
-        ) from None
-    except Exception as error:
-        raise RunFailed(f"{name}: {type(error).__name__}: {error}. Run again") from error
 
 
 @contextmanager
@@ -238,7 +54,7 @@ def connect(
 
     With `any_inputs`, workers whose programs differ are also used. `real_time` is for the testbed
     `namespaces`. `tell` receives a line about each worker that is left out. BadInput for any other
-    address; Missing if no scheduler answers there within 10 s.
+    address; Missing if no scheduler answers there within CONNECT_S.
     """
     if (scheduler is None) == (cluster is None):
         raise BadInput("give either --scheduler ADDRESS or --cluster local:N, not both")
@@ -285,13 +101,28 @@ def _local(cluster: str) -> Iterator[LocalCluster]:
         yield started
 
 
+async def _answers(address: str) -> None:
+    """TimeoutError unless a scheduler answers within CONNECT_S. The time limit of dask's Client
+    does not apply while a port is silent after it has accepted."""
+    security = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
+        found = await server.identity(n_workers=0)
+        if found["type"] != "Scheduler":
+            raise ValueError(f"it is a {found['type']}")
+
+
 @contextmanager
 def _client(address: Any) -> Iterator[Any]:
     try:
-        client = Client(address, timeout=CONNECT_S)
-    except (OSError, ValueError, TypeError, RuntimeError, TimeoutError) as error:
+        if isinstance(address, str):
+            asyncio.run(_answers(address))
+        with warnings.catch_warnings():
+            # Versions that matter are part of a run's inputs, and each worker compares them.
+            warnings.simplefilter("ignore", VersionMismatchWarning)
+            client = Client(address, timeout=CONNECT_S)
+    except Exception as error:  # whatever answers there may send any bytes
         raise Missing(
-            f"no scheduler answers at {address} ({str(error).splitlines()[0]}). Start "
+            f"no scheduler answers at {address} ({first_line(error)}). Start "
             "one (dask scheduler), or correct the address or the certificates"
         ) from None
     try:
@@ -301,44 +132,9 @@ def _client(address: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _reached(address: str) -> Iterator[None]:
-    """RunFailed if the scheduler can no longer be reached."""
-    try:
-        yield
-    except (OSError, TimeoutError) as error:
-        raise RunFailed(
-            f"the connection to {address} was lost ({error}). Run again when it is available"
-        ) from None
-
-
-def _dashboard(link: str) -> str:
-    """The page with charts; without bokeh, the page with tables, which every scheduler has."""
-    return link if find_spec("bokeh") else link.removesuffix("status") + "info/main/workers.html"
-
-
-@contextmanager
-def _except_of_workers() -> Iterator[None]:
-    """Ignore errors of single workers, such as one without the package, because all others have
-    received the message and each is queried afterwards. An OSError concerns the connection."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        logging.getLogger(LOG).debug("%s", error)
-
-
-def _said(found: object) -> Sequence[str]:
-    """What a worker reported. An error means that the worker lacks this version of the lab."""
-    if isinstance(found, Exception):
-        return (f"it does not have this version of the lab ({found})",)
-    return [str(one) for one in found] if isinstance(found, tuple | list) else ()
-
-
-@contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence dask's log. The user sees its content as one-line errors."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == LOG]
+    """Silence dask and its event loop. The user sees what they log as one-line errors."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in LOGS]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(logging.CRITICAL)

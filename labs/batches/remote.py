@@ -229,6 +229,11 @@ def perform(name: str, task: Task) -> bytes:
     raise branch(said)
 
 
+def need_of(task: Task) -> str:
+    """The need of a task; performed on the scheduler, which must be able to read tasks."""
+    return task.need
+
+
 def end(name: str) -> None:
     """End the runs that this worker still performs for a batch, each at its next line of output."""
     _ended.add(name)

@@ -7,11 +7,13 @@ launcher is the same for all engines (`labs.launch.launch.perform`).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from labs.errors import RunFailed
 from labs.launch import audit
 from labs.launch.code_digest import Code
 from labs.launch.make import Opened, make_once
@@ -19,6 +21,10 @@ from labs.launch.plan import Planned
 
 Say = Callable[[str], None]
 """Receives a line about a run in progress. Raises KeyboardInterrupt to end the run."""
+
+
+class Lost(RunFailed):
+    """The engine can perform no further runs, which ends a batch even if other failures do not."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,25 @@ class Engine(Protocol):
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Called with all runs before the first `call`; LabError if none can be performed."""
 
+    def check(self) -> None:
+        """Called regularly while runs are missing and none of them reports; Lost if the engine can
+        perform no more."""
+
     def call(self, job: Job, say: Say) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The function and the arguments to submit for a run."""
 
     def accept(self, job: Job, done: Future[Any]) -> str:
-        """Verify and keep what the function returned; MADE or EXISTS. LabError for its error."""
+        """Verify and keep what the function returned; MADE or EXISTS. LabError for its error, Lost
+        if it concerns all runs."""
+
+
+@contextmanager
+def failed_run(planned: Planned) -> Iterator[None]:
+    """RunFailed for an OSError, such as a refused fork or a full disk, which concerns one run."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(f"{planned.lab.name} {planned.title}: {error}. Run again") from error
 
 
 class Threads:
@@ -64,6 +84,9 @@ class Threads:
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         """Do nothing, because the runs were planned on this machine."""
+
+    def check(self) -> None:
+        """Do nothing, because every call in a thread returns."""
 
     def call(self, job: Job, say: Say) -> tuple[Callable[..., str], tuple[Any, ...]]:
         def say_unless_cancelled(line: str) -> None:
@@ -82,7 +105,8 @@ class Threads:
         )
 
     def accept(self, job: Job, done: Future[str]) -> str:
-        return done.result()
+        with failed_run(job.planned):
+            return done.result()
 
     def __enter__(self) -> Threads:
         return self

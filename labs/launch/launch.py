@@ -21,7 +21,7 @@ from labs.drive.units import MIB
 from labs.errors import LabError, Missing, RunFailed
 from labs.launch import audit, slots
 from labs.launch import code_digest as code
-from labs.launch.engine import Engine, Job, Threads
+from labs.launch.engine import Engine, Job, Lost, Threads
 from labs.launch.make import MAKING, Opened
 from labs.launch.plan import Planned, Planner, code_of, plan
 from labs.launch.progress_lines import EXISTS, FAILED
@@ -35,6 +35,7 @@ Progress = Callable[[str, str], None]
 FREE_MIB = 256
 # A run has up to 30 files, one of which is written twice.
 FREE_FILES = 40
+CHECK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def perform(
     """Perform the planned runs that are not complete; return the errors of failed ones by name.
 
     `engine` performs them, or else `jobs` threads. A failure is raised and cancels the other runs,
-    unless `keep_going`. This thread reports the lines of all runs.
+    unless `keep_going`; Lost always is. This thread reports the lines of all runs.
     """
     missing = []
     for one in wanted:
@@ -210,33 +211,41 @@ def _submit(
 ) -> dict[str, LabError]:
     """Submit all runs, report their lines, and keep their results as they complete."""
     events: queue.SimpleQueue[tuple[Job, str | Future[object]]] = queue.SimpleQueue()
-    futures: list[Future[object]] = []
+    futures: set[Future[object]] = set()
     failed: dict[str, LabError] = {}
     engine.prepare(jobs)
 
     def submit(job: Job) -> None:
         call, arguments = engine.call(job, lambda line: events.put((job, line)))
         future = engine.executor.submit(call, *arguments)
-        futures.append(future)
+        futures.add(future)
         future.add_done_callback(lambda done: events.put((job, done)))
 
     try:
         for job in jobs:
             submit(job)
-        waiting = len(jobs)
-        while waiting:
-            job, event = events.get()
+        while futures:
+            try:
+                job, event = events.get(timeout=CHECK_S)
+            except queue.Empty:
+                engine.check()
+                continue
             if isinstance(event, str):
                 tell(job.planned.title, event)
                 continue
-            waiting -= 1
+            futures.discard(event)
             try:
-                tell(job.planned.title, engine.accept(job, event))
+                outcome = engine.accept(job, event)
+            except Lost:
+                raise
             except LabError as error:
+                tell(job.planned.title, f"{FAILED}: {error}")
                 if not keep_going:
                     raise
-                failed[job.planned.name] = error
-                tell(job.planned.title, f"{FAILED}: {error}")
+                failed[job.planned.name] = error.with_traceback(None)  # its frames have the result
+            else:
+                tell(job.planned.title, outcome)
+            del event  # has the result, which would stay in memory until the next event
     except BaseException:
         for future in futures:
             future.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,13 +13,17 @@ from pathlib import Path
 
 import pytest
 from distributed import Worker
+from distributed.versions import VersionMismatchWarning, get_versions
 
-from labs.batches.cluster import DaskEngine, connect
+from labs.batches import cluster, dask_engine
+from labs.batches.cluster import HOST, connect
+from labs.batches.dask_engine import DaskEngine
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.drive.record.seal import read_seal
-from labs.errors import LabError, Missing, RunFailed
+from labs.errors import LabError, Missing
 from labs.launch import inventory
+from labs.launch.engine import Lost
 from labs.launch.launch import perform, prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
@@ -36,6 +41,17 @@ from labs.launch import inventory
 if not hasattr(inventory, "installed"):  # dask loads this file twice
     inventory.installed = inventory.find
 inventory.find = lambda name: Path({touch!r}) if name == "touch" else inventory.installed(name)
+"""
+# For a scheduler that dies when a client fetches a result.
+DIES_IN_TRANSIT = """
+import os
+import signal
+
+async def gather(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def dask_setup(scheduler):
+    scheduler.handlers["gather"] = gather
 """
 SIX = len(DELAYS_MS) * 2
 
@@ -187,14 +203,105 @@ def test_complete_runs_are_kept_when_the_scheduler_is_killed(
                 os.kill(server.pid, signal.SIGKILL)
                 server.wait()
 
-        failed, lines = performed(planned, tmp_path / "runs", engine, kill)
+        with pytest.raises(Lost, match=address):
+            performed(planned, tmp_path / "runs", engine, kill)
+        with pytest.raises(Lost, match=address):
+            performed(planned, tmp_path / "runs", engine)
     made = digests_in(tmp_path / "runs")
-    assert (len(failed), len(made), lines.count("made")) == (SIX - len(made), len(made), len(made))
     assert 1 <= len(made) < SIX
-    for error in failed.values():
-        assert isinstance(error, RunFailed) and address in str(error)
     here = digests_here(lab, tmp_path / "here")
     assert made == {name: here[name] for name in made}
+
+
+@pytest.mark.timeout(120)
+def test_a_batch_ends_when_its_scheduler_dies_while_a_result_is_in_transit(
+    lab: Lab, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    preload = folder / "dies.py"
+    preload.write_text(DIES_IN_TRANSIT)
+    planned = planned_in(lab, tmp_path / "runs", (0.0,))[:1]
+    with ExitStack() as stack:
+        address, server = stack.enter_context(scheduler(folder, "--preload", str(preload)))
+        stack.enter_context(worker(address, folder / "a"))
+        engine = stack.enter_context(connect(address, None))
+        with pytest.raises(Lost, match=address):
+            performed(planned, tmp_path / "runs", engine)
+        assert server.wait(20) == -signal.SIGKILL
+    assert caplog.records == []
+    assert digests_in(tmp_path / "runs") == {}
+
+
+def test_a_scheduler_without_the_package_is_missing(lab: Lab, folder: Path, tmp_path: Path) -> None:
+    """Before the first run, and before any worker is connected."""
+    planned = planned_in(lab, tmp_path / "runs", (0.0,))
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder, dask=WITHOUT_LABS))
+        engine = stack.enter_context(connect(address, None))
+        with pytest.raises(Missing, match=f"{address} does not have this version"):
+            performed(planned, tmp_path / "runs", engine)
+
+
+def test_the_loss_of_all_workers_is_reported_once(
+    lab: Lab, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch continues with the next worker that is connected."""
+    monkeypatch.setattr(dask_engine, "LOOK_S", 0.1)
+    monkeypatch.setattr(dask_engine, "GONE_S", 0.1)
+    planned = planned_in(lab, tmp_path / "runs", (0.0,))
+    told: list[str] = []
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder))
+        victim = stack.enter_context(worker(address, folder / "a"))
+
+        def tell(line: str) -> None:
+            told.append(line)
+            stack.enter_context(worker(address, folder / "b"))
+
+        engine = stack.enter_context(connect(address, None, tell=tell))
+        engine._client.wait_for_workers(1, timeout=120)
+
+        def kill(title: str, line: str) -> None:
+            if line.startswith("measuring") and victim.poll() is None:
+                os.kill(victim.pid, signal.SIGKILL)
+                victim.wait()
+
+        failed, lines = performed(planned, tmp_path / "runs", engine, kill)
+    assert (failed, lines.count("made"), len(told)) == ({}, 2, 1)
+    assert told[0].startswith("waiting for workers: ")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["silent", "HTTP", "stopped"])
+def test_connect_does_not_wait_for_what_is_not_a_scheduler(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_S", 2)
+    with ExitStack() as stack:
+        if kind == "silent":
+            port = stack.enter_context(socket.create_server((HOST, 0))).getsockname()[1]
+            address = f"tcp://{HOST}:{port}"
+        elif kind == "HTTP":
+            port = free_port()
+            options = ("--dashboard", "--dashboard-address", f"{HOST}:{port}")
+            stack.enter_context(scheduler(folder, *options))
+            address = f"tcp://{HOST}:{port}"
+        else:
+            address, server = stack.enter_context(scheduler(folder))
+            os.kill(server.pid, signal.SIGSTOP)
+            stack.callback(os.kill, server.pid, signal.SIGCONT)
+        with pytest.raises(Missing, match=f"no scheduler answers at {address} "):
+            stack.enter_context(connect(address, None))
+
+
+def test_connect_does_not_print_that_versions_differ(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    about = get_versions()
+    about["packages"]["cloudpickle"] = "0.1"
+    monkeypatch.setattr("distributed.client.version_module.get_versions", lambda: about)
+    with scheduler(folder) as (address, _), connect(address, None):
+        pass
+    assert [one for one in recwarn if one.category is VersionMismatchWarning] == []
 
 
 def test_processes_of_this_machine_perform_runs_of_two_labs(lab: Lab, tmp_path: Path) -> None:
@@ -233,6 +340,11 @@ def test_a_batch_that_is_interrupted_leaves_its_worker_to_the_next(
             ((_, plugins),) = engine._client.run(plugins_of).items()
     assert (failed, lines.count("made"), len(plugins)) == ({}, 2, 1)
     assert digests_in(tmp_path / "runs") == digests_here(lab, tmp_path / "here", (0.0,))
+
+
+def free_port() -> int:
+    with socket.create_server((HOST, 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def plugins_of(dask_worker: Worker) -> list[str]:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from distributed import KilledWorker
 
-from labs.batches.cluster import connect, result_of
+from labs.batches.cluster import connect
+from labs.batches.dask_engine import result_of
 from labs.errors import BadInput, LabError, Missing, RunFailed
+from labs.launch.engine import Lost
 
 WORKER: Any = SimpleNamespace(address="tcp://127.0.0.1:40001")
 
@@ -66,7 +68,7 @@ def test_result_of_says_that_the_connection_was_lost() -> None:
     done: Future[bytes] = Future()
     done.cancel()
     done.set_running_or_notify_cancel()
-    with pytest.raises(RunFailed, match=r"tcp://127\.0\.0\.1:8786 was lost"):
+    with pytest.raises(Lost, match=r"tcp://127\.0\.0\.1:8786 was lost"):
         result_of("nagle off", "tcp://127.0.0.1:8786", done)
 
 
