@@ -34,7 +34,7 @@ from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import LabError, Missing
 from labs.launch import locks, slots
-from labs.launch.engine import Engine
+from labs.launch.engine import Engine, Lost
 from labs.launch.launch import perform, prepare, run
 from labs.launch.make import Opened
 from labs.launch.plan import Planned
@@ -234,7 +234,7 @@ def _real_time(
         try:
             run(found.lab, p, fresh=options.fresh, progress=tell, engine=engine)
         except LabError as error:
-            if options.fail_fast:
+            if options.fail_fast or isinstance(error, Lost):
                 raise
             title = next(reversed(said), "")
             one = next((one for one in _repetitions(planned, p) if one.title == title), planned[0])
