@@ -86,7 +86,7 @@ def test_boot_leaves_a_slow_run_that_makes_progress(
 ) -> None:
     """It uses more CPU time than a spin may, while the clock hardly moves, and prints nothing."""
     (staging / "busy.py").write_text(BUSY)
-    limits = Limits(spin_cpu_s=1.0)
+    limits = Limits(spin_cpu_s=0.5)
     before = os.times()
     inside(kernel, staging, "ip link set lo up; exec python3 -IS busy.py", limits=limits)
     after = os.times()

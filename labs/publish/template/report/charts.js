@@ -60,6 +60,7 @@
   const resized = new ResizeObserver((seen) => seen.forEach(({ target }) => wide(target)));
   for (const box of document.querySelectorAll(".html, .text table")) {
     box.addEventListener("scroll", () => wide(box), { passive: true });
+    wide(box); // an observer is called only before the next frame
     resized.observe(box);
   }
   addEventListener("afterprint", () => {
