@@ -24,7 +24,7 @@ from benchmarks.virtual import elapsed, line, spin
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
-RUNS = "lab: nagle\nONLY: off\nREQUESTS: 100\nDELAY_MS: {{from: 1, to: {runs}, step: 1}}\n"
+RUNS = "lab: nagle\nONLY: 'off'\nREQUESTS: 100\nDELAY_MS: {{from: 1, to: {runs}, step: 1}}\n"
 MANY = "lab: buffers\nONLY: default\nRATE_MBIT: {from: 1, to: 1000, steps: 100, scale: log}\n"
 MANY += "DELAY_MS: {from: 1, to: 300, steps: 100}\n"
 NINE = f"notebook: {NOTEBOOK}\nRATE_MBIT: [50, 100, 200]\nDELAY_MS: [10, 20, 50]\n"
