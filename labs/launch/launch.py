@@ -95,7 +95,6 @@ def run_points(
     jobs: int | None = None,
     progress: Progress | None = None,
     names: Sequence[str] = (),
-    engine: Engine | None = None,
 ) -> tuple[Made | LabError, ...]:
     """As `run`, for many sets of parameters with one folder of runs; one study or error per set.
 
@@ -113,9 +112,7 @@ def run_points(
     planned = plan_points(lab, points, names)
     prepare(opened.folder)
     distinct = distinct_runs(planned)
-    failed = perform(
-        distinct, opened, fresh=fresh, jobs=jobs, tell=tell, engine=engine, keep_going=True
-    )
+    failed = perform(distinct, opened, fresh=fresh, jobs=jobs, tell=tell, keep_going=True)
 
     def study(p: LabParameters, found: tuple[Planned, ...] | LabError) -> Made | LabError:
         if isinstance(found, LabError):
