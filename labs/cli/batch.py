@@ -40,7 +40,6 @@ BATCHES = Path("batches")
 SHOWN = 5
 SHOWN_VALUES = 12
 ARRAY = "array"
-DAMAGED = "damaged"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -340,6 +339,8 @@ def _as_text(said: dict[str, Any]) -> str:
 
 def _verdict(outcome: Outcome) -> int:
     """0; else raises what is wrong: failures, then damage, then points that cannot run here."""
+    from labs.batches.index_schema import DAMAGED
+
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:
         raise RunFailed(
