@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from labs.launch.progress_lines import EXISTS, MADE, WAITING, is_last
+from labs.launch.progress_lines import EXISTS, FAILED, MADE, WAITING, is_last
 from labs.read.display.format import printable
 
 LONG_S = 90.0
@@ -89,7 +89,9 @@ class Bar:
         ]
         bar = "█" * full + "░" * (CELLS - full)
         left = self.left()
+        failed = sum(line.startswith(f"{FAILED}: ") for line in self._at.values())
         said = f"{self._lab} {bar} {ready} of {len(self._at)} runs"
+        said += f" ({failed} failed)" if failed else ""
         shown = printable(" | ".join([said, *([left] if left else [])]))
         for one in map(printable, under_way):
             short = ":".join(one.split(":")[:2])

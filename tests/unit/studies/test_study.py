@@ -14,7 +14,7 @@ from labs.cli.run import as_script, preview
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
-from labs.launch.progress_lines import WAITING
+from labs.launch.progress_lines import FAILED, MADE, WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
@@ -222,6 +222,14 @@ def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str
         assert capsys.readouterr().err == "buffers: 1 run; 0 exist, 1 to perform\n"
         bar.tell("default", f"{WAITING} for a slot")
         assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
+
+
+def test_bar_counts_failed_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed run is over, but was not made."""
+    with Bar("buffers", ["a", "b", "c"]) as bar:
+        bar.tell("a", MADE)
+        bar.tell("b", f"{FAILED}: no kernel")
+        assert "2 of 3 runs (1 failed)" in bar.text()
 
 
 def test_bar_cuts_no_line_in_a_word() -> None:
