@@ -67,7 +67,10 @@ def test_boot_of_a_program_that_is_no_kernel(memory: Path, staging: Path, tmp_pa
 def test_boot_says_that_the_folder_of_the_memory_is_full(
     kernel: Path, memory: Path, staging: Path
 ) -> None:
-    """Something else fills the folder during a run: the host then ends the kernel by SIGBUS."""
+    """Something else fills the folder during a run: the host then ends the kernel by SIGBUS.
+
+    The guest waits for that in real time, because a sleep takes none: it looks for a file.
+    """
     mounted = subprocess.run(("mount", "-t", "tmpfs", "-o", "size=300m", "none", str(memory)))
     if mounted.returncode:
         pytest.skip("a file system can be mounted only by root")
@@ -77,10 +80,12 @@ def test_boot_says_that_the_folder_of_the_memory_is_full(
             with contextlib.suppress(OSError), (memory / "other").open("wb") as other:
                 while True:
                     other.write(bytes(1 << 20))
+            (staging / "full").touch()
 
+    script = "echo ready; until [ -e full ]; do :; done; yes | head -c 150m >/tmp/x"
     try:
         with pytest.raises(RunFailed, match="which holds the guest's memory, is full"):
-            inside(kernel, staging, "echo ready; sleep 1; yes | head -c 150m >/tmp/x", on_line=fill)
+            inside(kernel, staging, script, on_line=fill)
     finally:
         subprocess.run(("umount", str(memory)), check=True)
 
