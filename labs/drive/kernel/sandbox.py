@@ -38,7 +38,7 @@ def ptrace_refused() -> str | None:
     only.
     """
     reason = _tried("ptrace")
-    if reason and YAMA.is_file() and YAMA.read_text("ascii").strip() == "3":
+    if reason and tracing_disabled():
         return f"{reason}; kernel.yama.ptrace_scope is 3, which only a reboot changes"
     return reason
 
@@ -52,6 +52,11 @@ def seccomp_refused() -> str | None:
     checks that filtered calls raise SIGSYS and do not kill. Linux on x86-64 only.
     """
     return _tried("seccomp")
+
+
+def tracing_disabled() -> bool:
+    """Whether this machine has switched ptrace off until its next boot (Yama's scope 3)."""
+    return YAMA.is_file() and YAMA.read_text("ascii").strip() == "3"
 
 
 def both_refused(ptrace: str, seccomp: str) -> str:

@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.memory_size import guest_memory_mib
+from labs.drive.kernel.sandbox import ptrace_refused, seccomp_refused, tracing_disabled
 from labs.drive.kernel.store import find
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.testbed import vagrant_up as machines_up
@@ -38,6 +38,9 @@ HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
 READING_MODULES = ("numpy", "pandas", "plotly")
 USE_VIRTUAL = "labs run LAB --testbed virtual"
 USE_RECORDED = "labs run LAB --testbed recorded"
+RAISE_SCOPE = (
+    "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf && sudo reboot"
+)
 
 NOTES = (
     "ping does not show the delay: only TCP and UDP packets from port 80 of the server pass "
@@ -59,21 +62,6 @@ LINK_TRIALS = {
 
 SHAPING = tuple(name for name in LINK_TRIALS if name != "veth")
 """The parts that only links with a rate, a delay or loss have."""
-
-PTRACE_TRIAL = """
-import ctypes, os, signal, sys
-libc = ctypes.CDLL(None, use_errno=True)
-child = os.fork()
-if not child:
-    if libc.ptrace(0, 0, 0, 0):
-        os._exit(ctypes.get_errno())
-    os.kill(os.getpid(), signal.SIGSTOP)
-_, status = os.waitpid(child, os.WUNTRACED)
-if os.WIFSTOPPED(status):
-    os.kill(child, signal.SIGKILL)
-    sys.exit(0)
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
 
 
 @dataclass(frozen=True)
@@ -135,7 +123,7 @@ def virtual(kernel: str) -> Iterator[Check]:
     yield built_kernel(kernel)
     yield from tools((*DRIVING_TOOLS, "taskset"))
     yield guest_python()
-    yield ptrace()
+    yield from boot_modes()
     memory_mib = guest_memory_mib(GUEST_MEMORY_MIB, read_kernel_spec(kernel).series)
     yield guest_memory(memory_mib)
     yield process_limits(memory_mib)
@@ -278,27 +266,25 @@ def guest_python() -> Check:
     return Check("python3", number >= PYTHON, found, step)
 
 
-def ptrace() -> Check:
-    """Whether a process may trace its child, as the booted kernel traces its programs."""
-    trial = (sys.executable, "-I", "-S", "-c", PTRACE_TRIAL)
-    code = subprocess.run(trial, capture_output=True, timeout=30).returncode
-    if code == 0:
-        return Check("ptrace", True, "a process may trace its child")
-    scope = Path("/proc/sys/kernel/yama/ptrace_scope")
-    if scope.is_file() and scope.read_text("ascii").strip() == "3":
-        return Check(
-            "ptrace",
-            False,
-            "kernel.yama.ptrace_scope is 3; changing it takes a reboot",
-            "echo kernel.yama.ptrace_scope=1 | sudo tee /etc/sysctl.d/99-ptrace.conf "
-            "&& sudo reboot",
-        )
-    return Check(
-        "ptrace",
-        False,
-        f"refused: {os.strerror(max(code, 1)).lower()}",
-        "docker run --cap-add SYS_PTRACE ... (if this is a container)",
-    )
+def boot_modes() -> Iterator[Check]:
+    """Whether a kernel can run its guest's programs in each of its two modes; one suffices."""
+    found = {
+        "seccomp": (
+            seccomp_refused(),
+            "the guest's programs can filter their system calls",
+            "run under a seccomp profile that allows seccomp(2), such as Docker's default",
+        ),
+        "ptrace": (
+            ptrace_refused(),
+            "the kernel can trace the guest's programs",
+            RAISE_SCOPE
+            if tracing_disabled()
+            else "docker run --cap-add SYS_PTRACE ... (if this is a container)",
+        ),
+    }
+    one_works = any(reason is None for reason, _, _ in found.values())
+    for name, (reason, works, step) in found.items():
+        yield Check(name, reason is None, reason or works, step, needed=not one_works)
 
 
 def guest_memory(memory_mib: int) -> Check:

@@ -18,6 +18,7 @@ from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
 
 ROOT = Path(__file__).parents[4]
+PROFILE = str(ROOT / "tests" / "docker_profile.py")
 
 
 def test_doctor_json_gives_each_testbed_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,10 +68,29 @@ def test_built_kernel_refuses_a_damaged_record(
     assert not found.ok and "kernel.json" in found.found
 
 
-def test_ptrace_is_tried() -> None:
-    found = diagnosis.ptrace()
-    assert found.ok or ("refused" in found.found or "ptrace_scope" in found.found)
-    assert found.ok != bool(found.next_step)
+@pytest.mark.parametrize(
+    ("denied", "ok", "needed"),
+    [
+        ("", (True, True), False),
+        ("ptrace", (True, False), False),
+        ("seccomp", (False, True), False),
+        ("ptrace,seccomp", (False, False), True),
+    ],
+)
+def test_boot_modes_of_a_sandbox(denied: str, ok: tuple[bool, bool], needed: bool) -> None:
+    asks = (
+        "import json; from dataclasses import asdict; "
+        "from labs.drive.testbed.diagnosis import boot_modes; "
+        "print(json.dumps([asdict(one) for one in boot_modes()]))"
+    )
+    argv = (sys.executable, PROFILE, "--deny", denied, sys.executable, "-c", asks)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
+    modes = json.loads(done.stdout)
+    assert [one["name"] for one in modes] == ["seccomp", "ptrace"]
+    assert tuple(one["ok"] for one in modes) == ok
+    for one in modes:
+        assert one["needed"] == needed and one["next_step"]
+        assert one["ok"] != one["found"].endswith("is refused (EPERM)")
 
 
 def test_guest_memory_larger_than_any_folder() -> None:
