@@ -40,6 +40,16 @@ bc                      bc
 xz                      xz-utils
 patch                   patch
 "
+# Kernels are built from Debian's sources. On its relatives, such as Ubuntu, these packages name a
+# mirror of Debian and bring the keys that sign it.
+FOR_RELATIVES="
+/usr/sbin/debootstrap   debootstrap
+/usr/share/keyrings/debian-archive-keyring.gpg  debian-archive-keyring
+"
+if command -v apt-get >/dev/null && ! grep -qx 'ID=debian' /etc/os-release; then
+    NEEDED+=$FOR_RELATIVES
+fi
+
 FOR_TESTS="
 sshd                    openssh-server
 ssh                     openssh-client

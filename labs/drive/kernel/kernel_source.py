@@ -128,6 +128,11 @@ def _archived(package: str, spec: KernelSpec) -> Source:
         available += offered
     newest = {series_of(version): version for version in sorted(available, key=age)}
     same = [version for version in available if series_of(version) == spec.series]
+    if not sources("stable", targets()):
+        raise Missing(
+            f"the source of Linux {spec.text} comes from Debian's archive, of which this machine "
+            "knows no mirror. Run as root: apt-get install debootstrap debian-archive-keyring"
+        )
     raise Missing(
         f"the source of Linux {spec.text} is neither in this machine's package lists nor in those "
         f"of {' and '.join(RELEASES[spec.series])} on its mirrors{''.join(faults)}. Available: "
@@ -262,10 +267,14 @@ def named(source: Source, release: str, spec: KernelSpec) -> str:
 
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+DEBOOTSTRAP = Path("/usr/sbin/debootstrap")
 
 
 def targets() -> str:
-    """The package sources of apt; each line has an address, a suite, a component and an origin."""
+    """The package sources of apt; each line has an address, a suite, a component and an origin.
+
+    If none of them is Debian's, the mirror that debootstrap names is added.
+    """
     words = (
         "apt-get",
         "indextargets",
@@ -273,7 +282,16 @@ def targets() -> str:
         "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)",
         "Created-By: Packages",
     )
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    found = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return found if " Debian\n" in found else found + mirror_of_debian()
+
+
+def mirror_of_debian(debootstrap: Path = DEBOOTSTRAP) -> str:
+    """The mirror of Debian that debootstrap names, as a line of `targets`, for Ubuntu and other
+    relatives of Debian; empty if debootstrap is not installed."""
+    text = debootstrap.read_text("utf-8", "replace") if debootstrap.is_file() else ""
+    named = re.search(r'^DEF_MIRROR="(https?://\S+)"$', text, re.MULTILINE)
+    return f"{named[1]} stable main Debian\n" if named else ""
 
 
 def sources(release: str, found: str) -> tuple[str, ...]:
@@ -293,7 +311,7 @@ def sources(release: str, found: str) -> tuple[str, ...]:
 
 @contextmanager
 def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Download the package lists of `release` from this machine's mirrors of Debian.
+    """Download the package lists of `release` from this machine's mirrors of Debian (`targets`).
 
     Yields the options with which apt-get and apt-cache use these lists instead of the machine's
     own, and apt's errors and warnings. The lists are removed at the end. A list that cannot be

@@ -23,6 +23,9 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "kernel"
 MAKEFILE = b"# SPDX\nVERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 192\nEXTRAVERSION =\n"
 
 
+DEBIAN = "http://mirror.example/debian bookworm main Debian\n"
+
+
 def packed(path: Path, files: dict[str, bytes]) -> Path:
     with tarfile.open(path, "w:xz") as tar:
         for name, content in files.items():
@@ -161,6 +164,7 @@ def test_locate_takes_a_series_from_a_release_that_has_it(monkeypatch: pytest.Mo
 
 
 def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "targets", lambda: DEBIAN)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
     monkeypatch.setattr(source, "_offered", lambda: ("6.12.117-1", "6.1.190-1", "6.1.192-2"))
@@ -185,6 +189,7 @@ def test_locate_names_the_versions_that_can_be_had(monkeypatch: pytest.MonkeyPat
 def test_locate_says_why_the_lists_of_a_release_could_not_be_downloaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(source, "targets", lambda: DEBIAN)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(source, "INSTALLED", FIXTURES)
     monkeypatch.setattr(source, "_offered", tuple)
@@ -195,6 +200,29 @@ def test_locate_says_why_the_lists_of_a_release_could_not_be_downloaded(
     )
     with pytest.raises(Missing, match=said):
         locate(read_kernel_spec("7.2"))
+
+
+def test_on_ubuntu_the_mirror_is_the_one_that_debootstrap_names(tmp_path: Path) -> None:
+    debootstrap = tmp_path / "debootstrap"
+    assert source.mirror_of_debian(debootstrap) == ""
+    debootstrap.write_text(
+        'VERSION=1\nDEF_MIRROR="http://mirror.example/debian"\n'
+        'DEF_HTTPS_MIRROR="https://mirror.example/debian"\n'
+    )
+    line = source.mirror_of_debian(debootstrap)
+    assert source.sources("sid", line) == ("http://mirror.example/debian sid main",)
+
+
+def test_without_a_mirror_of_debian_the_packages_that_name_one_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(source, "INSTALLED", FIXTURES)
+    monkeypatch.setattr(source, "_offered", tuple)
+    monkeypatch.setattr(source, "_offered_by", lambda release: ((), ""))
+    monkeypatch.setattr(source, "targets", lambda: "http://mirror.example/ubuntu noble main Ubuntu")
+    with pytest.raises(Missing, match="apt-get install debootstrap debian-archive-keyring$"):
+        locate(read_kernel_spec("6.1"))
 
 
 @pytest.mark.parametrize("spec", ["5.15", "7.3", "6.2.1-1", "6.13"])
