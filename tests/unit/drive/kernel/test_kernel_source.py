@@ -221,7 +221,7 @@ def test_without_a_mirror_of_debian_the_packages_that_name_one_are_asked_for(
     monkeypatch.setattr(source, "_offered", tuple)
     monkeypatch.setattr(source, "_offered_by", lambda release: ((), ""))
     monkeypatch.setattr(source, "targets", lambda: "http://mirror.example/ubuntu noble main Ubuntu")
-    with pytest.raises(Missing, match="apt-get install debootstrap debian-archive-keyring$"):
+    with pytest.raises(Missing, match=r"apt-get install debootstrap debian-archive-keyring$"):
         locate(read_kernel_spec("6.1"))
 
 
