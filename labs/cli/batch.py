@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labs.cli import run_flags
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-fast", action="store_true", help="end the batch at the first failure"
     )
-    parser.add_argument(
-        "--jobs", type=int, metavar="N", help="concurrent runs (default: LABS_JOBS, or one per CPU)"
-    )
+    run_flags.add(parser)
     machines = parser.add_argument_group("many machines")
     machines.add_argument(
         "--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://HOST:8786"
@@ -94,8 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Perform the batch and print its outcome. Raises LabError."""
-    if args.jobs is not None and args.jobs < 1:
-        raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
+    run_flags.take(args)
     from labs.batches.batch import RUNS
     from labs.batches.plan_file import read_plan
     from labs.batches.prospect import prospect

@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labs.catalog import LABS, find
+from labs.cli import run_flags
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
@@ -47,12 +48,13 @@ REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counte
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--dry-run] [--json]"
+    parser.usage = (
+        "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--boot MODE] [--dry-run] "
+        "[--json]"
+    )
     parser.add_argument("lab", metavar="LAB", help=f"{', '.join(LABS)}, or a file ./mylab.py")
     parser.add_argument("--fresh", action="store_true", help="repeat runs that already exist")
-    parser.add_argument(
-        "--jobs", type=int, metavar="N", help="concurrent runs (default: LABS_JOBS, or one per CPU)"
-    )
+    run_flags.add(parser)
     parser.add_argument(
         "--dry-run",
         action="store_true",
@@ -75,8 +77,7 @@ def lab_word(words: Sequence[str]) -> str | None:
 
 
 def main(args: argparse.Namespace) -> int:
-    if args.jobs is not None and args.jobs < 1:
-        raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
+    run_flags.take(args)
     lab = find(args.lab)
     parameters, over = from_flags(lab.Parameters, args)
     if over:

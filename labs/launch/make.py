@@ -14,14 +14,14 @@ from typing import Any
 
 from labs.drive import guest
 from labs.drive.guest import FAILURE, INPUTS
-from labs.drive.kernel.boot import PATH, boot
+from labs.drive.kernel.boot import AUTO, EITHER, PATH, PTRACE, boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import check, content_digest
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record.disk import OwnedPath, written_to
 from labs.drive.record.run_folder import Staging
 from labs.drive.record.stored_files import read_json
-from labs.errors import BRANCHES, Damaged, LabError, RunFailed
+from labs.errors import BRANCHES, BadInput, Damaged, LabError, RunFailed
 from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
 from labs.launch.plan import Planned
@@ -34,6 +34,8 @@ PREFIX = "labs: "
 # The lock of a run in progress, next to its folder, so that each run is performed once.
 MAKING = ".making-"
 PROBE_BYTES = 1 << 16
+# How virtual kernels boot: auto, seccomp or ptrace. The bytes of a run do not depend on it.
+BOOT = "LABS_BOOT"
 
 
 class Opened:
@@ -120,6 +122,7 @@ def make(
     copied = code.copied(driving, interpreter)
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
+    mode = None
     with Staging(runs, planned.name) as staging:
         staging.write_json(INPUTS, _for_the_guest(planned, interpreter))
 
@@ -130,7 +133,7 @@ def make(
         try:
             if planned.kernel and planned.root:
                 root = kept_root(planned.root, interpreter)
-                boot(
+                mode = boot(
                     planned.kernel.path,
                     root=root.folder,
                     staging=staging.folder,
@@ -140,6 +143,7 @@ def make(
                     seed=planned.inputs["seed"],
                     cpu=cpu,
                     on_line=on_line,
+                    modes=_modes(planned),
                 )
                 check(root)
             else:
@@ -159,7 +163,7 @@ def make(
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
-        return staging.seal(_about_this_machine(started, audited))
+        return staging.seal(_about_this_machine(started, mode, audited))
 
 
 def without_colours(text: str) -> str:
@@ -251,9 +255,23 @@ def _processor() -> str | None:
         return next(found, None)
 
 
-def _about_this_machine(started: float, audited: audit.Collected | None) -> dict[str, Any]:
-    """Data that may differ between two equal runs."""
+def _modes(planned: Planned) -> tuple[str, ...]:
+    """How the kernel of a run may be booted: as the user asks, or, for a lab that is not of this
+    package, only in the mode in which its programs cannot leave the kernel."""
+    asked = os.environ.get(BOOT, AUTO)
+    if asked in EITHER:
+        return (asked,)
+    if asked != AUTO:
+        raise BadInput(f"{BOOT}={asked} is not allowed. Allowed: {AUTO}, {', '.join(EITHER)}")
+    return (PTRACE,) if planned.lab.source else EITHER
+
+
+def _about_this_machine(
+    started: float, mode: str | None, audited: audit.Collected | None
+) -> dict[str, Any]:
+    """Data that may differ between two equal runs; `mode` is that of the virtual kernel."""
     return {
+        **({} if mode is None else {"boot": mode}),
         **({} if audited is None else {AUDIT: audited}),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         "real_s": round(time.time() - started, 3),

@@ -7,6 +7,11 @@ through the working directory; only the memory size and the seed are on the comm
 Four folders of this machine are visible inside: the guest's own root
 (`labs.drive.kernel.guest_root`) and the driving code at /run/labs/code, both read-only; the
 arguments of the program; and the folder of the run at /run/labs/run, the only writable one.
+
+The kernel stops the programs of its guest in one of two ways. In seccomp mode each program filters
+its own system calls, which is faster, and works where ptrace is denied; but a program could reach
+the memory of its kernel, and so act as the user who booted it. With ptrace it cannot. Both give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -29,11 +34,12 @@ from labs.drive.kernel.process_group import (
     signal_group,
     stopped,
 )
+from labs.drive.kernel.sandbox import both_refused, ptrace_refused, seccomp_refused
 from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
 from labs.drive.programs.init import EXIT_LINE, INIT, PYTHON
 from labs.drive.record.disk import clear_folders, owned_folder
 from labs.drive.units import MIB
-from labs.errors import RunFailed
+from labs.errors import Missing, RunFailed
 
 # Any constant would do; a date after the article's kernels keeps certificates and logs plausible.
 EPOCH_NS = 1_790_000_000_000_000_000
@@ -43,6 +49,11 @@ CONSOLE_S = 0.05  # interval between two reads of the console
 CONSOLE_BYTES = 64 * MIB
 TAIL_BYTES = 8192
 LIMITS = Limits()
+SECCOMP, PTRACE = "seccomp", "ptrace"
+EITHER = (SECCOMP, PTRACE)
+AUTO = "auto"
+# What a kernel that has seccomp mode prints if the machine denies it, before anything runs inside.
+DENIED = "SECCOMP userspace requested but not functional"
 ALARM = re.compile(r"^labs: SIGALRM was sent by process (\d+) of user (\d+)\r?$", re.MULTILINE)
 
 # A guest's processes are processes of this machine whose system calls the kernel intercepts. A
@@ -57,8 +68,13 @@ exec "$@"
 """
 
 
-def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
-    """The kernel's command line: constant except for memory and seed, which are inputs of a run."""
+class _Ended(RunFailed):
+    """The kernel ended without a result."""
+
+
+def command_line(memory_mib: int, seed: int, mode: str = PTRACE) -> tuple[str, ...]:
+    """The kernel's command line: constant except for memory and seed, which are inputs of a run,
+    and for the mode, which User-Mode Linux removes before the kernel reads the line."""
     return (
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -70,12 +86,18 @@ def command_line(memory_mib: int, seed: int) -> tuple[str, ...]:
         "con=null",
         "con0=fd:0,fd:1",
         f"labs.seed={seed}",
+        *(("seccomp=on",) if mode == SECCOMP else ()),
         f"init={PYTHON}",
         "--",
         "-I",
         "-S",
         INIT,
     )
+
+
+def has_seccomp(kernel: Path) -> bool:
+    """Whether a kernel was built with seccomp mode."""
+    return DENIED.encode() in kernel.read_bytes()
 
 
 def boot(
@@ -90,16 +112,72 @@ def boot(
     cpu: int | None = None,
     on_line: Callable[[str], None] | None = None,
     limits: Limits = LIMITS,
-) -> None:
-    """Boot `kernel`, run `argv` inside as root, halt, and return if `argv` ended with exit code 0.
+    modes: tuple[str, ...] = EITHER,
+) -> str:
+    """Boot `kernel`, run `argv` inside as root, halt, and return the mode if `argv` ended with exit
+    code 0.
 
     `root` is the guest's root folder. Inside, `staging` is writable at /run/labs/run and `code`
-    readable at /run/labs/code. `on_line` receives each line of the console. Raises RunFailed, with
-    the tail of the console, if the program fails, the kernel panics, or a program inside spins or
-    waits beyond `limits`, which do not depend on the speed of this machine. Raises Missing if no
-    folder can hold the guest's memory. The kernel's whole process group has ended when this
+    readable at /run/labs/code. `on_line` receives each line of the console. Of `modes`, the first
+    that this kernel and this machine allow is used. Raises RunFailed, with the tail of the console,
+    if the program fails, the kernel panics, or a program inside spins or waits beyond `limits`,
+    which do not depend on the speed of this machine. Raises Missing if no folder can hold the
+    guest's memory, or if no mode works. The kernel's whole process group has ended when this
     returns or raises.
     """
+    able = has_seccomp(kernel)
+    usable = [mode for mode in modes if mode == PTRACE or able]
+    denied: dict[str, str] = {}
+    for mode in usable:
+        words = command_line(memory_mib, seed, mode)
+        try:
+            _boot(kernel, words, root, staging, code, argv, memory_mib, cpu, on_line, limits)
+        except _Ended as error:
+            why = _denied(mode, error)
+            if why is None:
+                raise
+            denied[mode] = why
+        else:
+            return mode
+    raise Missing(_no_mode(denied, able))
+
+
+def _denied(mode: str, error: _Ended) -> str | None:
+    """Why this machine denies a mode, in one line; None if something else ended the kernel."""
+    if mode == PTRACE:
+        return ptrace_refused()
+    return seccomp_refused() or ("seccomp mode is denied" if DENIED in str(error) else None)
+
+
+def _no_mode(denied: dict[str, str], able: bool) -> str:
+    """Why no mode could be used, and what to do. `able` says whether the kernel has seccomp."""
+    if PTRACE in denied and (seccomp := denied.get(SECCOMP) or seccomp_refused()):
+        return both_refused(denied[PTRACE], seccomp)
+    if SECCOMP in denied:
+        return f"{denied[SECCOMP]}. Use --boot ptrace"
+    if not able:
+        why = f"{denied[PTRACE]}, and the" if denied else "the"
+        return f"{why} kernel was built without seccomp mode. Build it again: labs kernel build"
+    return (
+        f"{denied[PTRACE]}. A lab of your own file is booted with ptrace unless told otherwise, "
+        "because in seccomp mode it could act as you on this machine. If you trust it, use --boot "
+        "seccomp"
+    )
+
+
+def _boot(
+    kernel: Path,
+    words: tuple[str, ...],
+    root: Path,
+    staging: Path,
+    code: Path,
+    argv: tuple[str, ...],
+    memory_mib: int,
+    cpu: int | None,
+    on_line: Callable[[str], None] | None,
+    limits: Limits,
+) -> None:
+    """Boot once with this command line; `_Ended` if the kernel ended without a result."""
     with _boot_folder(memory_mib) as folder:
         (folder / "guest").symlink_to(root.resolve())
         (folder / "run").symlink_to(staging.resolve())
@@ -111,9 +189,7 @@ def boot(
         # The console is a regular file: a full pipe would make the guest wait in real time.
         with (
             console.open("wb") as output,
-            _started(
-                kernel, command_line(memory_mib, seed), folder, cpu, output.fileno()
-            ) as process,
+            _started(kernel, words, folder, cpu, output.fileno()) as process,
         ):
             before = Surroundings.of(folder.parent)
             _watch(process.pid, Gauges(kernel), limits, console, on_line or _ignore)
@@ -225,7 +301,7 @@ def _judge(console: Path, how: Callable[[], str]) -> None:
             f"the program inside the virtual kernel ended with exit code {status}{about}. "
             f"The console ends: {tail(console)}"
         )
-    raise RunFailed(
+    raise _Ended(
         f"the virtual kernel ended without a result: {how()}. The console ends: {tail(console)}"
     )
 

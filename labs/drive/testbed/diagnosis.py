@@ -271,12 +271,13 @@ def boot_modes() -> Iterator[Check]:
     found = {
         "seccomp": (
             seccomp_refused(),
-            "the guest's programs can filter their system calls",
+            "the guest's programs can filter their system calls; faster, and the default. A "
+            "program inside could act as you on this machine",
             "run under a seccomp profile that allows seccomp(2), such as Docker's default",
         ),
         "ptrace": (
             ptrace_refused(),
-            "the kernel can trace the guest's programs",
+            "the kernel can trace the guest's programs; the default for labs in files of your own",
             RAISE_SCOPE
             if tracing_disabled()
             else "docker run --cap-add SYS_PTRACE ... (if this is a container)",

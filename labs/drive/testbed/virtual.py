@@ -15,12 +15,14 @@ from labs.errors import RunFailed
 
 _READ_ALL = 3
 _LOG_BYTES = 1 << 20
-# The programs of this kernel are processes that it traces on the machine below. It kills a program
-# that is stopped by a signal from there, and logs one of these lines (userspace and wait_stub_done
-# of arch/um/os-Linux/skas/process.c).
+# The programs of this kernel are processes of the machine below. It kills a program that is stopped
+# by a signal from there, and logs one of these lines (userspace and wait_stub_done of
+# arch/um/os-Linux/skas/process.c). In seccomp mode, a signal may have ended the process itself
+# (mm_sigchld_irq of arch/um/kernel/skas/mmu.c in 7.2; patches/seccomp-mode.patch before).
 _SIGNALLED = re.compile(
     r"userspace - child stopped with signal (?P<number>\d+)"
     r"|wait_stub_done : failed to wait for SIGTRAP, .*status = 0x(?P<status>[0-9a-f]+)"
+    r"|Unexpectedly lost MM child!(?: Its status is 0x(?P<ended>[0-9a-f]+))?"
 )
 
 
@@ -58,8 +60,16 @@ def signalled(log: str) -> str | None:
     found = _SIGNALLED.search(log)
     if found is None:
         return None
-    # A wait status has the signal that stopped a process in its second byte.
-    number = int(found["number"] or 0) or int(found["status"], 16) >> 8 & 0x7F
+    # A wait status has the signal that stopped a process in its second byte, and the signal that
+    # ended it in its first.
+    if found["number"]:
+        number = int(found["number"])
+    elif found["status"]:
+        number = int(found["status"], 16) >> 8 & 0x7F
+    else:
+        number = int(found["ended"] or "0", 16) & 0x7F
+    if not number:
+        return "a signal"
     try:
         return Signals(number).name
     except ValueError:

@@ -251,7 +251,7 @@ def _measured(results: Results) -> Results:
     }
 
 
-OF_THE_MACHINE = ("cpu", "uname", "cpus")
+OF_THE_MACHINE = ("cpu", "uname", "cpus", "boot")
 """What host.json says about a machine, besides its load and the time."""
 
 

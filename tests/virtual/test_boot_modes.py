@@ -1,0 +1,138 @@
+"""The two modes in which a kernel stops its programs: equal bytes, and which of them is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labs import catalog
+from labs.catalog import LABS, find
+from labs.cli.__main__ import main
+from labs.drive.kernel import store
+from labs.drive.kernel.boot import EITHER, PTRACE, SECCOMP, boot
+from labs.drive.record.seal import HOST
+from labs.errors import BadInput, Missing
+from labs.launch.launch import run
+from labs.launch.plan import plan
+from tests.conftest import DEFAULT_KERNEL
+from tests.kept_runs import STORE, text
+
+PROFILE = Path(__file__).resolve().parents[1] / "docker_profile.py"
+KERNELS = [
+    DEFAULT_KERNEL,
+    *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
+]
+
+
+def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The digest of every run of size small, performed in this mode, as JSON. It is kept per key of
+    these runs, which does not contain the mode."""
+    p = find(lab).Parameters(kernel=kernel, runs=str(runs / mode))
+    keys = "".join(one.key for one in plan(find(lab), p))
+
+    def make() -> str:
+        monkeypatch.setenv("LABS_BOOT", mode)
+        made = run(find(lab), p)
+        assert {json.loads((one.path / HOST).read_text())["boot"] for one in made.runs} == {mode}
+        return json.dumps({one.path.name: one.digest for one in made.runs}, indent=1)
+
+    return text(STORE, hashlib.sha256(f"{mode} {keys}".encode()).hexdigest(), make)
+
+
+@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_both_modes_leave_the_same_bytes(
+    kernel: str, lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.find(kernel)
+    found = {mode: digests(lab, kernel, mode, tmp_path, monkeypatch) for mode in EITHER}
+    assert len(json.loads(found[PTRACE])) > 1
+    assert found[SECCOMP] == found[PTRACE]
+
+
+def test_a_mode_that_does_not_exist_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABS_BOOT", "kvm")
+    with pytest.raises(
+        BadInput, match=r"LABS_BOOT=kvm is not allowed\. Allowed: auto, seccomp"
+    ):
+        run(find("nagle"), find("nagle").Parameters(runs=str(tmp_path), only="off"))
+    assert not [one for one in tmp_path.iterdir() if not one.name.startswith(".")]
+
+
+def test_a_lab_of_a_file_is_booted_with_ptrace_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "ownlab"]) == 0
+    lab = find("./ownlab.py")
+
+    def mode(runs: str) -> str:
+        made = run(lab, lab.Parameters(runs=str(tmp_path / runs), only="near"))
+        return str(json.loads((made.runs[0].path / HOST).read_text())["boot"])
+
+    monkeypatch.delenv("LABS_BOOT", raising=False)
+    assert mode("unasked") == PTRACE
+    monkeypatch.setenv("LABS_BOOT", SECCOMP)
+    assert mode("asked") == SECCOMP
+
+
+def under_the_profile(deny: str, into: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `labs` under Docker's default profile, which also denies these calls."""
+    labs = (sys.executable, "-m", "labs.cli", "run", "nagle", "--only", "off", "--requests", "20")
+    return subprocess.run(
+        (sys.executable, str(PROFILE), "--deny", deny, *labs, "--into", str(into), *words),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={name: value for name, value in os.environ.items() if name != "LABS_BOOT"},
+    )
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("deny", "used"),
+    [("ptrace,process_vm_readv,process_vm_writev,personality", SECCOMP), ("seccomp,prctl", PTRACE)],
+)
+def test_the_mode_that_a_sandbox_allows_is_used(
+    kernel: str, deny: str, used: str, tmp_path: Path
+) -> None:
+    done = under_the_profile(deny, tmp_path, "--kernel", kernel)
+    assert done.returncode == 0, done.stderr
+    (host,) = tmp_path.glob(f"*/{HOST}")
+    assert json.loads(host.read_text())["boot"] == used
+
+
+def test_a_sandbox_that_denies_both_is_told_in_a_line(tmp_path: Path) -> None:
+    done = under_the_profile("ptrace,seccomp,prctl", tmp_path)
+    assert done.returncode == 3
+    last = done.stderr.strip().splitlines()[-1]
+    for word in ("ptrace(PTRACE_TRACEME) is refused (EPERM)", "PR_SET_NO_NEW_PRIVS", "Docker's"):
+        assert word in last
+    assert not list(tmp_path.glob("nagle-*"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"), [(SECCOMP, "Use --boot ptrace"), (PTRACE, "use --boot seccomp")]
+)
+def test_a_forced_mode_that_is_denied_is_told_in_a_line(
+    mode: str, said: str, tmp_path: Path
+) -> None:
+    denied = {SECCOMP: "seccomp,prctl", PTRACE: "ptrace"}[mode]
+    done = under_the_profile(denied, tmp_path, "--boot", mode)
+    assert done.returncode == 3
+    assert said in done.stderr.strip().splitlines()[-1]
+
+
+def test_a_kernel_without_the_mode_is_refused_by_name(tmp_path: Path) -> None:
+    program = Path("/bin/true")
+    with pytest.raises(Missing, match=r"built without seccomp mode\. Build it again"):
+        boot(program, root=tmp_path, staging=tmp_path, code=tmp_path, argv=(), modes=(SECCOMP,))
