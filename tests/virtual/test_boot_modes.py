@@ -60,9 +60,7 @@ def test_a_mode_that_does_not_exist_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABS_BOOT", "kvm")
-    with pytest.raises(
-        BadInput, match=r"LABS_BOOT=kvm is not allowed\. Allowed: auto, seccomp"
-    ):
+    with pytest.raises(BadInput, match=r"LABS_BOOT=kvm is not allowed\. Allowed: auto, seccomp"):
         run(find("nagle"), find("nagle").Parameters(runs=str(tmp_path), only="off"))
     assert not [one for one in tmp_path.iterdir() if not one.name.startswith(".")]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel import store
-from labs.drive.kernel.boot import boot
+from labs.drive.kernel.boot import EITHER, PTRACE, SECCOMP, boot
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import RunFailed
 from tests.conftest import DEFAULT_KERNEL
@@ -82,6 +82,7 @@ def busy_run(
     monkeypatch: pytest.MonkeyPatch,
     *numbers: signal.Signals,
     send: Callable[[Path, Path, Sequence[signal.Signals]], None] = signal_busy_program,
+    mode: str = PTRACE,
 ) -> list[str]:
     """Boot the run and send its busy program these signals; the lines of the console."""
     memory, staging = folder / "memory", folder / "staging"
@@ -101,17 +102,40 @@ def busy_run(
             argv=(PYTHON, "-I", "-S", "-c", PROGRAM),
             memory_mib=256,
             on_line=lines.append,
+            modes=(mode,),
         )
     finally:
         (folder / "lines").write_text("\n".join(lines))
     return lines
 
 
+@pytest.mark.parametrize("mode", EITHER)
 @pytest.mark.parametrize("version", KERNELS)
 def test_run_without_a_signal_ends_well(
-    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    version: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "ended with 0" in busy_run(version, tmp_path, monkeypatch)
+    assert "ended with 0" in busy_run(version, tmp_path, monkeypatch, mode=mode)
+
+
+@pytest.mark.parametrize("version", KERNELS)
+@pytest.mark.parametrize("numbers", [(signal.SIGSTOP, signal.SIGCONT), (signal.SIGCONT,)])
+def test_pause_of_a_program_has_no_effect_in_seccomp_mode(
+    version: str,
+    numbers: tuple[signal.Signals, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "ended with 0" in busy_run(version, tmp_path, monkeypatch, *numbers, mode=SECCOMP)
+
+
+@pytest.mark.parametrize("version", KERNELS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV, signal.SIGTRAP, signal.SIGSYS])
+def test_run_fails_when_a_program_was_sent_a_signal_in_seccomp_mode(
+    version: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RunFailed, match="was sent to a program of the virtual kernel from outside"):
+        busy_run(version, tmp_path, monkeypatch, number, mode=SECCOMP)
+    assert f"ended with {-signal.SIGSEGV}" in (tmp_path / "lines").read_text()
 
 
 @pytest.mark.parametrize("version", KERNELS)

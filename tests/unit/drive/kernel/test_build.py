@@ -60,6 +60,7 @@ def test_patches_each_say_what_they_are_for() -> None:
         "hz-250",
         "large-registers",
         "own-alarms",
+        "seccomp-mode",
         "seeded-random",
     ]
     for patch in build.PATCHES.rglob("*.patch"):
@@ -125,7 +126,11 @@ def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = build.plan(read_kernel_spec("6.1.192-2"), tarball=tarball)
     assert found["built"] is None
     assert found["from"] == "tarball"
-    assert found["patches"] == sorted(path.name for path in build.PATCHES.glob("*.patch"))
+    assert found["patches"] == sorted(
+        path.name
+        for folder in (build.PATCHES, build.PATCHES / "6.1")
+        for path in folder.glob("*.patch")
+    )
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
 
 

@@ -14,6 +14,10 @@ IN_THE_STUB = (
     "status = 0x127f\n"
 )
 
+# In seccomp mode: 7.2.13, and 6.1.192 after SIGTERM.
+ENDED = "<3>Unexpectedly lost MM child! Affected tasks will segfault.\n"
+ENDED_BEFORE = "<3>Unexpectedly lost MM child! Its status is 0xf\n"
+
 
 @pytest.mark.parametrize(
     ("log", "name"),
@@ -23,6 +27,8 @@ IN_THE_STUB = (
         (QUIET + STOPPED + QUIET + IN_THE_STUB, "SIGSTOP"),
         (QUIET + IN_THE_STUB, "SIGCONT"),
         (STOPPED.replace("19", "40"), "signal 40"),
+        (QUIET + ENDED, "a signal"),
+        (QUIET + ENDED_BEFORE, "SIGTERM"),
     ],
 )
 def test_signalled_names_the_first_signal(log: str, name: str | None) -> None:
