@@ -150,7 +150,7 @@ study() {
         .venv/bin/labs run "${STUDY[@]}" --into "$into" || return
     within "$learner" "$home" "$lab" .venv/bin/labs runs compare --common data/nagle.tar.xz \
         "$into" >"$work/compared" || true
-    tail -n 1 "$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
+    grep -v 'only in the first$' "$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
     grep -q '^2 runs compared: identical;' "$work/compared"
 }
 
