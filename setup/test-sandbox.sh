@@ -129,16 +129,15 @@ follow_colab() {
 
 # With REUSE, give a user of the root this machine's kernel.
 seed_kernel() {
-    local store=${XDG_CACHE_HOME:-$HOME/.cache}/labs/kernels home found
+    local home found
     home=$(home_of "$1")
     [ "${REUSE:-}" = 1 ] && [ ! -d "$root$home/.cache/labs" ] || return 0
-    found=$(.venv/bin/labs kernel list --json | "$python" -c '
-import json, sys
+    found=$("$python" -c '
+from labs.drive.kernel.store import find
 from labs.drive.kernel.versions import DEFAULT
-kernels = json.load(sys.stdin)["kernels"]
-print(next(one["sha256"] for one in kernels if one["source"].startswith(DEFAULT + ".")))')
+print(find(DEFAULT).path.parent)')
     mkdir -p "$root$home/.cache/labs/kernels"
-    cp -r "$store/$found" "$root$home/.cache/labs/kernels/"
+    cp -r "$found" "$root$home/.cache/labs/kernels/"
     chroot "$root" chown -R "$1:" "$home/.cache"
 }
 
@@ -148,18 +147,34 @@ study() {
     home=$(home_of "$learner")
     confined "a study${denied:+ with $denied denied}" "$denied" "$learner" "$lab" \
         .venv/bin/labs run "${STUDY[@]}" --into "$into" || return
-    within "$learner" "$home" "$lab" .venv/bin/labs runs compare --common data/nagle.tar.xz \
-        "$into" >"$work/compared" || true
-    grep -v 'only in the first$' "$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
-    grep -q '^2 runs compared: identical;' "$work/compared"
+    within "$learner" "$home" "$lab" .venv/bin/labs runs compare --json --common \
+        data/nagle.tar.xz "$into" >"$work/compared" || true
+    "$python" -c "$VERDICT" <"$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
 }
+
+# Packages are inputs of a run, and this root has the newest ones of its release. Where they are not
+# those of the recorded runs, every byte that the tools and kernels wrote must be the same. On
+# another release the tools themselves say other things, so there the results must be equal.
+VERDICT='
+import json, os, sys
+failed = False
+pairs = json.load(sys.stdin)["pairs"]
+for pair in pairs:
+    moved = sorted(change["name"].partition(".")[0] for change in pair["inputs"])
+    raw = sorted(set(pair["files"]) - {"run.json", "seal.json"})
+    said = pair["grade"] if raw or not pair["files"] else "every raw file is identical"
+    about = ", with other " + " and ".join(sorted(set(moved))) if moved else ""
+    print(pair["condition"], said + about, sep=": ")
+    same = not raw or os.environ["base"] != os.environ["release"] and pair["grade"] == "equal"
+    failed |= not same
+sys.exit(failed or len(pairs) != 2)'
 
 # With both ways of booting denied, one line says what is denied, and the exit code is 3.
 refused() {
     local code=0
     confined 'a study with ptrace and seccomp denied' "$TRACING,seccomp" "$learner" "$lab" \
         .venv/bin/labs run "${STUDY[@]}" --into /tmp/refused >"$work/refused" 2>&1 || code=$?
-    grep -v "^$recipe: " "$work/refused" | tee "$work/said"
+    grep '^labs: ' "$work/refused" | tee "$work/said"
     [ $code = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q 'ptrace.*seccomp' "$work/said"
 }
 
@@ -211,7 +226,7 @@ declare -p settings rights variables >"$work/settings"
 export -f inside within mount_inside fail clone_into confined memory_group home_of as_root \
     follow_dockerfile follow_devcontainer follow_workspace follow_binder follow_colab seed_kernel \
     study refused serves check
-export me root work TREE MEMORY_MIB TRACING python commit cpu recipe
+export me root work base release TREE MEMORY_MIB TRACING VERDICT python commit cpu recipe
 KEYS=/usr/share/keyrings/ubuntu-archive-keyring.gpg
 for recipe in "${recipes[@]}"; do
     started=$SECONDS
