@@ -29,9 +29,9 @@ done
 # Run a command in the sandbox, and print what it took. The first word names it, the second lists
 # system calls that are denied beyond Docker's profile.
 confined() {
-    local what=$1 denied=$2 user=$3 folder=$4 started=$SECONDS code=0 group home
+    local what=$1 denied=$2 user=$3 folder=$4 started=$SECONDS code=0 home
     shift 4
-    group=$(memory_group)
+    memory_group
     home=$(home_of "$user")
     (
         echo 0 >"$group/cgroup.procs"
@@ -48,16 +48,12 @@ confined() {
 
 # A new group of processes with MEMORY_MIB of memory, in either version of control groups.
 memory_group() {
-    local group=/sys/fs/cgroup/labs-sandbox-$$
-    if [ -d /sys/fs/cgroup/memory ]; then
-        group=/sys/fs/cgroup/memory/labs-sandbox-$$
-        mkdir "$group"
+    mkdir "$group"
+    if [ -e "$group/memory.limit_in_bytes" ]; then
         echo $((MEMORY_MIB << 20)) >"$group/memory.limit_in_bytes"
     else
-        mkdir "$group"
         echo $((MEMORY_MIB << 20)) >"$group/memory.max"
     fi
-    echo "$group"
 }
 
 home_of() { chroot "$root" getent passwd "$1" | cut -d: -f6; }
@@ -217,16 +213,22 @@ inside() {
 
 # --- outside ----------------------------------------------------------------------------------
 
-report() { [ ! -f "$work/results" ] || { echo "=== commit ${commit:0:9}" && cat "$work/results"; }; }
+report() {
+    [ ! -d "$group" ] || rmdir "$group"
+    [ ! -f "$work/results" ] || { echo "=== commit ${commit:0:9}" && cat "$work/results"; }
+}
 
 source setup/bare.sh
+group=/sys/fs/cgroup/memory
+[ -d $group ] || group=/sys/fs/cgroup
+group+=/${work##*/}
 release=$(sed -nE 's/^FROM debian:([a-z]+)-slim$/\1/p' Dockerfile)
 cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')
 declare -p settings rights variables >"$work/settings"
 export -f inside within mount_inside fail clone_into confined memory_group home_of as_root \
     follow_dockerfile follow_devcontainer follow_workspace follow_binder follow_colab seed_kernel \
     study refused serves check
-export me root work base release TREE MEMORY_MIB TRACING VERDICT python commit cpu recipe
+export me root work group base release TREE MEMORY_MIB TRACING VERDICT python commit cpu recipe
 KEYS=/usr/share/keyrings/ubuntu-archive-keyring.gpg
 for recipe in "${recipes[@]}"; do
     started=$SECONDS
