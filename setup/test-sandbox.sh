@@ -12,7 +12,7 @@
 # What needs root in a recipe (installing packages) runs as root, and all the rest in the sandbox.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-me=test-sandbox
+me=test-sandbox group=''
 RECIPES=(docker devcontainer binder colab)
 UBUNTU=noble                                    # of Binder's images and of Colab
 MEMORY_MIB=2048
