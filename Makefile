@@ -12,9 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare fuzz-capture fuzz-runs
-.PHONY: benchmark benchmark-batch benchmark-capture model figure metadata host-variants
-.PHONY: kernel-reproducible lock clean
+.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox
+.PHONY: fuzz-capture fuzz-runs benchmark benchmark-batch benchmark-capture model figure metadata
+.PHONY: host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -58,6 +58,10 @@ test-browser: ready     ## published pages and JupyterLab in a real browser
 test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=user); needs root
 	@setup/system.sh bare
 	@setup/test-bare.sh $(RELEASE) $(AS)
+
+test-sandbox:           ## the recipes of docs/where.md in a sandbox like a container's; needs root
+	@setup/system.sh bare
+	@setup/test-sandbox.sh $(RECIPES)
 
 host-variants: FOR = test
 host-variants: ready    ## the same runs on 156 variants of this host, byte by byte; needs root

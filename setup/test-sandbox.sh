@@ -12,7 +12,7 @@
 # What needs root in a recipe (installing packages) runs as root, and all the rest in the sandbox.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-me=test-sandbox
+me=test-sandbox group=''
 RECIPES=(docker devcontainer binder colab)
 UBUNTU=noble                                    # of Binder's images and of Colab
 MEMORY_MIB=2048
@@ -29,9 +29,9 @@ done
 # Run a command in the sandbox, and print what it took. The first word names it, the second lists
 # system calls that are denied beyond Docker's profile.
 confined() {
-    local what=$1 denied=$2 user=$3 folder=$4 started=$SECONDS code=0 group home
+    local what=$1 denied=$2 user=$3 folder=$4 started=$SECONDS code=0 home
     shift 4
-    group=$(memory_group)
+    memory_group
     home=$(home_of "$user")
     (
         echo 0 >"$group/cgroup.procs"
@@ -48,16 +48,12 @@ confined() {
 
 # A new group of processes with MEMORY_MIB of memory, in either version of control groups.
 memory_group() {
-    local group=/sys/fs/cgroup/labs-sandbox-$$
-    if [ -d /sys/fs/cgroup/memory ]; then
-        group=/sys/fs/cgroup/memory/labs-sandbox-$$
-        mkdir "$group"
+    mkdir "$group"
+    if [ -e "$group/memory.limit_in_bytes" ]; then
         echo $((MEMORY_MIB << 20)) >"$group/memory.limit_in_bytes"
     else
-        mkdir "$group"
         echo $((MEMORY_MIB << 20)) >"$group/memory.max"
     fi
-    echo "$group"
 }
 
 home_of() { chroot "$root" getent passwd "$1" | cut -d: -f6; }
@@ -129,16 +125,15 @@ follow_colab() {
 
 # With REUSE, give a user of the root this machine's kernel.
 seed_kernel() {
-    local store=${XDG_CACHE_HOME:-$HOME/.cache}/labs/kernels home found
+    local home found
     home=$(home_of "$1")
     [ "${REUSE:-}" = 1 ] && [ ! -d "$root$home/.cache/labs" ] || return 0
-    found=$(.venv/bin/labs kernel list --json | "$python" -c '
-import json, sys
+    found=$("$python" -c '
+from labs.drive.kernel.store import find
 from labs.drive.kernel.versions import DEFAULT
-kernels = json.load(sys.stdin)["kernels"]
-print(next(one["sha256"] for one in kernels if one["source"].startswith(DEFAULT + ".")))')
+print(find(DEFAULT).path.parent)')
     mkdir -p "$root$home/.cache/labs/kernels"
-    cp -r "$store/$found" "$root$home/.cache/labs/kernels/"
+    cp -r "$found" "$root$home/.cache/labs/kernels/"
     chroot "$root" chown -R "$1:" "$home/.cache"
 }
 
@@ -148,18 +143,34 @@ study() {
     home=$(home_of "$learner")
     confined "a study${denied:+ with $denied denied}" "$denied" "$learner" "$lab" \
         .venv/bin/labs run "${STUDY[@]}" --into "$into" || return
-    within "$learner" "$home" "$lab" .venv/bin/labs runs compare --common data/nagle.tar.xz \
-        "$into" >"$work/compared" || true
-    tail -n 1 "$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
-    grep -q '^2 runs compared: identical;' "$work/compared"
+    within "$learner" "$home" "$lab" .venv/bin/labs runs compare --json --common \
+        data/nagle.tar.xz "$into" >"$work/compared" || true
+    "$python" -c "$VERDICT" <"$work/compared" | sed "s/^/$recipe: /" | tee -a "$work/results"
 }
+
+# Packages are inputs of a run, and this root has the newest ones of its release. Where they are not
+# those of the recorded runs, every byte that the tools and kernels wrote must be the same. On
+# another release the tools themselves say other things, so there the results must be equal.
+VERDICT='
+import json, os, sys
+failed = False
+pairs = json.load(sys.stdin)["pairs"]
+for pair in pairs:
+    moved = sorted(change["name"].partition(".")[0] for change in pair["inputs"])
+    raw = sorted(set(pair["files"]) - {"run.json", "seal.json"})
+    said = pair["grade"] if raw or not pair["files"] else "every raw file is identical"
+    about = ", with other " + " and ".join(sorted(set(moved))) if moved else ""
+    print(pair["condition"], said + about, sep=": ")
+    same = not raw or os.environ["base"] != os.environ["release"] and pair["grade"] == "equal"
+    failed |= not same
+sys.exit(failed or len(pairs) != 2)'
 
 # With both ways of booting denied, one line says what is denied, and the exit code is 3.
 refused() {
     local code=0
     confined 'a study with ptrace and seccomp denied' "$TRACING,seccomp" "$learner" "$lab" \
         .venv/bin/labs run "${STUDY[@]}" --into /tmp/refused >"$work/refused" 2>&1 || code=$?
-    grep -v "^$recipe: " "$work/refused" | tee "$work/said"
+    grep '^labs: ' "$work/refused" | tee "$work/said"
     [ $code = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q 'ptrace.*seccomp' "$work/said"
 }
 
@@ -202,16 +213,22 @@ inside() {
 
 # --- outside ----------------------------------------------------------------------------------
 
-report() { [ ! -f "$work/results" ] || { echo "=== commit ${commit:0:9}" && cat "$work/results"; }; }
+report() {
+    [ ! -d "$group" ] || rmdir "$group"
+    [ ! -f "$work/results" ] || { echo "=== commit ${commit:0:9}" && cat "$work/results"; }
+}
 
 source setup/bare.sh
+group=/sys/fs/cgroup/memory
+[ -d $group ] || group=/sys/fs/cgroup
+group+=/${work##*/}
 release=$(sed -nE 's/^FROM debian:([a-z]+)-slim$/\1/p' Dockerfile)
 cpu=$(taskset -cp $$ | sed -E 's/.*: ([0-9]+).*/\1/')
 declare -p settings rights variables >"$work/settings"
 export -f inside within mount_inside fail clone_into confined memory_group home_of as_root \
     follow_dockerfile follow_devcontainer follow_workspace follow_binder follow_colab seed_kernel \
     study refused serves check
-export me root work TREE MEMORY_MIB TRACING python commit cpu recipe
+export me root work group base release TREE MEMORY_MIB TRACING VERDICT python commit cpu recipe
 KEYS=/usr/share/keyrings/ubuntu-archive-keyring.gpg
 for recipe in "${recipes[@]}"; do
     started=$SECONDS

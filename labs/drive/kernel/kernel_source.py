@@ -287,11 +287,14 @@ def targets() -> str:
 
 
 def mirror_of_debian(debootstrap: Path = DEBOOTSTRAP) -> str:
-    """The mirror of Debian that debootstrap names, as a line of `targets`, for Ubuntu and other
-    relatives of Debian; empty if debootstrap is not installed."""
+    """The mirror of Debian that debootstrap names, as lines of `targets`, for Ubuntu and other
+    relatives of Debian; empty if debootstrap is not installed. Security updates, which have the
+    newest kernels, are beside it."""
     text = debootstrap.read_text("utf-8", "replace") if debootstrap.is_file() else ""
     named = re.search(r'^DEF_MIRROR="(https?://\S+)"$', text, re.MULTILINE)
-    return f"{named[1]} stable main Debian\n" if named else ""
+    if not named:
+        return ""
+    return f"{named[1]} stable main Debian\n{named[1]}-security stable-security main Debian\n"
 
 
 def sources(release: str, found: str) -> tuple[str, ...]:

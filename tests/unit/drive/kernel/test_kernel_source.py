@@ -209,8 +209,11 @@ def test_on_ubuntu_the_mirror_is_the_one_that_debootstrap_names(tmp_path: Path) 
         'VERSION=1\nDEF_MIRROR="http://mirror.example/debian"\n'
         'DEF_HTTPS_MIRROR="https://mirror.example/debian"\n'
     )
-    line = source.mirror_of_debian(debootstrap)
-    assert source.sources("sid", line) == ("http://mirror.example/debian sid main",)
+    lines = source.mirror_of_debian(debootstrap)
+    assert source.sources("bookworm", lines) == (
+        "http://mirror.example/debian bookworm main",
+        "http://mirror.example/debian-security bookworm-security main",
+    )
 
 
 def test_without_a_mirror_of_debian_the_packages_that_name_one_are_asked_for(
