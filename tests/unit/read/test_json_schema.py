@@ -1,4 +1,4 @@
-"""Errors of schema validation, with jsonschema-rs and without it, also for types that JSON lacks."""
+"""Errors of schema validation, with and without jsonschema-rs, also for types that JSON lacks."""
 
 from __future__ import annotations
 
