@@ -127,7 +127,7 @@ def _cell_of_a_notebook() -> Any:
     """The module that reads a notebook's parameters; sets up errors and the theme."""
     cell = import_module("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()
-    if "IPython" in sys.modules:
+    if sys.modules.get("IPython") is not None:
         import_module("labs.read.display.dark_theme").follow()
     return cell
 

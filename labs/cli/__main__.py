@@ -48,6 +48,9 @@ EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on th
             4 a run failed; 5 results differ; 6 damaged data; 7 results differ within
             tolerance (labs verify); 130 interrupted by ^C"""
 STOPPED = 130
+PROJECT = "tcp-lab-notebook"
+# Such as: nbconvert<8,>=7.16; extra == 'publish'
+EXTRA = re.compile(r"(?P<package>[\w-]+).*\bextra == ['\"](?P<extra>\w+)['\"]")
 NO_MEMORY = (
     "no memory is left. `ulimit -v` shows the limit of this process, `free -m` the memory of this "
     "machine"
@@ -66,6 +69,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except LabError as error:
         return _report(error, error.exit_code, words)
+    except ModuleNotFoundError as error:
+        extra = _extra_with(error.name or "")
+        if extra is None:
+            raise
+        package = (error.name or "").partition(".")[0]
+        missing = Missing(
+            f"this command needs the package {package}, which is not installed. "
+            f'Install it: pip install "{PROJECT}[{extra}]"'
+        )
+        return _report(missing, missing.exit_code, words)
     except BrokenPipeError:
         # The reader has closed the pipe; Python would report this again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,6 +90,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("labs: stopped", file=sys.stderr)
         return STOPPED
+
+
+def _extra_with(module: str) -> str | None:
+    """The extra of this project that installs a module; None if none does.
+
+    It is read from the metadata of the installed package. The packages of extras that commands
+    import have the names of their modules.
+    """
+    from importlib.metadata import requires
+
+    package = module.partition(".")[0]
+    for line in requires(PROJECT) or ():
+        found = EXTRA.match(line)
+        if found is not None and found["package"] == package and found["extra"] != "test":
+            return found["extra"]
+    return None
 
 
 def _open_standard_streams() -> None:
@@ -149,7 +178,7 @@ def _dispatch(words: list[str]) -> int:
     if words == ["--version"]:
         from importlib.metadata import version
 
-        print(f"labs {version('tcp-lab-notebook')}")
+        print(f"labs {version(PROJECT)}")
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:

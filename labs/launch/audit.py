@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.host_load import HERE
 from labs.drive.programs import audit
-from labs.drive.testbed.ssh import SshHost
-from labs.drive.testbed.vagrant import ADDRESSES, Machine, machine
 from labs.errors import RunFailed
+
+if TYPE_CHECKING:
+    from labs.drive.testbed.vagrant import Machine
 
 ANSWER_S = 120
 Collected = dict[str, dict[str, Any]]
@@ -28,11 +29,15 @@ def here() -> Collected:
 
 def vagrant(ssh_config: Path) -> Collected:
     """Audit both machines, as root. Missing if one cannot be reached or is in use."""
+    from labs.drive.testbed.vagrant import ADDRESSES, machine  # noqa: PLC0415  not on every system
+
     return {name: over_ssh(name, machine(name, ssh_config)) for name in ADDRESSES}
 
 
 def over_ssh(name: str, one: Machine) -> dict[str, Any]:
     """Audit a machine; the program is sent on standard input, so nothing is stored there."""
+    from labs.drive.testbed.ssh import SshHost  # noqa: PLC0415  not on every system
+
     source = Path(audit.__file__).read_bytes()
     host = SshHost(name, one.address, one.device, one.login, one.folder, [], [])
     host.open()

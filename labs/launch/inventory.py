@@ -21,8 +21,6 @@ from labs.drive.kernel.guest_root import libraries
 from labs.drive.kernel.kept_copy import content_digest
 from labs.drive.testbed.contract import Host
 from labs.drive.testbed.process import PACKAGES
-from labs.drive.testbed.ssh import SshHost
-from labs.drive.testbed.vagrant import ADDRESSES, machine
 from labs.errors import Missing
 
 # Programs that any run may start, whatever its experiment: for the hosts, the link, the samplers,
@@ -120,6 +118,9 @@ class Inventory:
 
 def inspect(ssh_config: Path, names: tuple[str, ...]) -> Inventory:
     """Inspect both machines; Missing if one cannot be reached, is in use, or lacks a tool."""
+    from labs.drive.testbed.ssh import SshHost  # noqa: PLC0415  not on every system
+    from labs.drive.testbed.vagrant import ADDRESSES, machine  # noqa: PLC0415
+
     digests: dict[str, str] = {}
     versions: dict[str, str] = {}
     for name in ADDRESSES:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import queue
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -69,6 +70,7 @@ def run(
     failure, like ^C, ends running runs and cancels the others; complete runs are kept, so the same
     call resumes from there.
     """
+    check_platform(p.testbed)
     tell = progress or _tell_nobody
     opened = Opened(Path(p.runs))
 
@@ -295,6 +297,17 @@ def check_free_space(runs: Path) -> None:
             f"the file system of {folder} has room for {about.f_favail} more files (df -i) and a "
             f"run may need {FREE_FILES}. Remove some, or name another folder with --into"
         )
+
+
+def check_platform(testbed: str) -> None:
+    """Missing if no run can be performed on this operating system. Another Unix can drive the
+    virtual machines."""
+    if sys.platform.startswith("linux") or (testbed == "vagrant" and sys.platform != "win32"):
+        return
+    raise Missing(
+        f"runs on the testbed {testbed} need Linux, and this is {sys.platform}. Read the recorded "
+        'runs instead: --testbed recorded, or TESTBED = "recorded" in a notebook'
+    )
 
 
 def check_system() -> None:

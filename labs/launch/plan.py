@@ -19,8 +19,6 @@ from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import key
 from labs.drive.record.stored_files import AGAIN, VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
-from labs.drive.testbed.vagrant import Vagrant
-from labs.drive.testbed.vagrant_up import reach
 from labs.errors import Damaged, Missing
 from labs.launch import code_digest as code
 from labs.launch import inventory
@@ -225,6 +223,9 @@ def _tools(lab: Lab, condition: Condition, on_machines: bool = False) -> tuple[s
 
 def _inspect(lab: Lab, conditions: Sequence[Condition]) -> Inventory:
     """Inspect the running Vagrant machines; BadInput for a link that they do not support."""
+    from labs.drive.testbed.vagrant import Vagrant  # noqa: PLC0415  not on every system
+    from labs.drive.testbed.vagrant_up import reach  # noqa: PLC0415
+
     for condition in conditions:
         Vagrant(condition.link, Path())
     names = dict.fromkeys(name for condition in conditions for name in _tools(lab, condition, True))

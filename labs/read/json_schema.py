@@ -1,11 +1,13 @@
 """Validate content against a JSON Schema, and describe the error.
 
 jsonschema-rs validates in a hundredth of the time of jsonschema, whose import alone takes a second.
-The messages need the error objects of jsonschema, so it is imported only for invalid content.
+It is compiled code, so some systems lack it; jsonschema alone gives the same answers. The messages
+need the error objects of jsonschema, so both import it for invalid content.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +15,13 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.record.stored_files import parse
 
 if TYPE_CHECKING:
-    import jsonschema_rs
     from jsonschema.exceptions import ValidationError
 
 
 def objection(schema: Path, content: object) -> ValidationError | None:
     """The most relevant error in `content`; None if it is valid."""
-    compiled = _compiled(schema)
     try:
-        if compiled.is_valid(content):
+        if _is_valid(schema)(content):
             return None
     except ValueError:  # a type or a key that JSON does not have: jsonschema names it
         pass
@@ -34,10 +34,15 @@ def objection(schema: Path, content: object) -> ValidationError | None:
 
 
 @cache
-def _compiled(schema: Path) -> jsonschema_rs.Draft202012Validator:
-    import jsonschema_rs  # noqa: PLC0415  making runs needs only Python
+def _is_valid(schema: Path) -> Callable[[object], bool]:
+    """The fastest check against a schema that is installed here."""
+    try:
+        from jsonschema_rs import Draft202012Validator  # noqa: PLC0415  making runs needs no package
+    except ImportError:
+        from jsonschema import Draft202012Validator as Slower  # noqa: PLC0415
 
-    return jsonschema_rs.Draft202012Validator(_content(schema))
+        return Slower(_content(schema)).is_valid
+    return Draft202012Validator(_content(schema)).is_valid
 
 
 @cache

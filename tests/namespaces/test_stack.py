@@ -24,7 +24,7 @@ from labs.drive.testbed.namespaces import JOURNALS, NAMESPACES, Namespaces
 from labs.errors import RunFailed
 from labs.experiments.stack.experiment import WARM_UP_REQUESTS, measure
 from labs.experiments.stack.knobs import set_device, set_rules
-from labs.experiments.stack.latencies import histogram
+from labs.experiments.stack.latencies import latencies
 from labs.experiments.stack.places import allowed_cpus, set_places
 from labs.experiments.stack.results import knobs, server_of
 from labs.experiments.stack.settings import APART, CONNTRACK, GRO, IDLE, OFF, SAME, Settings
@@ -58,7 +58,7 @@ def test_run_counts_requests_alike_at_both_ends(made: Made) -> None:
     counted the warm-up, and at most one request per connection whose response came too late."""
     for one in made.runs:
         said: Wrk = one.read("client/wrk.txt", WRK)
-        assert sum(said.latencies_us.values()) == said.requests == histogram(one).get_total_count()
+        assert sum(said.latencies_us.values()) == said.requests == latencies(one).requests
         server = server_of(one)
         assert server is not None
         assert 0 <= server.requests - WARM_UP_REQUESTS - said.requests <= said.connections

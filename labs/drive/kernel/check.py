@@ -13,7 +13,6 @@ from __future__ import annotations
 import array
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import shutil
@@ -22,7 +21,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -279,6 +277,9 @@ def receive_buffer(scale: int) -> dict[str, int]:
     Loopback without offloads, 100 ms each way, segments of 1,024 bytes, a very large initial
     congestion window, no timestamps: the set-up of cloudflare-blog 2022-07-rmem-a.
     """
+    import fcntl  # noqa: PLC0415  not on every system
+    import termios  # noqa: PLC0415
+
     namespace = f"full{scale}"
     delayed_loopback(namespace)
     with network_namespace(namespace):

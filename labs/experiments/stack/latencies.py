@@ -1,16 +1,17 @@
-"""The latencies of runs of the lab `stack` as HDR histograms, which can be added up.
+"""The latencies of runs of the lab `stack`: the number of requests per microsecond of latency.
 
-An HDR histogram keeps counts in buckets of a fixed relative width (here three digits), so the
-histograms of repetitions add up, and percentiles of the sum are those of all requests.
+Counts of repetitions add up, and percentiles of the sum are those of all requests.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from hdrh.histogram import HdrHistogram
+import numpy as np
+import numpy.typing as npt
 
 from labs.drive.condition import read_settings
 from labs.experiments.stack.settings import WRK, Settings
@@ -19,7 +20,33 @@ from labs.read.runs.raw_files import VEGETA
 from labs.read.runs.raw_files import WRK as WRK_REPORT
 from labs.read.runs.run import Run
 
-LEAST_US, MOST_US, DIGITS = 1, 3_600_000_000, 3
+
+@dataclass(frozen=True, eq=False)
+class Latencies:
+    """Distinct latencies in microseconds, ascending, and the number of requests up to each."""
+
+    values_us: npt.NDArray[np.int64]
+    up_to: npt.NDArray[np.int64]
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return int(self.up_to[-1])
+
+    @property
+    def max_us(self) -> int:
+        """The largest latency."""
+        return int(self.values_us[-1])
+
+    def percentile_us(self, percent: float) -> int:
+        """The least latency that at least `percent` of all requests do not exceed (nearest rank).
+
+        `percent` is taken to two decimals, so that the rank is computed in whole numbers. wrk has
+        the same rank, except that it takes the next one if the share is a whole number of requests
+        (stats.c, stats_percentile).
+        """
+        rank = -(-round(100 * percent) * self.requests // 10_000)
+        return int(self.values_us[np.searchsorted(self.up_to, max(1, rank))])
 
 
 def settings_of(run: Run) -> Settings:
@@ -55,17 +82,19 @@ def mean_us(run: Run) -> float:
 
 
 @cache
-def histogram(run: Run) -> HdrHistogram:
-    """The latencies of a run in microseconds as a histogram."""
-    found = HdrHistogram(LEAST_US, MOST_US, DIGITS)
-    for value, count in latencies_us(run).items():
-        found.record_value(max(LEAST_US, value), count)
-    return found
+def latencies(run: Run) -> Latencies:
+    """The latencies of one run."""
+    return _counted(latencies_us(run))
 
 
-def merged(runs: Iterable[Run]) -> HdrHistogram:
-    """The histogram of the requests of several runs together."""
-    total = HdrHistogram(LEAST_US, MOST_US, DIGITS)
+def merged(runs: Iterable[Run]) -> Latencies:
+    """The latencies of the requests of several runs together."""
+    total: Counter[int] = Counter()
     for run in runs:
-        total.add(histogram(run))
-    return total
+        total.update(latencies_us(run))
+    return _counted(total)
+
+
+def _counted(requests: Mapping[int, int]) -> Latencies:
+    values = np.array(sorted(requests), dtype=np.int64)
+    return Latencies(values, np.cumsum([requests[value] for value in values.tolist()]))

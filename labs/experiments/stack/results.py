@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.result_columns import Note, column
-from labs.experiments.stack.latencies import histogram, mean_us, of_vegeta, of_wrk, settings_of
+from labs.experiments.stack.latencies import latencies, mean_us, of_vegeta, of_wrk, settings_of
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.parse.server_report import ServerReport, Setting
@@ -52,17 +52,17 @@ class Results:
 
 def results(run: Run) -> Results:
     """The figures of one run, from its load generator, its server and the kernel's counters."""
-    settings, latencies = settings_of(run), histogram(run)
+    settings, measured = settings_of(run), latencies(run)
     about = load_of(run, settings)
     done = about["requests"]
     found = knobs(run)
     return Results(
-        p50_us=float(latencies.get_value_at_percentile(50)),
+        p50_us=float(measured.percentile_us(50)),
         mean_us=mean_us(run),
-        p99_us=float(latencies.get_value_at_percentile(99)),
-        p999_us=float(latencies.get_value_at_percentile(99.9)),
-        p9999_us=float(latencies.get_value_at_percentile(99.99)),
-        max_us=float(latencies.get_max_value()),
+        p99_us=float(measured.percentile_us(99)),
+        p999_us=float(measured.percentile_us(99.9)),
+        p9999_us=float(measured.percentile_us(99.99)),
+        max_us=float(measured.max_us),
         requests_s=1e6 * done / about["took_us"],
         rate_s=settings.rate_per_s,
         requests=done,

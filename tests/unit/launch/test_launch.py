@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from labs.catalog import find
+from labs.drive.testbed import vagrant_up
 from labs.errors import Missing, RunFailed
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 from labs.launch import inventory, make, plan
-from labs.launch.launch import FREE_FILES, check_free_space, check_limits, run
+from labs.launch.launch import FREE_FILES, check_free_space, check_limits, check_platform, run
 from labs.launch.make import check_room, without_colours
 
 PARSE = Path(__file__).parents[2] / "fixtures" / "parse"
@@ -34,7 +36,7 @@ def test_run_inspects_the_machines_once_per_study(
         asked.append("inspect")
         raise Missing("the machines are gone")
 
-    monkeypatch.setattr(plan, "reach", reach)
+    monkeypatch.setattr(vagrant_up, "reach", reach)
     monkeypatch.setattr(inventory, "inspect", inspect)
     for _ in range(2):
         with pytest.raises(Missing, match="gone"):
@@ -108,6 +110,28 @@ def test_check_free_space_counts_files(
         return
     with pytest.raises(Missing, match="df -i"):
         check_free_space(tmp_path / "runs")
+
+
+@pytest.mark.parametrize(
+    ("system", "testbed", "possible"),
+    [
+        ("linux", "virtual", True),
+        ("darwin", "vagrant", True),
+        ("darwin", "virtual", False),
+        ("win32", "vagrant", False),
+        ("win32", "virtual", False),
+        ("emscripten", "namespaces", False),
+    ],
+)
+def test_check_platform_names_the_recorded_runs(
+    monkeypatch: pytest.MonkeyPatch, system: str, testbed: str, possible: bool
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    if possible:
+        check_platform(testbed)
+        return
+    with pytest.raises(Missing, match="--testbed recorded"):
+        check_platform(testbed)
 
 
 def test_check_limits_refuses_more_memory_than_any_limit(monkeypatch: pytest.MonkeyPatch) -> None:

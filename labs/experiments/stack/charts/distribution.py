@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hdrh.histogram import HdrHistogram
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
 from labs.experiments.stack.charts.chosen import chosen, where
 from labs.experiments.stack.charts.latency_axis import latency_axis
-from labs.experiments.stack.latencies import merged
+from labs.experiments.stack.latencies import Latencies, merged
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -58,13 +57,13 @@ def distribution(study: Study, *conditions: str) -> Figure:
     figure, rows, medians = Figure(), [], []
     for (colour, dash), one in zip(LOOKS[: len(some)], some, strict=True):
         total = merged(one.counted)
-        points = {percent: _at(total, percent) for percent in _shown(total)}
+        points = {percent: total.percentile_us(percent) for percent in _shown(total)}
         figure.add_trace(
             Scatter(
                 x=[100 / (100 - percent) for percent in points],
                 y=list(points.values()),
                 mode="lines+markers",
-                name=f"{one.condition}, n = {total.get_total_count():,}",
+                name=f"{one.condition}, n = {total.requests:,}",
                 showlegend=True,
                 line={"color": colour, "dash": dash, "width": 2.5},
                 marker={"color": colour, "size": 5},
@@ -72,7 +71,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
                 hovertemplate="%{text}<extra>" + one.condition + "</extra>",
             )
         )
-        medians.append(f"{one.condition}: {in_three_digits(_at(total, 50))} µs")
+        medians.append(f"{one.condition}: {in_three_digits(total.percentile_us(50))} µs")
         rows.append(
             {
                 "condition": one.condition,
@@ -90,18 +89,14 @@ def distribution(study: Study, *conditions: str) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{where(study, some)}<br>merged HDR histograms of all undisturbed repetitions",
+        caption=f"{where(study, some)}<br>the requests of all undisturbed repetitions together",
         height=470,
         tell=f"{TITLE}. Medians: {'; '.join(medians)}.",
         table=DataFrame(rows),
     )
 
 
-def _shown(total: HdrHistogram) -> list[float]:
-    count = max(total.get_total_count(), FEWEST_SLOWER + 1)
+def _shown(total: Latencies) -> list[float]:
+    count = max(total.requests, FEWEST_SLOWER + 1)
     most = 100 - 100 * FEWEST_SLOWER / count
     return [percent for percent in PERCENTILES if percent <= most]
-
-
-def _at(total: HdrHistogram, percent: float) -> float:
-    return float(total.get_value_at_percentile(percent))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -14,7 +16,7 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.latencies import histogram, merged, settings_of
+from labs.experiments.stack.latencies import latencies, merged, settings_of
 from labs.experiments.stack.narrative import compared
 from labs.experiments.stack.results import knobs, results
 from labs.read.runs.raw_files import VEGETA, WRK
@@ -27,27 +29,27 @@ WRK_RUNS = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1", "busy-poll-
 
 
 @pytest.mark.parametrize("condition", WRK_RUNS)
-def test_histogram_has_the_percentiles_of_the_counts(condition: str) -> None:
-    """Three digits: an HDR histogram is within 0.1 % of the value at that rank."""
+def test_percentiles_are_those_of_the_sorted_requests(condition: str) -> None:
+    """Nearest rank: the least latency that the given share of all requests does not exceed."""
     run = runs()[condition]
     counts = run.read("client/wrk.txt", WRK).latencies_us
     every = sorted(value for value, count in counts.items() for _ in range(count))
-    found = histogram(run)
-    assert found.get_total_count() == len(every)
-    for percent in (50, 90, 99, 99.9):
-        exact = every[max(0, -(-int(percent * len(every)) // 100) - 1)]
-        near = every[max(0, round(percent * len(every) / 100) - 1)]
-        value = found.get_value_at_percentile(percent)
-        assert min(exact, near) * 0.999 <= value <= max(exact, near) * 1.001
+    found = latencies(run)
+    assert found.requests == len(every)
+    assert found.max_us == every[-1]
+    assert found.percentile_us(0) == every[0]
+    for percent in ("50", "90", "99", "99.9", "99.95", "99.99", "100"):
+        rank = math.ceil(Fraction(percent) * len(every) / 100)
+        assert found.percentile_us(float(percent)) == every[rank - 1]
     assert results(run).mean_us == pytest.approx(sum(every) / len(every), rel=1e-12)
 
 
-def test_merged_histogram_is_that_of_all_requests() -> None:
+def test_merged_latencies_are_those_of_all_requests() -> None:
     first, second = (runs()[name] for name in ("polling-c1", "polling-many"))
     total = merged((first, second, second))
-    counts = [histogram(run).get_total_count() for run in (first, second)]
-    assert total.get_total_count() == counts[0] + 2 * counts[1]
-    assert total.get_max_value() == max(histogram(run).get_max_value() for run in (first, second))
+    counts = [latencies(run).requests for run in (first, second)]
+    assert total.requests == counts[0] + 2 * counts[1]
+    assert total.max_us == max(latencies(run).max_us for run in (first, second))
 
 
 def test_results_of_an_open_loop_beyond_the_capacity() -> None:
