@@ -103,7 +103,8 @@ def repeat_conditions(
             if now.values and now.figure == one.figure:
                 found.append(Again(one, now.values))
             else:
-                why = "; ".join(now.why) or "the new runs have no such figure"
+                disturbed = f"all new runs were disturbed ({now.why[0]})" if now.why else ""
+                why = disturbed or f"the new runs have no {one.figure}"
                 lacking += [NotRepeated(run, why) for run in one.runs]
     return found, lacking
 
