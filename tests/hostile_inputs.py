@@ -356,7 +356,7 @@ def parse_object(content: bytes) -> dict[str, Any]:
 def read_archive(path: Path, content: bytes) -> None:
     """Unpack a packed file, list what it holds, and remove what was unpacked."""
     path.write_bytes(content)
-    archive._unpacked.cache_clear()
+    archive._content_of.cache_clear()
     held, archive.HELD = archive.HELD, ExitStack()
     before = set(path.parent.parent.glob("temporary/*"))
     try:

@@ -4,7 +4,8 @@ On each testbed and kernel a claim is judged by the newest study that has the ar
 for it, first in the folder `runs`, then in all recorded runs; a line says which. Where kernels or
 testbeds differ, there is one line for those that agree. --id shows the figures and the evidence.
 --from selects other runs; a study or a run named there is the only source. --against compares the
-verdicts with those of an earlier `labs claims --json`, and exits with 5 if one of them moved.
+verdicts with earlier ones and says why they moved: those of `labs claims --json`, of a bundle, or
+of a release of the project (a folder, or an archive of it). The exit code is 5 if one moved.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labs.errors import BadInput, ResultsDiffer
 
@@ -64,17 +64,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show these claims alone, such as A4.13, with all figures and the evidence",
     )
     parser.add_argument(
-        "--appendix",
-        type=Path,
-        metavar="OUT.md",
-        help="write an artifact appendix of two pages: set-up, major claims with command, time and "
-        "disk, badges",
-    )
-    parser.add_argument(
         "--against",
         type=Path,
-        metavar="OLD.json",
-        help="show which verdicts moved since `labs claims --json > OLD.json`, and what differs",
+        metavar="OLD",
+        help="show which verdicts moved since OLD, a JSON file, a bundle or a release, and why",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, a line per claim")
 
@@ -82,71 +75,71 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
     verdict did). BadInput for an unknown lab, article, claim or runs."""
-    from labs.read.claims.composition import noted_once
-    from labs.read.claims.moved import read_verdicts
-    from labs.read.claims.sources import verdicts_from
-
-    earlier = None if args.against is None else read_verdicts(args.against)
     chosen = _chosen(args.lab, args.article or _article_of(args.id), args.source)
     _check_ids(args.id, [claim.id for _, article in chosen for claim in article.claims])
-    places = [_sources(lab, args.source) for lab, _ in chosen]
-    if not any(places):
-        raise BadInput(_without_runs(chosen[0][0]))
-    told: set[str] = set()
-    found = [
-        (lab, article, noted_once(verdicts_from(lab, sources, args.id) if sources else (), told))
-        for (lab, article), sources in zip(chosen, places, strict=True)
-    ]
-    if args.appendix is not None:
-        _write_appendix(args, found)
-    as_data = [one.as_json() for *_, judged in found for one in judged]
-    if earlier is not None:
-        return _against(earlier, as_data, args.id, [article.number for _, article in chosen], args)
+    if args.against is not None:
+        return _against(args, chosen)
+    found = judged(chosen, args.source, args.id)
     if args.json:
-        print("[", ",\n".join(map(json.dumps, as_data)), "]", sep="\n")
+        as_data = [json.dumps(one.as_json()) for *_, verdicts in found for one in verdicts]
+        print("[", ",\n".join(as_data), "]", sep="\n")
         return 0
     as_text = in_full if args.id else in_short
     texts = [
-        "\n\n".join([_title(article), *map(as_text, judged)])
-        if judged
+        "\n\n".join([_title(article), *map(as_text, verdicts)])
+        if verdicts
         else f"{_title(article)}\n{_without_runs(lab)}"
-        for lab, article, judged in found
-        if judged or not args.id
+        for lab, article, verdicts in found
+        if verdicts or not args.id
     ]
     print("\n\n".join([*texts, *([] if args.id else [EVIDENCE]), CHOOSE]))
     return 0
 
 
-def _write_appendix(
-    args: argparse.Namespace, found: Sequence[tuple[Lab, Article, Sequence[Verdict]]]
-) -> None:
-    """Costs are those of the user's own runs: recorded ones have no record of their machine."""
-    from labs.drive.record.disk import write_whole
-    from labs.publish.appendix import appendix, rows_of
+def judged(
+    chosen: Sequence[tuple[Lab, Article]], source: str | None, ids: Sequence[str] = ()
+) -> list[tuple[Lab, Article, Sequence[Verdict]]]:
+    """The verdicts on the claims of labs, or on those with one of `ids`, by the runs in `source` or
+    else by the user's own and the recorded ones. BadInput without any run."""
+    from labs.read.claims.composition import noted_once
+    from labs.read.claims.sources import verdicts_from
 
-    rows = rows_of(found, [Path(args.source or DEFAULT_FOLDER)])
-    write_whole(args.appendix, appendix(rows).encode())
-    print(f"{args.appendix}: {len(rows)} claims", file=sys.stderr)
+    places = [_sources(lab, source) for lab, _ in chosen]
+    if not any(places):
+        raise BadInput(_without_runs(chosen[0][0]))
+    told: set[str] = set()
+    return [
+        (lab, article, noted_once(verdicts_from(lab, sources, ids) if sources else (), told))
+        for (lab, article), sources in zip(chosen, places, strict=True)
+    ]
 
 
-def _against(
-    earlier: Sequence[Mapping[str, Any]],
-    now: Sequence[Mapping[str, Any]],
-    ids: Sequence[str],
-    articles: Sequence[int],
-    args: argparse.Namespace,
-) -> int:
+def every_article(source: str | None) -> list[tuple[Lab, Article]]:
+    """The labs with a ledger and their articles; with a source only those that have runs in it."""
+    return _chosen(None, None, source)
+
+
+def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) -> int:
     """Print what moved since earlier verdicts on the same claims; 5 if a verdict did."""
+    from labs.publish.recorded_verdicts import verdicts_in
     from labs.read.claims.moved import compare_verdicts
 
-    found = compare_verdicts(
-        [
-            one
-            for one in earlier
-            if (one["id"] in ids if ids else _article_of([one["id"]]) in articles)
-        ],
-        now,
-    )
+    earlier, only = verdicts_in(args.against)
+    common = [one for one in chosen if only is None or one[1].number in only]
+    if not common:
+        raise BadInput(
+            f"{args.against} has no verdict on article "
+            f"{', '.join(str(article.number) for _, article in chosen)}. It has those on article "
+            f"{', '.join(map(str, sorted(only or ()))) or 'none'}"
+        )
+    numbers = [article.number for _, article in common]
+    before = [
+        one
+        for one in earlier
+        if (one["id"] in args.id if args.id else _article_of([one["id"]]) in numbers)
+    ]
+    verdicts = judged(common, args.source, args.id)
+    found = compare_verdicts(before, [one.as_json() for *_, some in verdicts for one in some])
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
     return ResultsDiffer.exit_code if found.moved else 0
 

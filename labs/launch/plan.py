@@ -99,9 +99,7 @@ class Planner:
         """As the function `plan`, for parameters with this planner's testbed."""
         conditions = self._lab.conditions(p)
         kernel = self._kernel(p.kernel) if p.testbed == "virtual" else None
-        machines = _inspect(self._lab, conditions) if p.testbed == "vagrant" else None
-        if p.testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
-            shaper_of_this_machine()
+        machines = self._machines(conditions)
         memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
         return tuple(
             self._planned(
@@ -116,26 +114,36 @@ class Planner:
         )
 
     def again(self, run: Run) -> Planned:
-        """A run in virtual time once more: condition, memory and seed as recorded, with the kernel
-        of the same digest or else of the nearest version, and the programs and code of this
-        machine. Equal inputs therefore have an equal key.
+        """A run once more on this planner's testbed, which is its own: condition, memory and seed
+        as recorded, with the programs and code of this machine; in virtual time with the kernel of
+        the same digest or else of the nearest version. Equal inputs therefore have an equal key.
 
-        Missing if no kernel of the series is built; Damaged for memory that no lab allows.
+        Missing if no kernel of the series is built, or if the testbed cannot be used here; Damaged
+        for memory that no lab allows.
         """
         recorded = run.inputs
-        kernel = self._nearest(recorded["kernel"])
         memory_mib = recorded["memory_mib"]
+        asked = run.condition_asked
+        if self._testbed != "virtual":
+            machines = self._machines((asked,))
+            return self._planned(asked, self._testbed, recorded["seed"], None, machines, memory_mib)
+        kernel = self._nearest(recorded["kernel"])
         allowed = declared(self._lab.Parameters)["memory_mib"]
         if not (allowed.low or 0) <= memory_mib <= (allowed.high or memory_mib):
             raise Damaged(
                 f"{run.name} has memory_mib = {memory_mib}. Allowed: {allowed.low:g} to "
                 f"{allowed.high:g}. {AGAIN}"
             )
-        planned = self._planned(
-            run.condition_asked, "virtual", recorded["seed"], kernel, None, memory_mib
-        )
+        planned = self._planned(asked, "virtual", recorded["seed"], kernel, None, memory_mib)
         inputs = {**planned.inputs, "condition": recorded["condition"]}
         return replace(planned, inputs=inputs, key=key(inputs))
+
+    def _machines(self, conditions: Sequence[Condition]) -> Inventory | None:
+        """The running Vagrant machines, on that testbed. Missing if a testbed in real time cannot
+        be used here."""
+        if self._testbed == "namespaces" and any(one.link.shaped for one in conditions):
+            shaper_of_this_machine()
+        return _inspect(self._lab, conditions) if self._testbed == "vagrant" else None
 
     def _nearest(self, recorded: Mapping[str, str]) -> Kernel:
         """The built kernel of a digest; otherwise the newest of the version, or of its series."""

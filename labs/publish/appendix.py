@@ -17,6 +17,7 @@ import yaml
 
 from labs.errors import BadInput, Missing
 from labs.publish.bundle_contents import CLONE
+from labs.publish.repeat_command import of_conditions
 from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import printable, size_in_words
@@ -62,7 +63,7 @@ def rows_of(
         ]
         for claim in [one for one in claims if one.major] or claims:
             names = [name for name in known if _is_one_of(name, claim.conditions)]
-            command = f"labs run {lab.source or lab.name} --size full --only {','.join(names)}"
+            command = of_conditions(lab, names)
             cost = _sum([median_of(samples.get(name, ())) for name in names])
             verdict = words.get(claim.id, "not judged")
             found.append(Row(claim, verdict, command, full.testbed == "namespaces", cost))

@@ -19,6 +19,7 @@ from labs.drive.record.seal import digest, pretty
 from labs.errors import BadInput
 from labs.launch import code_digest
 from labs.launch.plan import code_of
+from labs.publish import real_time
 from labs.publish.bundle_layout import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import sources_of, verdicts_from
@@ -55,9 +56,10 @@ def _bytes(content: Path | bytes) -> bytes:
 
 
 def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
-    """The verdicts that runs give on the claims of the articles, as plain data.
+    """The verdicts that runs give on the claims of the articles, and the intervals of those in
+    real time, as plain data.
 
-    A lab whose runs belong to no study, several of one condition, has none.
+    A lab whose runs belong to no study, several of one condition, has no verdicts.
     """
     found = []
     for lab in with_ledgers():
@@ -69,7 +71,13 @@ def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
             continue
         rows = [one.as_json() for one in judged]
         found.append({"lab": lab.name, "article": read(lab.ledger).number, "verdicts": rows})
-    return {"schema": SCHEMA, "articles": found}
+    return {"schema": SCHEMA, "articles": found, "intervals": intervals(have)}
+
+
+def intervals(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """The interval of each condition in real time of the labs of this package."""
+    own = [run for run in runs if run.repetition is not None and run.lab in LABS]
+    return list(map(real_time.as_json, real_time.conditions(own)))
 
 
 def code() -> dict[str, Any]:

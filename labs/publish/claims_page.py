@@ -19,6 +19,7 @@ LEAD = (
     "measurements on real Linux kernels. Every run can be repeated, and in virtual time it repeats "
     "to the byte."
 )
+VERIFY = "docs/publishing.html#verify"
 ENDS = (".", "\N{HORIZONTAL ELLIPSIS}")
 SHOWN = 6
 """Names of conditions in a line."""
@@ -46,7 +47,7 @@ def body(every: Sequence[Judged], links: Links) -> str:
     """The claims as HTML, with a form that filters them once its script has run."""
     return (
         f"<h1>{TITLE}</h1>\n"
-        f'<p class="lead">{LEAD} <a href="docs/verify.html">How to verify them</a>.</p>\n'
+        f'<p class="lead">{LEAD} <a href="{VERIFY}">How to verify them</a>.</p>\n'
         f"{_filters(every)}\n" + "\n".join(_article(one, links) for one in every)
     )
 

@@ -5,6 +5,7 @@ This executes somebody else's code with the rights of whoever calls it.
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import json
@@ -18,7 +19,7 @@ from typing import Any
 from labs.errors import Damaged, LabError
 from labs.publish.execute import execute, open_notebook
 from labs.publish.html import FIGURE
-from labs.read.notebook_file import NotebookFile, parameters
+from labs.read.notebook_file import NOT_PYTHON, NotebookFile, parameters
 
 RUNS = "RUNS"
 # A number that is not a part of a word, such as the digest in the name of a run.
@@ -28,27 +29,31 @@ HTML, PLAIN = "text/html", "text/plain"
 
 @dataclass(frozen=True)
 class Cells:
-    """A notebook executed again: the numbers of its code cells whose outputs have other numbers,
-    counted from 1, the first difference in words, and why it stopped, if it did."""
+    """A notebook executed again: which of its code cells, counted from 1, have other numbers in
+    their outputs, the first difference in words, and why it stopped, if it did. `of_machine` are
+    those that differ because they measure the machine (`labs.audit()`)."""
 
     notebook: str
     compared: int
     changed: tuple[int, ...]
     first: str = ""
     stopped: str = ""
+    of_machine: tuple[int, ...] = ()
 
     @property
     def equal(self) -> bool:
         return not self.changed and not self.stopped
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "changed": list(self.changed), "equal": self.equal}
+        lists = {"changed": list(self.changed), "of_machine": list(self.of_machine)}
+        return {**asdict(self), **lists, "equal": self.equal}
 
 
 def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: bool) -> Cells:
     """Execute a notebook in the folder `work`, with its own parameters and the packed file of runs
     as RUNS; a notebook without that parameter reads what it names itself."""
-    before = [_numbers(cell) for cell in notebook.content["cells"] if _is_code(cell)]
+    cells = [cell for cell in notebook.content["cells"] if _is_code(cell)]
+    before = list(map(_numbers, cells))
     try:
         values = parameters(notebook)
         if RUNS in values:
@@ -61,9 +66,24 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
     if len(before) != len(after):
         raise Damaged(f"{notebook.path} has other cells after it was executed again")
     pairs = list(zip(before, after, strict=True))
-    changed = [at for at, (one, other) in enumerate(pairs, start=1) if one != other]
+    differing = [at for at, (one, other) in enumerate(pairs, start=1) if one != other]
+    of_machine = tuple(at for at in differing if _measures_machine(cells[at - 1]))
+    changed = tuple(at for at in differing if at not in of_machine)
     first = _first(*pairs[changed[0] - 1]) if changed else ""
-    return Cells(notebook.stem, len(pairs), tuple(changed), first)
+    return Cells(notebook.stem, len(pairs), changed, first, of_machine=of_machine)
+
+
+def _measures_machine(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell calls `labs.audit()`, which reads the settings of this machine."""
+    try:
+        calls = [
+            one for one in ast.walk(ast.parse(_joined(cell["source"]))) if isinstance(one, ast.Call)
+        ]
+    except NOT_PYTHON:
+        return False
+    return any(
+        ast.unparse(one.func) == "labs.audit" and not one.args and not one.keywords for one in calls
+    )
 
 
 def _is_code(cell: Mapping[str, Any]) -> bool:

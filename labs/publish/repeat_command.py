@@ -1,8 +1,8 @@
-"""The commands that perform the runs of a verdict again."""
+"""The commands that perform the runs of a claim or of a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
 from labs.read.claims.judged_runs import JudgedRuns
@@ -17,6 +17,11 @@ FEW = 12
 """So many conditions are named; a study of `--size full` that has more is performed as a whole."""
 
 
+def of_conditions(lab: Lab, names: Iterable[str]) -> str:
+    """The `labs run` for these conditions of the full study, on the testbed that the lab names."""
+    return f"{_run(lab)} --size full --only {','.join(names)}"
+
+
 def commands(lab: Lab, verdict: Verdict) -> list[str]:
     """One `labs run` for each testbed and set of parameters, with all kernels on which the same
     conditions were judged."""
@@ -26,7 +31,7 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
             continue
         words = " ".join(
             [
-                f"labs run {lab.source or lab.name}",
+                _run(lab),
                 *([] if one.witness.testbed == VIRTUAL else [f"--testbed {one.witness.testbed}"]),
                 *_parameters(lab, one.behind, one.witness.testbed),
                 _conditions(one.behind),
@@ -40,6 +45,10 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
         f"{words} --kernel {','.join(named)}" if named else words
         for words, named in kernels.items()
     ]
+
+
+def _run(lab: Lab) -> str:
+    return f"labs run {lab.source or lab.name}"
 
 
 def _conditions(runs: JudgedRuns) -> str:

@@ -24,8 +24,10 @@ from labs.read.runs.run import Run
 from labs.studies.progress import Bar
 from labs.studies.run_access import results_of
 
-IDENTICAL, WITHIN, BEYOND = "identical", "moved within tolerance", "moved beyond"
-GRADES = (IDENTICAL, WITHIN, BEYOND)
+IDENTICAL, COVERED = "identical", "covered"
+WITHIN, BEYOND = "moved within tolerance", "moved beyond"
+GRADES = (IDENTICAL, COVERED, WITHIN, BEYOND)
+"""From best to worst; a result in real time is never identical, but its interval may cover it."""
 # What run.json says about inputs, and not about what happened.
 OF_THE_INPUTS = frozenset({"schema", "key", "inputs", "kernel", "tools"})
 

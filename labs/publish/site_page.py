@@ -18,7 +18,7 @@ NAVIGATION = (
     ("docs/model.html", "Model"),
     ("docs.html", "Docs"),
     ("data.html", "Data"),
-    ("docs/verify.html", "Verify"),
+    ("docs/publishing.html#verify", "Verify"),
     ("search.html", "Search"),
 )
 """The pages that every page links to."""
@@ -39,10 +39,10 @@ class Place:
     def navigation(self) -> str:
         here = ' aria-current="page"'
         links = "".join(
-            f'<a href="{self.root}{address}"{here if address == self.address else ""}>'
+            f'<a href="{self.root}{address}"{here if page == self.address else ""}>'
             f"{escape(name)}</a>"
             for address, name in NAVIGATION
-            if address in self.pages
+            if (page := address.partition("#")[0]) in self.pages
         )
         return f'<nav class="site" aria-label="Site"><b>TCP lab</b>{links}</nav>'
 

@@ -1,8 +1,8 @@
 """Which verdicts moved between two sets of them, and what differs in the runs behind them.
 
-Both sets are what `labs claims --json` prints. A verdict moved if its word did, on the whole or on
-one testbed and kernel series, or if only one set has the claim. Other figures under the same
-verdict are only counted.
+Each set has the form of what `labs claims --json` prints. A verdict moved if its word did, on the
+whole or on one testbed and kernel series, or if only one set has the claim. Other figures under the
+same verdict are only counted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 from labs.drive.record.stored_files import parse, read_bytes
 from labs.errors import BadInput, Damaged
 from labs.read.claims.verdict import Witness
-from labs.read.display.format import figures_in_words
+from labs.read.display.format import figures_in_words, printable
 from labs.read.json_schema import objection
 from labs.read.theory.windows import series
 
 SCHEMA = Path(__file__).with_name("verdicts.schema.json")
 MOST_BYTES = 64 << 20
-AGAIN = "Allowed: what `labs claims --json` prints"
+AGAIN = "Allowed: what `labs claims --json` prints, a bundle, or a release of this project"
+DIGITS = 9
 SHOWN = 6
 """Names of conditions in a line."""
 OF_THE_CLAIM = ("expected", "unit", "tolerance_pct", "conditions")
@@ -129,7 +130,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison as text, the counts last."""
-        found = [line for one in self.moved for line in one.lines()]
+        found = [printable(line) for one in self.moved for line in one.lines()]
         figures = f"; other figures: {', '.join(self.other_figures)}" if self.other_figures else ""
         return [*found, f"{len(self.moved)} of {self.compared} verdicts moved{figures}"]
 
@@ -145,12 +146,17 @@ def read_verdicts(path: Path) -> list[Said]:
     """The verdicts in a file that `labs claims --json` wrote. BadInput if there is no such file,
     Damaged if it is something else."""
     if not path.is_file():
-        raise BadInput(f"there is no file {path}. {AGAIN}")
+        raise BadInput(f"{path} does not exist. {AGAIN}")
     content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=AGAIN)
     try:
         found = parse(content)
     except ValueError as error:
         raise Damaged(f"{path} is not JSON ({error}). {AGAIN}") from error
+    return held_to_schema(found, path)
+
+
+def held_to_schema(found: Any, path: Path) -> list[Said]:
+    """The content of a file as verdicts; Damaged if it is something else."""
     if (wrong := objection(SCHEMA, found)) is not None:
         where = ".".join(map(str, wrong.absolute_path)) or "the whole"
         raise Damaged(f"{path}: {where} is not a verdict. {AGAIN}")
@@ -224,7 +230,17 @@ def _behind(a: Said | None, b: Said | None) -> tuple[tuple[str, ...], tuple[str,
 
 def _figures(one: Said) -> list[Any]:
     witnesses = one.get("witnesses", ())
-    return [one.get("measured"), one.get("factor"), *(each.get("measured") for each in witnesses)]
+    found = [one.get("measured"), one.get("factor"), *(each.get("measured") for each in witnesses)]
+    return list(map(rounded, found))
+
+
+def rounded(value: Any) -> Any:
+    """A figure, or several, to as many digits as every processor computes alike."""
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    if isinstance(value, Mapping):
+        return {name: rounded(one) for name, one in value.items()}
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _verdict(one: Said) -> str:

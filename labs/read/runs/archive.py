@@ -278,8 +278,14 @@ def unpacked(packed: Path) -> Path:
     Raises Damaged if the file is truncated, contains anything but plain files, or exceeds a limit
     of this module; Missing if there is no room for its content.
     """
+    return _runs_of(content_of(packed), packed)
+
+
+def content_of(packed: Path) -> Path:
+    """Return the folder with all files of a packed file, such as a bundle or a release; as
+    `unpacked`, also for a file without runs."""
     found = packed.resolve().stat()
-    return _unpacked(packed.resolve(), found.st_mtime_ns, found.st_size)
+    return _content_of(packed.resolve(), found.st_mtime_ns, found.st_size)
 
 
 def origin(path: Path) -> Path:
@@ -289,22 +295,17 @@ def origin(path: Path) -> Path:
     return found if packed is None else origin(packed)  # runs are packed within a bundle
 
 
-def bundle_in(packed: Path) -> Path:
-    """Return the folder with all files of a bundle, which lives as long as `unpacked` says."""
-    unpacked(packed)
-    return next(folder for folder, origin in _origins.items() if origin == packed.resolve())
-
-
 @cache
-def _unpacked(packed: Path, mtime_ns: int, size: int) -> Path:
+def _content_of(packed: Path, mtime_ns: int, size: int) -> Path:
     _end_in_order()
     with ExitStack() as stack:
         folder = stack.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))
+        content = folder / "content"
         with written_to(folder, "set TMPDIR to a folder with room"):
-            runs = unpack(packed, folder / "content")
-        _origins[(folder / "content").resolve()] = packed
+            _expand(packed, content)
+        _origins[content.resolve()] = packed
         HELD.push(stack.pop_all())
-    return runs
+    return content
 
 
 def unpack(packed: Path, content: Path) -> Path:
@@ -313,6 +314,11 @@ def unpack(packed: Path, content: Path) -> Path:
 
     Raises Damaged as `unpacked` does, and OSError if it cannot be written.
     """
+    _expand(packed, content)
+    return _runs_of(content, packed)
+
+
+def _expand(packed: Path, content: Path) -> None:
     content.mkdir()
     try:
         _unpack(packed, packed.stat().st_size, content)
@@ -321,6 +327,10 @@ def unpack(packed: Path, content: Path) -> Path:
             f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
             "it again"
         ) from error
+
+
+def _runs_of(content: Path, packed: Path) -> Path:
+    """The RUNS folder in what was unpacked from a file."""
     inner = content / BUNDLED
     if packed.name.endswith(ZIP) and inner.is_file():
         return unpacked(inner)

@@ -86,6 +86,11 @@ class Run:
         return str(self.said["condition"])
 
     @property
+    def is_virtual(self) -> bool:
+        """Whether it was performed in virtual time, so that it repeats to the byte."""
+        return self.testbed == "virtual" and self.inputs["kernel"] is not None
+
+    @property
     def key(self) -> str:
         return str(self.said["key"])
 

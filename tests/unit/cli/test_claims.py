@@ -12,6 +12,7 @@ import pytest
 from labs.catalog import find, with_ledgers
 from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
+from labs.publish import bundle
 from labs.read.claims.ledger import Article, read
 from labs.read.claims.verdict import HOLDS, NOT_JUDGED
 from labs.read.claims.wording import MORE, MOST_WORDS
@@ -135,6 +136,42 @@ def test_main_against_earlier_verdicts(capsys: pytest.CaptureFixture[str], tmp_p
     assert said["moved"][0]["witnesses"][0]["runs"] == ["default"]
     assert said["moved"][0]["witnesses"][0]["inputs"] == []
     assert main(["claims", *words, "--id", "A1.7", "--against", str(earlier)]) == 0
+
+
+def test_main_against_a_bundle_compares_the_articles_that_it_judges(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = tmp_path / "old.zip"
+    bundle.write(out, [], [RUNS], tell=lambda line: None)
+    assert main(["claims", "--from", str(out), "--against", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("0 of ")
+    assert main(["claims", "--article", "3", "--against", str(out)]) == 2
+    assert "no verdict on article 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["", ".zip", ".tar.gz", ".tar.xz"])
+def test_main_against_a_release(
+    ending: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    old = list(as_json(capsys, "--from", str(RUNS), "--article", "1").values())
+    old[0]["verdict"] = "disputed"
+    release = tmp_path / "tcp-lab-1.0"
+    (release / "docs").mkdir(parents=True)
+    (release / "docs" / "claims.json").write_text(json.dumps(old))
+    (release / "README.md").write_text("x")
+    if ending:
+        formats = {".zip": "zip", ".tar.gz": "gztar", ".tar.xz": "xztar"}
+        release = Path(shutil.make_archive(str(release), formats[ending], tmp_path, "tcp-lab-1.0"))
+    words = ["claims", "--from", str(RUNS), "--article", "1", "--against", str(release)]
+    assert main(words) == 5
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 of ")
+
+
+def test_main_against_what_has_no_verdicts(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["claims", "--article", "1", "--against", str(tmp_path)]) == 2
+    assert "is no bundle" in capsys.readouterr().err
 
 
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -93,12 +94,14 @@ def test_appendix_shows_hostile_statements_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(chromium.no_browser() is not None, reason="chromium is not installed")
-def test_appendix_of_all_articles_fits_on_two_printed_pages(tmp_path: Path) -> None:
+def test_appendix_of_all_articles_fits_on_two_printed_pages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pypdfium2
 
-    out, sheets = tmp_path / "appendix.md", tmp_path / "appendix.pdf"
-    assert main(["claims", "--appendix", str(out), "--json"]) == 0
-    text = out.read_text()
+    sheets = tmp_path / "appendix.pdf"
+    assert main(["bundle", "--appendix", "--json"]) == 0
+    text = json.loads(capsys.readouterr().out)["appendix"]
     assert {f"A{number}." for number in range(1, 6)} <= set(re.findall(r"\bA\d\.", text))
     (default,) = (line for line in text.splitlines() if "**A1.6**" in line)
     assert "| holds |" in default

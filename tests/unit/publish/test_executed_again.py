@@ -60,6 +60,16 @@ def test_other_numbers_are_found(
     assert (found.equal, found.changed, found.first) == (False, (3,), first)
 
 
+def test_a_cell_that_measures_the_machine_is_named_as_such(tmp_path: Path) -> None:
+    """Only `labs.audit()` reads this machine; with runs it reads what they recorded."""
+    fake = "class labs:\n    audit = staticmethod(lambda *runs: 8)\n"
+    old = {"text/plain": "7"}
+    found = again(book((f"{fake}labs.audit()", old), ("labs.audit([1])", old)), tmp_path)
+    assert (found.of_machine, found.changed) == ((2,), (3,))
+    found = again(book((f"{fake}labs.audit()", old)), tmp_path)
+    assert found.equal and found.as_json()["of_machine"] == [2]
+
+
 def test_a_notebook_that_stops_is_told(tmp_path: Path) -> None:
     found = again(book(("1 / 0", {"text/plain": "1"})), tmp_path)
     assert not found.equal and "ZeroDivisionError" in found.stopped

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from labs.catalog import find
 from labs.cli import verify as command
 from labs.errors import BadInput, Damaged
+from labs.publish import bundle, real_time
 from labs.publish.bundle_layout import VERDICTS
-from labs.publish.verify import INTACT, verify
+from labs.publish.recorded_verdicts import verdicts_in
+from labs.publish.verified import INTACT
+from labs.publish.verify import Draw, verify
 from labs.read.runs.recorded import keep
-from labs.read.runs.run import open_run
+from labs.read.runs.run import Run, open_run
+from labs.read.stats.repetitions import Repeated
 from tests.hostile_bundles import files_of, made, summed, zipped
 from tests.run_folders import inputs, make_run, reseal
+
+RECORDED = Path(__file__).parents[3] / "data"
 
 
 def run(*words: object) -> int:
@@ -82,8 +93,81 @@ def test_verdicts_that_changed_are_told(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "x.zip").write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
     monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
     found = verify(tmp_path / "x.zip")
-    assert found.grade == "moved beyond" and len(found.verdicts) == 1
-    assert claim["id"] in found.verdicts[0] and "<b>forged</b>" in found.verdicts[0]
+    assert found.grade == "moved beyond" and found.verdicts is not None
+    (moved,) = found.verdicts.moved
+    assert (moved.id, moved.verdicts[0]) == (claim["id"], "<b>forged</b>")
+    assert any(claim["id"] in line and "<b>forged</b>" in line for line in found.lines())
+
+
+def test_figures_that_changed_under_the_same_verdict_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = files_of(made(tmp_path))
+    said = json.loads(files[VERDICTS])
+    said["articles"][0]["verdicts"][0]["measured"] = 123.5
+    (tmp_path / "x.zip").write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
+    monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
+    assert verify(tmp_path / "x.zip").grade == "moved within tolerance"
+
+
+def test_verdicts_of_the_wrong_type_are_damaged(tmp_path: Path) -> None:
+    files = files_of(made(tmp_path))
+    for said in ({"articles": 1}, {"articles": [{"article": 1, "verdicts": [{"id": 7}]}]}):
+        changed = {**files, VERDICTS: json.dumps(said).encode()}
+        (tmp_path / "x.zip").write_bytes(zipped(summed(changed)))
+        with pytest.raises(Damaged):
+            verdicts_in(tmp_path / "x.zip")
+
+
+def again(*values: float) -> real_time.Again:
+    """New values of a condition whose recorded median is 10, from 9 to 11; the margin of `buffers`
+    is 0.9 to 1.1."""
+    lab = find("buffers")
+    run = cast(Run, SimpleNamespace(lab="buffers", condition="x", testbed="namespaces"))
+    recorded = Repeated(lab, "x", "goodput_mib_s", (run,), (run,), (9.0, 9.5, 10.0, 10.5, 11.0))
+    return real_time.Again(recorded, values)
+
+
+def test_a_new_median_is_covered_within_the_margin_or_beyond() -> None:
+    assert again(10.9, 10.9, 20).grade == "covered"
+    assert again(8.99, 8.99, 10).grade == "moved beyond"  # 0.899 of the recorded median
+    wide = again(9.4)
+    narrow = replace(wide, recorded=replace(wide.recorded, values=(9.9, 10, 10, 10, 10.1)))
+    assert narrow.grade == "moved within tolerance"
+
+
+def test_an_interval_of_five_covers_the_median_of_five_more_in_five_of_six_cases() -> None:
+    """What docs/publishing.md says. All orders of five recorded and five new values are equally
+    likely; the interval of five values is from the least to the largest."""
+    orders = list(combinations(range(10), 5))
+    covered = sum(min(old) < sorted(set(range(10)) - set(old))[2] < max(old) for old in orders)
+    assert covered / len(orders) == pytest.approx(5 / 6)
+
+
+def test_an_interval_that_the_runs_do_not_give_is_told(tmp_path: Path) -> None:
+    out = tmp_path / "x.zip"
+    bundle.write(out, [], [RECORDED / "nagle-namespaces.tar.xz"], tell=lambda line: None)
+    files = files_of(out)
+    said = json.loads(files[VERDICTS])
+    assert [one["condition"] for one in said["intervals"]] == ["off", "on"]
+    assert verify(out).grade == INTACT
+    said["intervals"][0]["high"] += 1
+    out.write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
+    found = verify(out)
+    assert found.grade == "moved beyond" and len(found.other_intervals) == 1
+
+
+def test_a_testbed_that_is_not_here_is_told_in_one_line(tmp_path: Path) -> None:
+    """There are no machines in the folder of the tests."""
+    found = verify(RECORDED / "stack-vm.tar.xz", Draw(real_time=2))
+    assert found.again == [] and len(found.lacking) == 10 and found.grade == "not repeated"
+    assert len([line for line in found.lines() if "not repeated:" in line]) == 1
+
+
+def test_kernel_without_a_run_is_refused(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs")
+    with pytest.raises(BadInput, match=r"on Linux 4\.4\. Available: 6\.1"):
+        run(tmp_path / "runs", "--kernel", "4.4")
 
 
 def test_execute_needs_a_notebook(tmp_path: Path) -> None:

@@ -22,6 +22,6 @@ def test_source_of_a_recorded_run_and_of_a_copy(tmp_path: Path) -> None:
 
 def test_source_of_a_live_run_unpacks_nothing(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path))
-    archive._unpacked.cache_clear()
+    archive._content_of.cache_clear()
     assert source(run) == LIVE
-    assert archive._unpacked.cache_info().currsize == 0
+    assert archive._content_of.cache_info().currsize == 0

@@ -1,0 +1,92 @@
+"""Bundles from strangers in a real browser: their content is text, runs nothing, loads nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+import pytest
+
+from labs.publish import html
+from labs.publish.bundle_layout import PREVIEW
+from labs.publish.execute import open_notebook
+from labs.publish.html import FIGURE
+from labs.publish.verify import subject_of
+from labs.read.notebook_file import read_notebook
+from tests import hostile_bundles
+from tests.browser.test_pages import ATTACK, DESKTOP_PX, FAULTS, PHONE_PX
+from tests.chromium import open_file
+from tests.hostile_bundles import files_of, hostile, made, notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PAGES = ("script", "handler", "frame", "image", "script as an address", "base", "form")
+"""Bundles whose page is not what `labs bundle` writes. `labs verify` refuses them; whoever opens
+the page all the same is protected by its policy. That cannot stop a page that leads elsewhere by
+itself ("refresh"), nor one that has another policy."""
+FIGURE_OF_ATTACKS = {
+    "data": [{"type": "bar", "x": [ATTACK], "y": [1], "name": ATTACK, "text": [ATTACK]}],
+    "layout": {"title": {"text": ATTACK}, "meta": {"caption": ATTACK, "tell": ATTACK}},
+}
+
+
+def assert_harmless(browser: Browser, path: Path, width: int, *, blocked: bool = False) -> str:
+    """Open a page and return its text; with `blocked`, its policy may report what it refused."""
+    page, seen = open_file(browser, path, width=width)
+    try:
+        page.evaluate("document.querySelectorAll('details').forEach(it => it.open = true)")
+        page.evaluate("() => document.querySelectorAll('a, p').forEach(it => it.onclick?.())")
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.attacked") is None
+        own = (path.resolve().as_uri(), "data:")
+        assert [at for at in seen.requests if not at.startswith(own)] == []
+        assert blocked or seen.errors == []
+        assert page.url == path.resolve().as_uri()
+        if not blocked:
+            assert page.evaluate(FAULTS, False) == []
+        return page.inner_text("body")
+    finally:
+        page.close()
+
+
+@pytest.mark.parametrize("width", [PHONE_PX, DESKTOP_PX])
+def test_preview_shows_hostile_texts_as_text(browser: Browser, tmp_path: Path, width: int) -> None:
+    out = made(tmp_path, title=ATTACK)
+    subject_of(out)  # all of it is text, so nothing is refused
+    path = tmp_path / PREVIEW
+    path.write_bytes(files_of(out)[PREVIEW])
+    text = assert_harmless(browser, path, width)
+    assert ATTACK in text and hostile_bundles.MARKUP in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_preview_with_markup_of_others_runs_nothing(
+    browser: Browser, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / PREVIEW
+    page = files_of(hostile(name, made(tmp_path / "good"), tmp_path / "sent"))[PREVIEW]
+    path.write_bytes(page.replace(b"alert(1)", b"window.attacked=1"))
+    assert_harmless(browser, path, DESKTOP_PX, blocked=True)
+
+
+def test_notebook_of_a_hostile_bundle_is_a_harmless_page(browser: Browser, tmp_path: Path) -> None:
+    """Its outputs are HTML, an image, a figure and a widget's script, all of them attacks."""
+    source = notebook(tmp_path, ATTACK)
+    book = nbformat.read(source, as_version=4)
+    data = [
+        {"text/html": ATTACK},
+        {"image/svg+xml": f"<svg onload='window.attacked=1'>{ATTACK}</svg>"},
+        {"application/javascript": "window.attacked = 1"},
+        {"text/markdown": ATTACK},
+        {"text/latex": ATTACK},
+        {FIGURE: FIGURE_OF_ATTACKS},
+    ]
+    book.cells[-1].outputs = [
+        nbformat.v4.new_output("display_data", data=one, metadata={}) for one in data
+    ]
+    nbformat.write(book, source)
+    out = tmp_path / "page.html"
+    out.write_text(html.page(open_notebook(read_notebook(source)), "a page"), encoding="utf-8")
+    assert ATTACK in assert_harmless(browser, out, DESKTOP_PX, blocked=True)
