@@ -63,7 +63,8 @@ Line = tuple[int, int, int, int]
 
 
 def program(denied: tuple[int, ...]) -> list[Line]:
-    """The filter: code, jump if true, jump if false, operand of each line."""
+    """The filter: code, jump if true, jump if false, operand of each line. Where seccomp(2) is
+    denied, so is the other way to install a filter, prctl(PR_SET_SECCOMP)."""
     refuse = (RET, 0, 0, ERRNO | errno.EPERM)
     lines: list[Line] = [
         (LD, 0, 0, ARCH),
@@ -75,6 +76,9 @@ def program(denied: tuple[int, ...]) -> list[Line]:
     ]
     for number in denied:
         lines += [(JEQ, 0, 1, number), refuse]
+    if ALLOWED["seccomp"] in denied:
+        lines += [(JEQ, 0, 3, ALLOWED["prctl"]), (LD, 0, 0, FIRST_ARGUMENT)]
+        lines += [(JEQ, 0, 1, PR_SET_SECCOMP), refuse, (LD, 0, 0, NR)]
     lines += [(JEQ, 1, 0, CLONE3), (JGE, 0, 1, NEWER), (RET, 0, 0, ERRNO | errno.ENOSYS)]
     lines += [(JEQ, 0, 5, CLONE), (LD, 0, 0, FIRST_ARGUMENT), (AND, 0, 0, NAMESPACES)]
     lines += [(JEQ, 1, 0, 0), refuse, (RET, 0, 0, ALLOW)]
