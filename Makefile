@@ -14,7 +14,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox
 .PHONY: fuzz-capture fuzz-runs benchmark benchmark-batch benchmark-capture model figure metadata
-.PHONY: host-variants kernel-reproducible lock clean
+.PHONY: wheel host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -89,6 +89,10 @@ model: ready            ## the model of a bulk transfer against the kernel, at 2
 
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
+
+wheel: FOR = test
+wheel: ready            ## the package with the recorded runs, as dist/*.whl
+	@$(BIN)/python -m hatchling build -t wheel
 
 metadata: ready         ## codemeta.json and .zenodo.json, written again from CITATION.cff
 	$(BIN)/python docs/metadata.py

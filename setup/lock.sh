@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Resolve requirements.lock from pyproject.toml: one version of each package for Python 3.11 to
-# 3.13 on every system, each file by its hash. The resolver stays out of .venv.
+# 3.14 on every system, each file by its hash. The resolver stays out of .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

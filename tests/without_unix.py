@@ -3,21 +3,33 @@ and without the packages of the extras.
 
     python -m tests.without_unix claims nagle
 
-runs `labs` so. Removed is what Python's documentation marks as not available on Windows and what
-reading runs could use. Paths and file locks of a real Windows are not tested by this.
+runs `labs` so. The names are from https://docs.python.org/3/library/unix.html and from
+"Availability: Unix" in the documentation of os and signal. Paths and file locks of a real Windows
+are not tested by this. A process without file locks needs a TMPDIR of its own, because other
+processes remove unpacked runs that nobody has locked.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 
 MODULES = ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty")
 FUNCTIONS = (
-    *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "fchmod", "fork"),
-    *("getegid", "geteuid", "getgid", "getloadavg", "getpgid", "getuid", "killpg", "mkfifo"),
-    *("pidfd_open", "sched_getaffinity", "sched_setaffinity", "setsid", "statvfs", "sysconf"),
+    *("O_CLOEXEC", "O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "chown", "fchmod"),
+    *("fork", "getegid", "geteuid", "getgid", "getloadavg", "getpgid", "getuid", "killpg"),
+    *(
+        "lchown",
+        "mkfifo",
+        "pidfd_open",
+        "sched_getaffinity",
+        "sched_setaffinity",
+        "setsid",
+        "statvfs",
+        "sysconf",
+    ),
 )
 SIGNALS = ("SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGUSR1", "SIGUSR2")
 OF_EXTRAS = (
@@ -37,6 +49,7 @@ def remove() -> None:
         delattr(signal, name)
     for supported in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
         supported.clear()
+    platform.system = lambda: "Windows"
 
 
 if __name__ == "__main__":

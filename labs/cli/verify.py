@@ -28,6 +28,7 @@ import json
 import sys
 from pathlib import Path
 
+from labs.cli import run_flags
 from labs.errors import Damaged
 
 DAMAGED = "damaged"
@@ -72,9 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a lab of your own whose runs are verified; its code runs",
     )
-    parser.add_argument(
-        "--jobs", type=int, metavar="N", help="concurrent runs (default: one per CPU)"
-    )
+    run_flags.add(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -88,7 +87,8 @@ def main(args: argparse.Namespace) -> int:
     from labs.publish.verify import Draw, verify
     from labs.read.runs import recorded
 
-    for name in ("sample", "jobs", "real_time"):
+    run_flags.take(args)
+    for name in ("sample", "real_time"):
         value = getattr(args, name)
         if value is not None and value < (least := int(name != "real_time")):
             flag = name.replace("_", "-")

@@ -16,7 +16,8 @@ from labs.drive.record.seal import key, pretty
 from labs.experiments.nagle.parameters import Nagle
 from labs.publish import bundle
 from labs.publish.rerun import BEYOND, IDENTICAL
-from labs.publish.verify import Verified, verify
+from labs.publish.verified import Verified
+from labs.publish.verify import verify
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.compare import every_run
 from tests import kept_runs
