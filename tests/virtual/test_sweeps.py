@@ -16,6 +16,7 @@ from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS, condition
+from labs.experiments.sweeps.experiment import INTERRUPTED, RESET
 from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run as perform
@@ -184,10 +185,18 @@ def test_a_transfer_is_interrupted_when_its_bytes_have_arrived(folder: Path) -> 
     run = runs(folder, "default", transfer_mib=32)["default"]
     assert run.ended == "complete"
     for host in ("client", "server"):
-        assert "the client has terminated" in report(run, host)["error"]
+        assert INTERRUPTED in report(run, host)["error"]
     received = report(run, "client")["end"]["sum_received"]["bytes"]
     assert 32 * MIB <= received <= 32 * MIB * 1.25 + 0.02 * 125e6
     assert arrivals(run).payload_bytes == pytest.approx(32 * MIB, abs=64 * KIB)
+
+
+def test_a_server_may_see_the_reset_before_the_interruption(folder: Path) -> None:
+    """The client closes both connections at once, and the server writes without a pause."""
+    (run,) = runs(folder, "writes-16384-burst-nodelay").values()
+    assert any(words in report(run, "server")["error"] for words in (INTERRUPTED, RESET))
+    assert INTERRUPTED in report(run, "client")["error"]
+    assert granted(run)["server", "send"] == 2 * 64 * KIB
 
 
 def test_a_transfer_that_is_too_slow_ends_at_its_limit(folder: Path) -> None:
