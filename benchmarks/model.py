@@ -28,10 +28,12 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
 from benchmarks.model_chart import errors
 from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, NAMES, Point, read
 from labs.catalog import find
-from labs.drive.condition import Condition
+from labs.drive.condition import Condition, as_settings
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
+from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
+from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
@@ -83,7 +85,40 @@ class Compared:
 
 
 def condition_of(point: Point) -> Condition:
-    """The condition of the lab `sweeps` that measures a point."""
+    """The condition that measures a point: of the lab `buffers` for a download from nginx,
+    otherwise of `sweeps`."""
+    return of_buffers(point) if point.client else of_sweeps(point)
+
+
+def of_buffers(point: Point) -> Condition:
+    """The download of a point."""
+    link = Link(
+        rate_mbit=point.rate_mbit, delay_ms=point.rtt_ms, queue_packets=point.queue_packets
+    )
+    requests = {"server": point.sndbuf_kib * KIB, "client": point.rcvbuf_kib * KIB}
+    names = {"server": WMEM, "client": RMEM}
+    sysctls = {
+        host: {CORE[host]: str(size)}
+        if point.setsockopt
+        else {names[host]: f"4096 {2 * size} {2 * size}"}
+        for host, size in requests.items()
+        if size
+    }
+    asked = {host: size or None if point.setsockopt else None for host, size in requests.items()}
+    settings = Downloads(
+        client=point.client,
+        read_bytes=point.read_bytes or Downloads.read_bytes,
+        transfer_bytes=point.transfer_bytes,
+        limit_s=LIMIT_S,
+        capture=True,
+        server_sndbuf_bytes=asked["server"],
+        client_rcvbuf_bytes=asked["client"],
+    )
+    return Condition(point.name, link, sysctls, as_settings(settings))
+
+
+def of_sweeps(point: Point) -> Condition:
+    """The transfer by iperf3 of a point."""
     link = Link(
         rate_mbit=point.rate_mbit,
         delay_ms=point.rtt_ms,
@@ -154,14 +189,14 @@ def perform(
     tell: Callable[[str, str], None],
 ) -> tuple[Run, ...]:
     """The runs of these conditions on one kernel; existing ones are reused."""
-    sweeps = find("sweeps")
-    lab = replace(sweeps, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
-    return run(lab, sweeps.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+    found = find("sweeps" if conditions[0].link.port == PORT else "buffers")
+    lab = replace(found, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
+    return run(lab, found.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
 
 
 def named(message: str, points: Iterable[Point]) -> Point | None:
     """The point that the message of a failed run names."""
-    found = re.match(r"sweeps (\S+): ", message)
+    found = re.match(r"(?:sweeps|buffers) (\S+): ", message)
     return next((point for point in points if found and point.name == found[1]), None)
 
 
