@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -33,6 +34,7 @@ from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
+from labs.experiments.buffers.prediction import of_client
 from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
@@ -154,8 +156,19 @@ def flow_of(point: Point) -> Flow:
         mss_bytes=point.mss_bytes,
         sndbuf_bytes=granted(point.sndbuf_kib),
         rcvbuf_bytes=granted(point.rcvbuf_kib),
-        write_bytes=point.write_bytes,
+        write_bytes=point.write_bytes or Flow.write_bytes,
+        **(downloaded(point) if point.client else {}),
     )
+
+
+def downloaded(point: Point) -> dict[str, Any]:
+    """How nginx and the client of a point differ from iperf3."""
+    return {
+        "sndbuf_locked": point.setsockopt and bool(point.sndbuf_kib),
+        "rcvbuf_locked": point.setsockopt and bool(point.rcvbuf_kib),
+        "core_max_bytes": point.rcvbuf_kib * KIB if point.setsockopt else None,
+        **of_client(point.client, point.transfer_bytes, point.read_bytes),
+    }
 
 
 def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, Run | str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
+from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
@@ -18,10 +20,33 @@ from labs.read.theory.bounds import LINE, Prediction, predict
 from labs.read.theory.windows import series
 
 TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
+WGET_READ_BYTES = 8192
+"""What wget 1.21 requests per read (retr.c fd_read_body())."""
 SLOW_START_ROUNDS_SINCE = (5, 15)
 """Older kernels let HyStart begin rounds in the middle of a train of ACKs, so that it ends slow
 start too early (net/ipv4/tcp_cubic.c hystart_update(); commit 25c1a9ca53db, Linux 6.14, is in the
 stable kernels from 5.15 on)."""
+
+
+def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
+    """The length of the header of nginx's response: `serve_file` sets the date of the file."""
+    return len(
+        "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {file_bytes}\r\n"
+        "Last-Modified: Mon, 13 Apr 2020 14:01:33 GMT\r\n"
+        f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n"
+        f'ETag: "5e94706d-{file_bytes:x}"\r\nAccept-Ranges: bytes\r\n\r\n'
+    )
+
+
+def of_client(client: str, file_bytes: int, read_bytes: int) -> dict[str, Any]:
+    """What a download from nginx by this client differs in from a transfer by iperf3."""
+    gets = client == WGET
+    return {
+        "header_bytes": response_header_bytes(file_bytes, keep_alive=gets),
+        "read_bytes": WGET_READ_BYTES if gets else read_bytes,
+        "reads_whole": not gets,
+    }
 
 
 @lru_cache(maxsize=KEPT_RUNS)

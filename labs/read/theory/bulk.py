@@ -34,8 +34,8 @@ from labs.read.theory.bulk_sender import (
     Sender,
     Sent,
 )
+from labs.read.theory.bulk_writers import Blocks, File, Writer
 from labs.read.theory.kept_answers import kept
-from labs.read.theory.windows import series
 
 LINK = "link"
 FUNCTIONS = {
@@ -53,8 +53,6 @@ IPERF3_WRITES = 10
 """iperf3 writes up to ten blocks after each select()."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
-FIRST_SERIES = (5, 18)
-"""Older kernels size packets by pacing alone (net.ipv4.tcp_tso_rtt_log came with 5.18)."""
 UNKNOWN = ({"credit_bytes": HTB_CBURST_BYTES - 200}, {"phase_ns": 250_000}, {"phase_ns": 750_000})
 CERTAIN = 0.05
 """Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
@@ -76,7 +74,10 @@ class Flow:
     `rcvbuf_locked`: set by the program with setsockopt, before the connection; otherwise a fixed
     buffer is set by the sysctls tcp_wmem and tcp_rmem. `tcp_rmem` and `tcp_wmem` None: the kernel's
     defaults. `mss_bytes` is payload per segment. The writer waits for room with select() after
-    `writes_per_wake` blocks; 0: it blocks in each write.
+    `writes_per_wake` blocks; 0: it blocks in each write. With `header_bytes` it is nginx, which
+    sends a header of that size and then a file, of the size of the transfer, by sendfile().
+    `read_bytes` is what the reader requests per read (None: as much as is written at once), and
+    with `reads_whole` it waits for all of it (MSG_WAITALL).
     """
 
     rate_mbit: float
@@ -92,8 +93,12 @@ class Flow:
     write_bytes: int = 131_072
     writes_per_wake: int = IPERF3_WRITES
     nodelay: bool = False
+    header_bytes: int = 0
+    read_bytes: int | None = None
+    reads_whole: bool = False
     offloads: bool = True
     adv_win_scale: int = 1
+    core_max_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -153,8 +158,15 @@ class _Link:
 class Simulation:
     """Both ends and the link, from the first write on."""
 
-    def __init__(self, flow: Flow, credit_bytes: int = HTB_CBURST_BYTES, phase_ns: int = 0) -> None:
-        self.flow = flow
+    def __init__(
+        self,
+        flow: Flow,
+        transfer_bytes: int,
+        *,
+        credit_bytes: int = HTB_CBURST_BYTES,
+        phase_ns: int = 0,
+    ) -> None:
+        self.flow, self.transfer_bytes = flow, transfer_bytes
         rmem, wmem = _buffers(flow)
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns + phase_ns
@@ -166,7 +178,7 @@ class Simulation:
             tcp_rmem=rmem,
             rcvbuf_bytes=rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
             locked=flow.rcvbuf_locked,
-            core_max_bytes=default_core_max_bytes(flow.kernel),
+            core_max_bytes=flow.core_max_bytes or default_core_max_bytes(flow.kernel),
             adv_win_scale=flow.adv_win_scale,
             now_ns=began_ns,
         )
@@ -178,19 +190,26 @@ class Simulation:
             locked=flow.sndbuf_locked,
             edge=self.receiver.acknowledge()[1],
             rtt_us=self.rtt_ns // 1000,
-            write_bytes=flow.write_bytes,
-            writes_per_wake=flow.writes_per_wake,
-            nodelay=flow.nodelay,
             transmit=self._transmit,
         )
+        self.writer: Writer = (
+            File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes)
+            if flow.header_bytes
+            else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
+        )
+        self.read_bytes = flow.read_bytes or flow.write_bytes
+        self.block_end = flow.header_bytes
+        if flow.header_bytes:
+            # The ACK of the request.
+            self.link.free_ns = began_ns + self.link.byte_ns * (HEADER_BYTES - credit_bytes)
         self.times_ns: list[int] = []
         self.lengths: list[int] = []
 
-    def run(self, transfer_bytes: int) -> None:
-        """Run until the receiver has this much; the writer would continue."""
+    def run(self) -> None:
+        """Run until the receiver has all; a writer without a file would continue."""
         link, receiver, sender = self.link, self.receiver, self.sender
-        sender.write(self.acknowledged_ns)
-        while receiver.nxt < transfer_bytes:
+        self.writer.write(self.acknowledged_ns)
+        while receiver.nxt < self.transfer_bytes:
             timer_ns = receiver.delayed_until_ns
             if link.packets and (timer_ns is None or link.packets[0][0] <= timer_ns):
                 now_ns = self._arrive()
@@ -200,7 +219,8 @@ class Simulation:
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
-                sender.write(now_ns + WRITING_NS)
+                sender.woken = False
+                self.writer.write(now_ns + WRITING_NS)
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
         echoed_ms = self.acknowledged_ns // 1_000_000
@@ -217,8 +237,12 @@ class Simulation:
             if receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
                 self._acknowledge(now_ns)
         while receiver.copied < receiver.nxt:
-            if receiver.reads(now_ns, self.flow.write_bytes):
+            if self.block_end <= receiver.copied:
+                self.block_end = receiver.copied + self.read_bytes
+            if receiver.reads(now_ns, self.block_end - receiver.copied):
                 self._acknowledge(now_ns)
+            if not self.flow.reads_whole:
+                self.block_end = receiver.copied
         return now_ns
 
     def _acknowledge(self, now_ns: int) -> None:
@@ -241,11 +265,12 @@ def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
 
 def simulated(flow: Flow, transfer_bytes: int) -> Transfer:
     """The transfer as it is simulated now, whatever was asked before."""
-    simulation = Simulation(flow)
-    found = _figures(simulation, transfer_bytes)
+    simulation = Simulation(flow, transfer_bytes)
+    found = _figures(simulation)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
-    apart = max(_apart(found, _figures(Simulation(flow, **one), transfer_bytes)) for one in UNKNOWN)
+    others = [Simulation(flow, transfer_bytes, **one) for one in UNKNOWN]
+    apart = max(_apart(found, _figures(one)) for one in others)
     if apart > CERTAIN:
         return _unknown(f"it depends on single packets: simulations differ by {apart:.0%}")
     waits = _waits(simulation, found.first_ns, found.last_ns)
@@ -260,9 +285,10 @@ def _unknown(reason: str) -> Transfer:
     return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
 
 
-def _figures(simulation: Simulation, transfer_bytes: int) -> Arrivals:
-    simulation.run(transfer_bytes)
-    return of_arrivals(simulation.times_ns, list(accumulate(simulation.lengths)), transfer_bytes)
+def _figures(simulation: Simulation) -> Arrivals:
+    simulation.run()
+    had_bytes = list(accumulate(simulation.lengths))
+    return of_arrivals(simulation.times_ns, had_bytes, simulation.transfer_bytes)
 
 
 def _apart(first: Arrivals, second: Arrivals) -> float:
@@ -288,8 +314,6 @@ def checked(flow: Flow, transfer_bytes: int) -> None:
 
 def cannot_say(flow: Flow) -> str:
     """Why a flow cannot be predicted, or nothing."""
-    if series(flow.kernel) < FIRST_SERIES:
-        return "before Linux 5.18 packets are sized differently"
     if not flow.offloads:
         return "without segmentation offloads packets are acknowledged in a different order"
     return ""

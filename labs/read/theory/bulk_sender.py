@@ -31,6 +31,10 @@ TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 """net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
 DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
 """Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
+SIZES_BY_RTT_SINCE = (5, 18)
+"""net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
+MOST_FRAGS = 17
+"""net.core.max_skb_frags: the pages of one packet."""
 GROWS_PACKETS_SINCE = (6, 10)
 """tcp_grow_skb(): a short packet takes bytes from the next one."""
 OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
@@ -39,7 +43,7 @@ skb_shared_info, and sk_buff."""
 LEAST_RTO_US = 200_000
 MOST_ACK_DELAY_US = 1000
 
-NAGLE, NAGLE_OFF, PUSH = 0, 1, 4
+NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
 SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
@@ -69,15 +73,13 @@ class Sender:
         locked: bool,
         edge: int,
         rtt_us: int,
-        write_bytes: int,
-        writes_per_wake: int,
-        nodelay: bool,
         transmit: Callable[[int, Sent, bool], None],
     ) -> None:
         self.mss = mss_bytes
         self.overhead = segment_overhead_bytes(kernel)
         self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
-        self.cubic = Cubic()
+        self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
+        self.cubic = Cubic(kernel)
         self.locked = locked
         self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
         self.transmit = transmit
@@ -98,78 +100,111 @@ class Sender:
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
         self.cwnd_stamp_us = 0
-        self.nagle = NAGLE_OFF if nodelay else NAGLE
-        self.write_bytes, self.writes_per_wake = write_bytes, writes_per_wake
-        self.begun = 0
+        self.nagle = NAGLE
+        self.frags: deque[int] = deque()
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
         if not self.locked:
             self._expand()
 
-    # The program that writes.
+    # What the writer calls.
 
-    def write(self, now_ns: int) -> None:
-        """Write until no room is left: up to `writes_per_wake` writes whenever poll() reports
-        room, or one write after another (0)."""
-        self.woken = False
-        while True:
-            for _ in range(self.writes_per_wake or 1):
-                self.begun = self.begun or self.write_bytes
-                while self.begun and (copied := self._sendmsg(now_ns, self.begun)):
-                    self.begun -= copied
-                if self.begun:
-                    break
-            if not self.writes_per_wake:
-                if self.begun:
-                    return
-            elif not self._writeable():
-                self.no_space = True
-                return
-
-    def _sendmsg(self, now_ns: int, size: int) -> int:
+    def send(self, now_ns: int, size: int, *, more: bool = False) -> int:
+        """tcp_sendmsg_locked(), with MSG_MORE or without: how many bytes there was room for."""
         copied = 0
-        goal, unsent = self.goal, self.unsent
+        unsent = self.unsent
         while True:
-            if unsent and unsent[-1] < goal:
-                copy = goal - unsent[-1]
-            else:
+            goal = self.goal
+            copy = self._tail_room(goal)
+            if copy <= 0:
                 if self.queued >= self.sndbuf:
                     self.no_space = True
                     if copied:
-                        self._push(now_ns, PUSH)
+                        self.push(now_ns, PUSH)
                     return copied
-                unsent.append(0)
-                self.queued += self.overhead
+                self._begin()
                 copy = goal
             if copy > size - copied:
                 copy = size - copied
-            if not copied and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
-                self.marks.pop()
-            unsent[-1] += copy
-            self.queued += copy
-            self.write_seq += copy
+            self._append(copy, first=not copied)
             copied += copy
             if copied == size:
-                self._push(now_ns, self.nagle)
+                self.push(now_ns, CORK if more else self.nagle, marks=not more)
                 return copied
-            if unsent[-1] < goal:
-                continue
-            if self.write_seq > self.pushed_seq + (self.most_window >> 1):
-                self._push(now_ns, PUSH)
-            elif len(unsent) == 1:
-                self._transmit_some(now_ns, PUSH, one=True)
+            if unsent[-1] >= goal:
+                self._full(now_ns)
+
+    def send_page(self, now_ns: int, size: int, *, more: bool, last: bool) -> int:
+        """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe.
+        Without room everything is pushed, even if nothing of this page was queued."""
+        copied = 0
+        while copied < size:
+            copy = self._tail_room(self.goal)
+            if copy <= 0 or self._tail_frags() >= MOST_FRAGS:
+                if self.queued >= self.sndbuf:
+                    self.no_space = True
+                    self.push(now_ns, PUSH)
+                    break
+                self._begin()
+                copy = self.goal
+            if copy > size - copied:
+                copy = size - copied
+            self.frags.append(self.write_seq)
+            self._append(copy, first=not copied)
+            copied += copy
+            if copied < size and self.unsent[-1] >= self.goal:
+                self._full(now_ns)
+        if copied and last:
+            self.push(now_ns, CORK if more else self.nagle, marks=not more)
+        return copied
+
+    def _tail_room(self, goal: int) -> int:
+        return goal - self.unsent[-1] if self.unsent else 0
+
+    def _begin(self) -> None:
+        self.unsent.append(0)
+        self.queued += self.overhead
+        self.frags.clear()
+
+    def _tail_frags(self) -> int:
+        """The pages of the last packet of the queue; those that were sent before it are dropped."""
+        frags, begin = self.frags, self.write_seq - self.unsent[-1]
+        while len(frags) > 1 and frags[1] <= begin:
+            frags.popleft()
+        return len(frags)
+
+    def _append(self, copy: int, *, first: bool) -> None:
+        unsent = self.unsent
+        if first and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+            self.marks.pop()
+        unsent[-1] += copy
+        self.queued += copy
+        self.write_seq += copy
+
+    def _full(self, now_ns: int) -> None:
+        if self._forced():
+            self.push(now_ns, PUSH)
+        elif len(self.unsent) == 1:
+            self._transmit_some(now_ns, PUSH, one=True)
+
+    def _forced(self) -> bool:
+        return self.write_seq > self.pushed_seq + (self.most_window >> 1)
+
+    def push(self, now_ns: int, nagle: int, *, marks: bool = True) -> None:
+        """tcp_push(): end what was written, and send what may leave."""
+        if not self.unsent:
+            return
+        if marks or self._forced():
+            self.pushed_seq = self.write_seq
+            self.marks.append(self.write_seq)
+        self._transmit_some(now_ns, nagle)
 
     def _size_goal(self) -> int:
         most = self.most_window >> 1 if self.most_window > DEFAULT_MSS else self.most_window
         return max(self.mss, min(GSO_MAX_BYTES, max(most, LEAST_GOAL_BYTES)) // self.mss * self.mss)
 
-    def _push(self, now_ns: int, nagle: int) -> None:
-        self.pushed_seq = self.write_seq
-        if self.unsent:
-            self.marks.append(self.write_seq)
-            self._transmit_some(now_ns, nagle)
-
-    def _writeable(self) -> bool:
+    def writeable(self) -> bool:
+        """Whether poll() and epoll report room: a third of the buffer."""
         return self.sndbuf - self.queued >= self.queued >> 1 and self.queued < self.sndbuf
 
     # What may leave.
@@ -251,7 +286,9 @@ class Sender:
                 self.queued -= self.overhead
 
     def _held(self, nagle: int) -> bool:
-        return nagle == NAGLE and self.packets > 0 and self.una < self.small_end <= self.nxt
+        if nagle == NAGLE:
+            return self.packets > 0 and self.una < self.small_end <= self.nxt
+        return nagle == CORK
 
     def _split_point(self, length: int, most_segments: int, nagle: int) -> int:
         window = self.edge - self.nxt
@@ -291,7 +328,7 @@ class Sender:
         """The longest packet, in segments."""
         size = self.pacing_bytes_s >> PACING_SHIFT
         shift = self.min_rtt_us >> RTT_SHIFT
-        if shift < LARGEST_RTT_SHIFT:
+        if self.sizes_by_rtt and shift < LARGEST_RTT_SHIFT:
             size += GSO_MAX_BYTES >> shift
         return max(min(size, GSO_MAX_BYTES) // self.mss, LEAST_TSO_SEGMENTS)
 
@@ -378,7 +415,7 @@ class Sender:
             self._expand()
             if now_ns is not None:
                 self.cwnd_stamp_us = now_ns // 1000
-        if self._writeable():
+        if self.writeable():
             self.no_space, self.woken = False, True
 
     def _expand(self) -> None:
