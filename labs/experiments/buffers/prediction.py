@@ -44,6 +44,7 @@ def of_client(client: str, file_bytes: int, read_bytes: int) -> dict[str, Any]:
     gets = client == WGET
     return {
         "header_bytes": response_header_bytes(file_bytes, keep_alive=gets),
+        "keep_alive": gets,
         "read_bytes": WGET_READ_BYTES if gets else read_bytes,
         "reads_whole": not gets,
     }

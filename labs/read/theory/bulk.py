@@ -94,6 +94,7 @@ class Flow:
     writes_per_wake: int = IPERF3_WRITES
     nodelay: bool = False
     header_bytes: int = 0
+    keep_alive: bool = False
     read_bytes: int | None = None
     reads_whole: bool = False
     offloads: bool = True
@@ -193,7 +194,7 @@ class Simulation:
             transmit=self._transmit,
         )
         self.writer: Writer = (
-            File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes)
+            File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes, flow.keep_alive)
             if flow.header_bytes
             else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
         )

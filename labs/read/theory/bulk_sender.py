@@ -100,7 +100,7 @@ class Sender:
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
         self.cwnd_stamp_us = 0
-        self.nagle = NAGLE
+        self.nagle, self.closed = NAGLE, False
         self.frags: deque[int] = deque()
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
@@ -134,13 +134,14 @@ class Sender:
             if unsent[-1] >= goal:
                 self._full(now_ns)
 
-    def send_page(self, now_ns: int, size: int, *, more: bool, last: bool) -> int:
-        """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe.
-        Without room everything is pushed, even if nothing of this page was queued."""
+    def send_page(self, now_ns: int, size: int, *, more: bool, last: bool, joins: bool) -> int:
+        """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe,
+        or, if it `joins`, the rest of a page. Without room everything is pushed, even if nothing of
+        this page was queued."""
         copied = 0
         while copied < size:
             copy = self._tail_room(self.goal)
-            if copy <= 0 or self._tail_frags() >= MOST_FRAGS:
+            if copy <= 0 or (not joins and self._tail_frags() >= MOST_FRAGS):
                 if self.queued >= self.sndbuf:
                     self.no_space = True
                     self.push(now_ns, PUSH)
@@ -149,7 +150,9 @@ class Sender:
                 copy = self.goal
             if copy > size - copied:
                 copy = size - copied
-            self.frags.append(self.write_seq)
+            if not joins or not self.unsent[-1]:
+                self.frags.append(self.write_seq)
+            joins = False
             self._append(copy, first=not copied)
             copied += copy
             if copied < size and self.unsent[-1] >= self.goal:
@@ -228,7 +231,7 @@ class Sender:
                 break
             if length <= mss:
                 last = len(unsent) == 1
-                if length < mss and last and self._held(nagle):
+                if length < mss and last and not self.closed and self._held(nagle):
                     stopped = NAGLE_HOLDS
                     break
             elif not one:

@@ -16,7 +16,8 @@ from labs.read.theory.windows import series
 
 PAGE_BYTES, PIPE_PAGES = 4096, 16
 CHUNK_BYTES = 2 << 20
-"""nginx's sendfile_max_chunk, since 1.21.4."""
+"""nginx's sendfile_max_chunk, since 1.21.4: the most that it sends before it looks at other
+events."""
 ONE_MESSAGE_SINCE = (6, 5)
 """The pages of a pipe are one message with MSG_SPLICE_PAGES; before, each page was one."""
 OWN_PAGES_SINCE = (6, 0)
@@ -65,12 +66,14 @@ class Blocks:
 @dataclass
 class File:
     """nginx: the header of the response, then the file by sendfile(), with TCP_CORK. The socket
-    does not block: nginx continues until there is no room at all, and then waits for epoll."""
+    does not block: nginx continues until there is no room at all, and then waits for epoll. At the
+    end it lifts the cork, or closes the connection unless that is kept alive."""
 
     sender: Sender
     kernel: str
     header_bytes: int
     file_bytes: int
+    keep_alive: bool
     position: int = 0
     chunk: int = 0
 
@@ -84,6 +87,7 @@ class File:
         sender = self.sender
         if not sender.write_seq:
             sender.send(now_ns, self.header_bytes)
+        self.chunk = 0
         while self.position < self.file_bytes:
             if self.position >= self.chunk:
                 self.chunk = self.position + CHUNK_BYTES
@@ -92,8 +96,12 @@ class File:
             self.position += sent
             if not sent:
                 return
-        sender.nagle = NAGLE_OFF
-        sender.push(now_ns, NAGLE_OFF)
+        if self.keep_alive:
+            sender.nagle = NAGLE
+            sender.push(now_ns, NAGLE)
+        else:
+            sender.closed = True
+            sender.push(now_ns, NAGLE_OFF)
 
     def _sendfile(self, now_ns: int) -> int:
         """One call: up to the end of the chunk, a pipe at a time."""
@@ -105,7 +113,7 @@ class File:
             sent = (
                 self._splice(now_ns, held, more)
                 if self.one_message
-                else self._pages(now_ns, held, first, more)
+                else self._pages(now_ns, held, first, more, joins=first < PAGE_BYTES)
             )
             at += sent
             if sent < held:
@@ -121,13 +129,14 @@ class File:
             sent += taken
         return sent
 
-    def _pages(self, now_ns: int, held: int, first: int, more: bool) -> int:
+    def _pages(self, now_ns: int, held: int, first: int, more: bool, *, joins: bool) -> int:
         sent, page = 0, min(first, held)
         while sent < held:
             last = sent + page >= held
-            taken = self.sender.send_page(now_ns, page, more=more, last=last)
+            taken = self.sender.send_page(now_ns, page, more=more, last=last, joins=joins)
             if not taken:
                 break
             sent += taken
+            joins = taken < page
             page = page - taken or min(PAGE_BYTES, held - sent)
         return sent
