@@ -61,6 +61,7 @@ than 5 % between these simulations cannot be predicted."""
 READING_NS, WRITING_NS = 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
+NEVER_NS = 1 << 62
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -198,6 +199,7 @@ class Simulation:
             if flow.header_bytes
             else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
         )
+        self.writing_ns = WRITING_NS
         self.read_bytes = flow.read_bytes or flow.write_bytes
         self.block_end = flow.header_bytes
         if flow.header_bytes:
@@ -210,18 +212,23 @@ class Simulation:
         """Run until the receiver has all; a writer without a file would continue."""
         link, receiver, sender = self.link, self.receiver, self.sender
         self.writer.write(self.acknowledged_ns)
+        writes_ns: int | None = None
         while receiver.nxt < self.transfer_bytes:
-            timer_ns = receiver.delayed_until_ns
-            if link.packets and (timer_ns is None or link.packets[0][0] <= timer_ns):
+            arrives_ns = link.packets[0][0] if link.packets else NEVER_NS
+            timer_ns = receiver.delayed_until_ns or NEVER_NS
+            if writes_ns is not None and writes_ns <= arrives_ns and writes_ns <= timer_ns:
+                now_ns, writes_ns = writes_ns, None
+                self.writer.write(now_ns)
+            elif arrives_ns <= timer_ns:
+                if arrives_ns == NEVER_NS:
+                    raise RuntimeError("no packet is in flight and no timer is set")
                 now_ns = self._arrive()
             else:
-                if timer_ns is None:
-                    raise RuntimeError("no packet is in flight and no timer is set")
                 now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
                 sender.woken = False
-                self.writer.write(now_ns + WRITING_NS)
+                writes_ns = now_ns + self.writing_ns
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
         echoed_ms = self.acknowledged_ns // 1_000_000
