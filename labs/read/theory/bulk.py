@@ -58,7 +58,7 @@ CERTAIN = 0.05
 """Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
 flow begins within a millisecond, the tick of TCP's timestamps. A flow whose figures differ by more
 than 5 % between these simulations cannot be predicted."""
-READING_NS, WRITING_NS = 1000, 2800
+READING_NS, READ_NS, WRITING_NS = 1000, 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
 NEVER_NS = 1 << 62
@@ -199,9 +199,9 @@ class Simulation:
             if flow.header_bytes
             else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
         )
-        self.writing_ns = WRITING_NS
+        self.writing_ns, self.reading_ns = WRITING_NS, READING_NS
         self.read_bytes = flow.read_bytes or flow.write_bytes
-        self.block_end = flow.header_bytes
+        self.block_end = 0
         if flow.header_bytes:
             # The ACK of the request.
             self.link.free_ns = began_ns + self.link.byte_ns * (HEADER_BYTES - credit_bytes)
@@ -210,21 +210,25 @@ class Simulation:
 
     def run(self) -> None:
         """Run until the receiver has all; a writer without a file would continue."""
-        link, receiver, sender = self.link, self.receiver, self.sender
+        packets, receiver, sender = self.link.packets, self.receiver, self.sender
         self.writer.write(self.acknowledged_ns)
-        writes_ns: int | None = None
+        reads_ns = writes_ns = NEVER_NS
         while receiver.nxt < self.transfer_bytes:
-            arrives_ns = link.packets[0][0] if link.packets else NEVER_NS
+            arrives_ns = packets[0][0] if packets else NEVER_NS
             timer_ns = receiver.delayed_until_ns or NEVER_NS
-            if writes_ns is not None and writes_ns <= arrives_ns and writes_ns <= timer_ns:
-                now_ns, writes_ns = writes_ns, None
+            now_ns = min(arrives_ns, timer_ns, reads_ns, writes_ns)
+            if now_ns == NEVER_NS:
+                raise RuntimeError("no packet is in flight and no timer is set")
+            if now_ns == arrives_ns:
+                self._arrive()
+                if reads_ns == NEVER_NS:
+                    reads_ns = now_ns + self.reading_ns
+            elif now_ns == reads_ns:
+                reads_ns = now_ns + READ_NS if self._read(now_ns) else NEVER_NS
+            elif now_ns == writes_ns:
+                writes_ns = NEVER_NS
                 self.writer.write(now_ns)
-            elif arrives_ns <= timer_ns:
-                if arrives_ns == NEVER_NS:
-                    raise RuntimeError("no packet is in flight and no timer is set")
-                now_ns = self._arrive()
             else:
-                now_ns = timer_ns
                 self._acknowledge(now_ns)
             if sender.woken:
                 sender.woken = False
@@ -234,24 +238,22 @@ class Simulation:
         echoed_ms = self.acknowledged_ns // 1_000_000
         self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
 
-    def _arrive(self) -> int:
-        """The next packets arrive; then the program reads them, block by block."""
-        receiver, packets = self.receiver, self.link.packets
-        now_ns = first_ns = packets[0][0]
-        while packets and packets[0][0] <= first_ns + READING_NS:
-            now_ns, packet, push, echoed_ms = packets.popleft()
-            self.times_ns.append(now_ns)
-            self.lengths.append(packet.length)
-            if receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
-                self._acknowledge(now_ns)
-        while receiver.copied < receiver.nxt:
-            if self.block_end <= receiver.copied:
-                self.block_end = receiver.copied + self.read_bytes
-            if receiver.reads(now_ns, self.block_end - receiver.copied):
-                self._acknowledge(now_ns)
-            if not self.flow.reads_whole:
-                self.block_end = receiver.copied
-        return now_ns
+    def _arrive(self) -> None:
+        """The next packet arrives."""
+        now_ns, packet, push, echoed_ms = self.link.packets.popleft()
+        self.times_ns.append(now_ns)
+        self.lengths.append(packet.length)
+        if self.receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
+            self._acknowledge(now_ns)
+
+    def _read(self, now_ns: int) -> bool:
+        """The program reads once; whether something is left to read."""
+        receiver = self.receiver
+        if self.block_end <= receiver.copied or not self.flow.reads_whole:
+            self.block_end = receiver.copied + self.read_bytes
+        if receiver.reads(now_ns, self.block_end - receiver.copied):
+            self._acknowledge(now_ns)
+        return receiver.copied < receiver.nxt
 
     def _acknowledge(self, now_ns: int) -> None:
         self.acknowledged_ns = now_ns

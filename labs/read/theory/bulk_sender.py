@@ -123,6 +123,7 @@ class Sender:
                         self.push(now_ns, PUSH)
                     return copied
                 self._begin()
+                self.frags.append(self.write_seq)
                 copy = goal
             if copy > size - copied:
                 copy = size - copied
@@ -152,7 +153,7 @@ class Sender:
                 copy = size - copied
             if not joins or not self.unsent[-1]:
                 self.frags.append(self.write_seq)
-            joins = False
+            joins = True
             self._append(copy, first=not copied)
             copied += copy
             if copied < size and self.unsent[-1] >= self.goal:
