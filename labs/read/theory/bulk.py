@@ -182,6 +182,7 @@ class Simulation:
             locked=flow.rcvbuf_locked,
             core_max_bytes=flow.core_max_bytes or default_core_max_bytes(flow.kernel),
             adv_win_scale=flow.adv_win_scale,
+            rtt_ns=self.rtt_ns,
             now_ns=began_ns,
         )
         self.sender = Sender(
@@ -204,7 +205,8 @@ class Simulation:
         self.block_end = 0
         if flow.header_bytes:
             # The ACK of the request.
-            self.link.free_ns = began_ns + self.link.byte_ns * (HEADER_BYTES - credit_bytes)
+            spent_ns = self.link.byte_ns * (HEADER_BYTES - credit_bytes)
+            self.link.free_ns = began_ns + self.rtt_ns + spent_ns
         self.times_ns: list[int] = []
         self.lengths: list[int] = []
 
@@ -229,6 +231,7 @@ class Simulation:
                 writes_ns = NEVER_NS
                 self.writer.write(now_ns)
             else:
+                receiver.timer()
                 self._acknowledge(now_ns)
             if sender.woken:
                 sender.woken = False

@@ -272,10 +272,11 @@ class Sender:
             self._validate(now_ns, limited)
 
     def _marked(self) -> bool:
-        """Whether the packet that ends here has the flag PSH."""
+        """Whether the packet that ends here has the flag PSH; one that took bytes from the next
+        packet keeps its flag."""
         marked = False
         while self.marks and self.marks[0] <= self.nxt:
-            marked = self.marks.popleft() == self.nxt
+            marked = self.marks.popleft() == self.nxt or self.grows_packets
         return marked
 
     def _grow_head(self, wanted: int) -> None:
