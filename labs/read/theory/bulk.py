@@ -29,6 +29,7 @@ from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
     NAGLE_HOLDS,
+    NEVER_NS,
     SLOW_START,
     WAKE_UP,
     Sender,
@@ -58,10 +59,9 @@ CERTAIN = 0.05
 """Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
 flow begins within a millisecond, the tick of TCP's timestamps. A flow whose figures differ by more
 than 5 % between these simulations cannot be predicted."""
-READING_NS, READ_NS, WRITING_NS = 1000, 1000, 2800
+READING_NS, READ_NS, WRITING_NS = 500, 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
-NEVER_NS = 1 << 62
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -218,7 +218,7 @@ class Simulation:
         while receiver.nxt < self.transfer_bytes:
             arrives_ns = packets[0][0] if packets else NEVER_NS
             timer_ns = receiver.delayed_until_ns or NEVER_NS
-            now_ns = min(arrives_ns, timer_ns, reads_ns, writes_ns)
+            now_ns = min(arrives_ns, timer_ns, reads_ns, writes_ns, sender.probe_ns)
             if now_ns == NEVER_NS:
                 raise RuntimeError("no packet is in flight and no timer is set")
             if now_ns == arrives_ns:
@@ -230,9 +230,11 @@ class Simulation:
             elif now_ns == writes_ns:
                 writes_ns = NEVER_NS
                 self.writer.write(now_ns)
-            else:
+            elif now_ns == timer_ns:
                 receiver.timer()
                 self._acknowledge(now_ns)
+            else:
+                sender.probe(now_ns)
             if sender.woken:
                 sender.woken = False
                 writes_ns = now_ns + self.writing_ns

@@ -40,7 +40,10 @@ GROWS_PACKETS_SINCE = (6, 10)
 OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
 """Parts of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
 skb_shared_info, and sk_buff."""
-LEAST_RTO_US = 200_000
+TICK_NS, TICK_US = 4_000_000, 4000
+"""HZ = 250, as in the kernels of distributions and in those built here."""
+NEVER_NS = 1 << 62
+LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
 MOST_ACK_DELAY_US = 1000
 
 NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
@@ -48,6 +51,11 @@ NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
 SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
 """Why nothing more was sent, besides the limits of `bounds`."""
+
+
+def _ticks(microseconds: int) -> int:
+    """usecs_to_jiffies(), which rounds up."""
+    return -(-microseconds // TICK_US)
 
 
 @dataclass(slots=True)
@@ -93,13 +101,16 @@ class Sender:
         self.no_space = self.woken = False
         self.stopped_by = SLOW_START
         self.srtt_us8, self.min_rtt_us = rtt_us << 3, max(rtt_us, 1)
-        self.rttvar_us = rtt_us >> 1
+        self.mdev_us4 = rtt_us << 1
+        self.rttvar_us = self.mdev_max_us = max(self.mdev_us4, LEAST_RTO_US)
+        self.rtt_end = 0
+        self.probe_ns, self.probed = NEVER_NS, 0
         self.pacing_bytes_s = 0
         self._pace()
         self.last_sent_ns = -10 * DEFER_NS
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
-        self.cwnd_stamp_us = 0
+        self.cwnd_stamp = 0
         self.nagle, self.closed = NAGLE, False
         self.frags: deque[int] = deque()
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
@@ -213,17 +224,21 @@ class Sender:
 
     # What may leave.
 
-    def _transmit_some(self, now_ns: int, nagle: int, one: bool = False) -> None:
+    def _transmit_some(
+        self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
+    ) -> None:
         most_segments = self.most_segments
         mss, cubic, unsent = self.mss, self.cubic, self.unsent
         cwnd = cubic.cwnd
         sent, limited = 0, False
         stopped = ""
         while unsent:
-            if self.packets >= cwnd:
+            if self.packets >= cwnd and not probes:
                 stopped = SLOW_START if cubic.in_slow_start else CONGESTION_WINDOW
                 break
             quota = min(cwnd >> 1 or 1, cwnd - self.packets, most_segments)
+            if quota < 1:
+                quota = 1
             if self.grows_packets and len(unsent) > 1:
                 self._grow_head(quota * mss)
             length = unsent[0]
@@ -270,6 +285,8 @@ class Sender:
         limited |= self.packets >= cwnd
         if sent or limited:
             self._validate(now_ns, limited)
+        if sent and not probes:
+            self._schedule_probe(now_ns)
 
     def _marked(self) -> bool:
         """Whether the packet that ends here has the flag PSH; one that took bytes from the next
@@ -345,21 +362,20 @@ class Sender:
         ):
             self.cwnd_limited, self.most_packets = limited, self.packets
             self.usage_end = self.nxt
-        now_us = now_ns // 1000
+        tick = now_ns // TICK_NS
         if self._is_limited():
-            self.cwnd_used, self.cwnd_stamp_us = 0, now_us
+            self.cwnd_used, self.cwnd_stamp = 0, tick
             return
         if self.packets > self.cwnd_used:
             self.cwnd_used = self.packets
-        rto_us = (self.srtt_us8 >> 3) + max(self.rttvar_us, LEAST_RTO_US)
-        if now_us - self.cwnd_stamp_us >= rto_us:
+        if tick - self.cwnd_stamp >= _ticks((self.srtt_us8 >> 3) + self.rttvar_us):
             if not self.no_space:
                 used = max(self.cwnd_used, INITIAL_WINDOW_SEGMENTS)
                 if used < self.cubic.cwnd:
                     self.cubic.ssthresh = max(self.cubic.ssthresh, self.cubic.cwnd * 3 >> 2)
                     self.cubic.cwnd = self.cubic.cwnd + used >> 1
                 self.cwnd_used = 0
-            self.cwnd_stamp_us = now_us
+            self.cwnd_stamp = tick
 
     def _is_limited(self) -> bool:
         return self.cwnd_limited or (
@@ -394,10 +410,30 @@ class Sender:
             if self._is_limited():
                 self.cubic.grow(now_us, acked)
             self._pace()
+            if self.probed and ack >= self.probed:
+                self.probed = 0
+            self.probe_ns = NEVER_NS
+            if self.packets:
+                self._schedule_probe(now_ns)
         if self.unsent:
             self._transmit_some(now_ns, self.nagle)
         if self.no_space:
             self._check_space(now_ns)
+
+    def probe(self, now_ns: int) -> None:
+        """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
+        the congestion window, once per flight."""
+        self.probe_ns = NEVER_NS
+        if not self.probed and self.unsent:
+            before = self.nxt
+            self._transmit_some(now_ns, NAGLE_OFF, one=True, probes=True)
+            if self.nxt > before:
+                self.probed, self.probe_ns = self.nxt, NEVER_NS
+
+    def _schedule_probe(self, now_ns: int) -> None:
+        least_us = LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US
+        ticks = _ticks((self.srtt_us8 >> 2) + least_us)
+        self.probe_ns = (now_ns // TICK_NS + ticks + 1) * TICK_NS
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)
@@ -405,7 +441,16 @@ class Sender:
             self.min_rtt_us = sample
         error = sample - (self.srtt_us8 >> 3)
         self.srtt_us8 += error
-        self.rttvar_us += (abs(error) - self.rttvar_us) >> 2
+        change = abs(error) - (self.mdev_us4 >> 2)
+        # A falling RTT changes the estimate slowly.
+        self.mdev_us4 += change >> 3 if error < 0 < change else change
+        if self.mdev_us4 > self.mdev_max_us:
+            self.mdev_max_us = self.mdev_us4
+            self.rttvar_us = max(self.rttvar_us, self.mdev_max_us)
+        if self.una > self.rtt_end:
+            if self.mdev_max_us < self.rttvar_us:
+                self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2
+            self.rtt_end, self.mdev_max_us = self.nxt, LEAST_RTO_US
 
     def _pace(self) -> None:
         cwnd, packets = self.cubic.cwnd, self.packets
@@ -419,7 +464,7 @@ class Sender:
         if not self.locked and self.packets < self.cubic.cwnd:
             self._expand()
             if now_ns is not None:
-                self.cwnd_stamp_us = now_ns // 1000
+                self.cwnd_stamp = now_ns // TICK_NS
         if self.writeable():
             self.no_space, self.woken = False, True
 
