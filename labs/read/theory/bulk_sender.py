@@ -274,7 +274,7 @@ class Sender:
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            self.transmit(now_ns, packet, self._marked())
+            self.transmit(now_ns, packet, self._marked() or segments > 1)
             if self.no_space:
                 self._check_space()
             if one:
@@ -289,18 +289,22 @@ class Sender:
             self._schedule_probe(now_ns)
 
     def _marked(self) -> bool:
-        """Whether the packet that ends here has the flag PSH; one that took bytes from the next
-        packet keeps its flag."""
+        """Whether the flag PSH is due at the end of this packet. (Packets of several segments always
+        have it.)"""
         marked = False
         while self.marks and self.marks[0] <= self.nxt:
-            marked = self.marks.popleft() == self.nxt or self.grows_packets
+            marked = self.marks.popleft() == self.nxt
         return marked
 
     def _grow_head(self, wanted: int) -> None:
-        """tcp_grow_skb(): a short head takes bytes from the next packet."""
+        """tcp_grow_skb(): a short head takes bytes from the next packet, and keeps its PSH."""
         missing = wanted - self.unsent[0]
         if missing > 0:
             moved = min(missing, self.unsent[1])
+            if self.marks and self.marks[0] == self.nxt + self.unsent[0]:
+                self.marks[0] += moved
+                if len(self.marks) > 1 and self.marks[1] == self.marks[0]:
+                    self.marks.popleft()
             self.unsent[0] += moved
             self.unsent[1] -= moved
             if not self.unsent[1]:
