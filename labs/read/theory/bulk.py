@@ -59,7 +59,7 @@ CERTAIN = 0.05
 """Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
 flow begins within a millisecond, the tick of TCP's timestamps. A flow whose figures differ by more
 than 5 % between these simulations cannot be predicted."""
-READING_NS, READ_NS, WRITING_NS = 500, 1000, 2800
+READING_NS, READ_NS, WRITING_NS = 300, 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
 FULL_LINK_IDLE = 0.005

@@ -413,6 +413,7 @@ class Sender:
             self.cubic.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
             if self._is_limited():
                 self.cubic.grow(now_us, acked)
+            self.cwnd_stamp = now_ns // TICK_NS
             self._pace()
             if self.probed and ack >= self.probed:
                 self.probed = 0
