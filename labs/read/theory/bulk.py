@@ -62,6 +62,7 @@ than 5 % between these simulations cannot be predicted."""
 READING_NS, READ_NS, WRITING_NS = 300, 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
+HEAD_BYTES = 4096
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
@@ -253,11 +254,17 @@ class Simulation:
 
     def _read(self, now_ns: int) -> bool:
         """The program reads once; whether something is left to read."""
-        receiver = self.receiver
-        if self.block_end <= receiver.copied or not self.flow.reads_whole:
+        receiver, flow = self.receiver, self.flow
+        if not receiver.copied and flow.header_bytes:
+            # For the header fetch.py requests this much; wget looks first, and reads no more.
+            self.block_end = HEAD_BYTES if flow.reads_whole else flow.header_bytes
+        elif self.block_end <= receiver.copied or not flow.reads_whole:
             self.block_end = receiver.copied + self.read_bytes
+        first = not receiver.copied
         if receiver.reads(now_ns, self.block_end - receiver.copied):
             self._acknowledge(now_ns)
+        if first:
+            self.block_end = receiver.copied
         return receiver.copied < receiver.nxt
 
     def _acknowledge(self, now_ns: int) -> None:
