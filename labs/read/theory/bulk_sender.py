@@ -33,7 +33,7 @@ DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
 """Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
 SIZES_BY_RTT_SINCE = (5, 18)
 """net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
-MOST_FRAGS = 17
+PAGE_BYTES, MOST_FRAGS = 4096, 17
 """net.core.max_skb_frags: the pages of one packet."""
 GROWS_PACKETS_SINCE = (6, 10)
 """tcp_grow_skb(): a short packet takes bytes from the next one."""
@@ -145,6 +145,20 @@ class Sender:
                 return copied
             if unsent[-1] >= goal:
                 self._full(now_ns)
+
+    def take_pages(self, pages: int) -> int:
+        """Append as many of these whole pages as the last packet holds without being full: the same
+        as `send_page` for each of them, but in one step. Returns their bytes."""
+        if not self.unsent or not self.unsent[-1]:
+            return 0
+        room = (self.goal - self.unsent[-1] - 1) // PAGE_BYTES
+        pages = min(pages, room, MOST_FRAGS - self._tail_frags())
+        if pages <= 0:
+            return 0
+        begin = self.write_seq
+        self._append(pages * PAGE_BYTES, first=True)
+        self.frags.extend(range(begin, self.write_seq, PAGE_BYTES))
+        return pages * PAGE_BYTES
 
     def send_page(self, now_ns: int, size: int, *, more: bool, last: bool, joins: bool) -> int:
         """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe,

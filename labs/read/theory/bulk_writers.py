@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from labs.read.theory.bulk_sender import CORK, NAGLE, NAGLE_OFF, Sender
+from labs.read.theory.bulk_sender import CORK, NAGLE, NAGLE_OFF, PAGE_BYTES, Sender
 from labs.read.theory.windows import series
 
-PAGE_BYTES, PIPE_PAGES = 4096, 16
+PIPE_PAGES = 16
 CHUNK_BYTES = 2 << 20
 """nginx's sendfile_max_chunk, since 1.21.4: the most that it sends before it looks at other
 events."""
@@ -138,5 +138,7 @@ class File:
                 break
             sent += taken
             joins = taken < page
+            if not joins:
+                sent += self.sender.take_pages((held - sent - 1) // PAGE_BYTES)
             page = page - taken or min(PAGE_BYTES, held - sent)
         return sent
