@@ -12,7 +12,7 @@ import json
 from collections import defaultdict, deque
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from labs.drive.units import bytes_per_second
 from labs.errors import BadInput
@@ -54,11 +54,6 @@ IPERF3_WRITES = 10
 """iperf3 writes up to ten blocks after each select()."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
-UNKNOWN = ({"credit_bytes": HTB_CBURST_BYTES - 200}, {"phase_ns": 250_000}, {"phase_ns": 750_000})
-CERTAIN = 0.05
-"""Two things are unknown beforehand: whether the shaper's credit has just been used, and when the
-flow begins within a millisecond, the tick of TCP's timestamps. A flow whose figures differ by more
-than 5 % between these simulations cannot be predicted."""
 READING_NS, READ_NS, WRITING_NS = 300, 1000, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
@@ -66,6 +61,22 @@ HEAD_BYTES = 4096
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
+UNKNOWN: tuple[dict[str, int], ...] = (
+    {"phase_ns": 2_500_000},
+    {"phase_ns": 1_300_000, "writing_ns": 5000, "reading_ns": 600},
+    {"phase_ns": 750_000, "credit_bytes": HTB_CBURST_BYTES - 200, "writing_ns": 1500},
+    {"phase_ns": 3_700_000, "writing_ns": 9000, "reading_ns": 1500},
+)
+"""What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
+within a tick of the kernel's clock (4 ms), and how fast the programs are. `interval` simulates some
+combinations."""
+LEAST_PACKETS, MOST_ARRIVED = 2500, 0.3
+EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
+SAME_EPOCHS, SAME = 5, 0.002
+MANY_EPOCHS, SAME_MANY = 6, 0.001
+"""A flow is settled if the link was not idle for two periods of four round trips, if its rate was
+the same, within 0.2 %, in five of them, or in six as in the six before, within 0.1 %. What is
+left is then computed, unless the transfer has less than 2,500 packets or 30 % of it have arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +169,44 @@ class _Link:
         self.packets.append((round(goes_ns), packet, push, echoed_ms))
 
 
+class _Epochs:
+    """The progress of a flow at the ends of periods of some round trips."""
+
+    def __init__(self, link: _Link, *, enabled: bool) -> None:
+        self.link = link
+        self.length_ns = EPOCH_ROUND_TRIPS * link.rtt_ns
+        self.ends_ns = 0 if enabled else NEVER_NS
+        self.progress: deque[tuple[int, int, int]] = deque(maxlen=2 * MANY_EPOCHS + 1)
+        self.bytes_per_ns = 0.0
+
+    def settled(self, now_ns: int, received: int) -> bool:
+        """Note the progress, and return whether the rate no longer changes: the link was never
+        idle, the last periods are the same, or many of them the same as as many before."""
+        self.ends_ns = now_ns + self.length_ns
+        self.progress.append((now_ns, received, len(self.link.idle)))
+        noted = list(self.progress)
+        if len(noted) > BUSY_EPOCHS and noted[-1][2] == noted[-1 - BUSY_EPOCHS][2]:
+            return self._at_rate(noted[-1 - BUSY_EPOCHS], noted[-1])
+        if len(noted) > SAME_EPOCHS:
+            rates = [_rate(*pair) for pair in pairwise(noted[-1 - SAME_EPOCHS :])]
+            if max(rates) - min(rates) <= SAME * max(rates):
+                return self._at_rate(noted[-1 - SAME_EPOCHS], noted[-1])
+        if len(noted) > 2 * MANY_EPOCHS:
+            before, after = (_rate(*pair) for pair in pairwise(noted[::MANY_EPOCHS]))
+            if abs(after - before) <= SAME_MANY * after:
+                return self._at_rate(noted[0], noted[-1])
+        return False
+
+    def _at_rate(self, first: tuple[int, int, int], last: tuple[int, int, int]) -> bool:
+        self.bytes_per_ns = _rate(first, last)
+        return self.bytes_per_ns > 0
+
+
+def _rate(first: tuple[int, int, int], last: tuple[int, int, int]) -> float:
+    """Bytes per nanosecond between two notes of the progress."""
+    return (last[1] - first[1]) / (last[0] - first[0])
+
+
 class Simulation:
     """Both ends and the link, from the first write on."""
 
@@ -168,8 +217,11 @@ class Simulation:
         *,
         credit_bytes: int = HTB_CBURST_BYTES,
         phase_ns: int = 0,
+        writing_ns: int = WRITING_NS,
+        reading_ns: int = READING_NS,
     ) -> None:
         self.flow, self.transfer_bytes = flow, transfer_bytes
+        self.writing_ns, self.reading_ns = writing_ns, reading_ns
         rmem, wmem = _buffers(flow)
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns + phase_ns
@@ -201,21 +253,24 @@ class Simulation:
             if flow.header_bytes
             else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
         )
-        self.writing_ns, self.reading_ns = WRITING_NS, READING_NS
         self.read_bytes = flow.read_bytes or flow.write_bytes
         self.block_end = 0
         if flow.header_bytes:
             # The ACK of the request.
             spent_ns = self.link.byte_ns * (HEADER_BYTES - credit_bytes)
             self.link.free_ns = began_ns + self.rtt_ns + spent_ns
+        self.settled_ns: int | None = None
         self.times_ns: list[int] = []
         self.lengths: list[int] = []
 
-    def run(self) -> None:
-        """Run until the receiver has all; a writer without a file would continue."""
+    def run(self, *, whole: bool = False) -> None:
+        """Run until the receiver has all (a writer without a file would continue), or until the
+        flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
         packets, receiver, sender = self.link.packets, self.receiver, self.sender
         self.writer.write(self.acknowledged_ns)
         reads_ns = writes_ns = NEVER_NS
+        most_arrived = MOST_ARRIVED * self.transfer_bytes
+        epochs = _Epochs(self.link, enabled=not whole)
         while receiver.nxt < self.transfer_bytes:
             arrives_ns = packets[0][0] if packets else NEVER_NS
             timer_ns = receiver.delayed_until_ns or NEVER_NS
@@ -223,6 +278,12 @@ class Simulation:
             if now_ns == NEVER_NS:
                 raise RuntimeError("no packet is in flight and no timer is set")
             if now_ns == arrives_ns:
+                if now_ns >= epochs.ends_ns:
+                    settled = epochs.settled(now_ns, receiver.nxt)
+                    enough = len(self.lengths) >= LEAST_PACKETS
+                    if settled and enough and receiver.nxt <= most_arrived:
+                        self._extrapolate(now_ns, epochs)
+                        return
                 self._arrive()
                 if reads_ns == NEVER_NS:
                     reads_ns = now_ns + self.reading_ns
@@ -239,6 +300,13 @@ class Simulation:
             if sender.woken:
                 sender.woken = False
                 writes_ns = now_ns + self.writing_ns
+
+    def _extrapolate(self, now_ns: int, epochs: _Epochs) -> None:
+        """The rest of the transfer, at the rate of the last periods, as one arrival."""
+        left = self.transfer_bytes - self.receiver.nxt
+        self.settled_ns = now_ns
+        self.times_ns.append(now_ns + round(left / epochs.bytes_per_ns))
+        self.lengths.append(left)
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> None:
         echoed_ms = self.acknowledged_ns // 1_000_000
@@ -291,11 +359,7 @@ def simulated(flow: Flow, transfer_bytes: int) -> Transfer:
     found = _figures(simulation)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
-    others = [Simulation(flow, transfer_bytes, **one) for one in UNKNOWN]
-    apart = max(_apart(found, _figures(one)) for one in others)
-    if apart > CERTAIN:
-        return _unknown(f"it depends on single packets: simulations differ by {apart:.0%}")
-    waits = _waits(simulation, found.first_ns, found.last_ns)
+    waits = _waits(simulation, found.first_ns, simulation.settled_ns or found.last_ns)
     full = sum(waits.values()) <= FULL_LINK_IDLE
     bound = LINK if full else max(waits, key=lambda name: waits[name])
     return Transfer(
@@ -313,12 +377,36 @@ def _figures(simulation: Simulation) -> Arrivals:
     return of_arrivals(simulation.times_ns, had_bytes, simulation.transfer_bytes)
 
 
-def _apart(first: Arrivals, second: Arrivals) -> float:
-    """By how much the figures of two simulations differ, relative to the first."""
-    return max(
-        abs((second.goodput_bytes_s or 0) / (first.goodput_bytes_s or 1) - 1),
-        abs((second.steady_bytes_s or 0) / (first.steady_bytes_s or 1) - 1),
-    )
+@dataclass(frozen=True)
+class Interval:
+    """The range of the predictions for one transfer under conditions that are not known
+    beforehand: its goodput in steady state and over all, each from the lowest to the highest."""
+
+    steady_bytes_s: tuple[float, float]
+    goodput_bytes_s: tuple[float, float]
+
+    @property
+    def width(self) -> float:
+        """The larger of the two widths, relative to the upper end."""
+        return max(1 - low / high for low, high in (self.steady_bytes_s, self.goodput_bytes_s))
+
+
+@lru_cache(maxsize=4096)
+def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
+    """How far single packets may change the result (`UNKNOWN`); None if `transfer` cannot say."""
+    nominal = transfer(flow, transfer_bytes)
+    if nominal.cannot_say:
+        return None
+
+    def ranges() -> str:
+        found = [_figures(Simulation(flow, transfer_bytes, **one)) for one in UNKNOWN]
+        steady = [nominal.steady_bytes_s, *(one.steady_bytes_s or 0.0 for one in found)]
+        goodput = [nominal.goodput_bytes_s, *(one.goodput_bytes_s or 0.0 for one in found)]
+        return json.dumps([[min(steady), max(steady)], [min(goodput), max(goodput)]])
+
+    asked = json.dumps([asdict(flow), transfer_bytes, "interval"])
+    steady, goodput = json.loads(kept(asked, ranges))
+    return Interval(tuple(steady), tuple(goodput))
 
 
 def checked(flow: Flow, transfer_bytes: int) -> None:
