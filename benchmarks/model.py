@@ -94,9 +94,7 @@ def condition_of(point: Point) -> Condition:
 
 def of_buffers(point: Point) -> Condition:
     """The download of a point."""
-    link = Link(
-        rate_mbit=point.rate_mbit, delay_ms=point.rtt_ms, queue_packets=point.queue_packets
-    )
+    link = Link(rate_mbit=point.rate_mbit, delay_ms=point.rtt_ms, queue_packets=point.queue_packets)
     requests = {"server": point.sndbuf_kib * KIB, "client": point.rcvbuf_kib * KIB}
     names = {"server": WMEM, "client": RMEM}
     sysctls = {

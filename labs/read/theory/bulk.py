@@ -18,24 +18,20 @@ from labs.drive.units import bytes_per_second
 from labs.errors import BadInput
 from labs.read.stats.arrivals import Arrivals, of_arrivals
 from labs.read.theory.bdp import HEADER_BYTES, line_goodput_bytes_s
-from labs.read.theory.bounds import (
-    DEFAULT_WMEM,
-    RECEIVE_WINDOW,
-    SEND_BUFFER,
-    default_core_max_bytes,
-    default_rmem,
-)
 from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
     NAGLE_HOLDS,
     NEVER_NS,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
     SLOW_START,
     WAKE_UP,
     Sender,
     Sent,
 )
 from labs.read.theory.bulk_writers import Blocks, File, Writer
+from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.kept_answers import kept
 
 LINK = "link"
@@ -75,8 +71,8 @@ EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
 SAME_EPOCHS, SAME = 5, 0.002
 MANY_EPOCHS, SAME_MANY = 6, 0.001
 """A flow is settled if the link was not idle for two periods of four round trips, if its rate was
-the same, within 0.2 %, in five of them, or in six as in the six before, within 0.1 %. What is
-left is then computed, unless the transfer has less than 2,500 packets or 30 % of it have arrived."""
+the same, within 0.2 %, in five of them, or in six as in the six before, within 0.1 %. What is left
+is then computed, unless fewer than 2,500 packets or more than 30 % of the transfer have arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +143,15 @@ class Transfer:
 
 @dataclass
 class _Link:
-    """The packets in flight, and when the shaper is free again."""
+    """The packets in flight, and when the shaper is free again. With `segment_bytes` packets are
+    split into segments before the shaper."""
 
     rtt_ns: int
     byte_ns: float
     credit_bytes: int
+    segment_bytes: int | None = None
     free_ns: float = 0.0
-    packets: deque[tuple[int, Sent, bool, int]] = field(default_factory=deque)
+    packets: deque[tuple[int, int, bool, int]] = field(default_factory=deque)
     idle: list[tuple[int, float, str]] = field(default_factory=list)
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> None:
@@ -165,8 +163,17 @@ class _Link:
             self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
         size = packet.length + packet.segments * HEADER_BYTES
         credit_ns = self.credit_bytes * self.byte_ns
-        self.free_ns = max(self.free_ns, goes_ns - credit_ns) + size * self.byte_ns
-        self.packets.append((round(goes_ns), packet, push, echoed_ms))
+        if self.segment_bytes is None:
+            self.free_ns = max(self.free_ns, goes_ns - credit_ns) + size * self.byte_ns
+            self.packets.append((round(goes_ns), packet.length, push, echoed_ms))
+            return
+        for begin in range(0, packet.length, self.segment_bytes):
+            length = min(self.segment_bytes, packet.length - begin)
+            goes_ns = max(goes_ns, self.free_ns)
+            taken_ns = (length + HEADER_BYTES) * self.byte_ns
+            self.free_ns = max(self.free_ns, goes_ns - credit_ns) + taken_ns
+            last = begin + length == packet.length
+            self.packets.append((round(goes_ns), length, push and last, echoed_ms))
 
 
 class _Epochs:
@@ -226,6 +233,7 @@ class Simulation:
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns + phase_ns
         self.link = _Link(self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes)
+        self.link.segment_bytes = None if flow.offloads else flow.mss_bytes
         self.acknowledged_ns = began_ns
         self.receiver = Receiver(
             flow.kernel,
@@ -314,10 +322,10 @@ class Simulation:
 
     def _arrive(self) -> None:
         """The next packet arrives."""
-        now_ns, packet, push, echoed_ms = self.link.packets.popleft()
+        now_ns, length, push, echoed_ms = self.link.packets.popleft()
         self.times_ns.append(now_ns)
-        self.lengths.append(packet.length)
-        if self.receiver.arrives(now_ns, packet.length, self.flow.mss_bytes, push, echoed_ms):
+        self.lengths.append(length)
+        if self.receiver.arrives(now_ns, length, self.flow.mss_bytes, push, echoed_ms):
             self._acknowledge(now_ns)
 
     def _read(self, now_ns: int) -> bool:
@@ -345,8 +353,6 @@ def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
     """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
     meaning. What was asked before, of this process or of another, is not simulated again."""
     checked(flow, transfer_bytes)
-    if reason := cannot_say(flow):
-        return _unknown(reason)
     asked = json.dumps([asdict(flow), transfer_bytes])
     answer = json.loads(kept(asked, lambda: json.dumps(asdict(simulated(flow, transfer_bytes)))))
     bounds = tuple(Limit(**one) for one in answer.pop("bounds"))
@@ -420,13 +426,6 @@ def checked(flow: Flow, transfer_bytes: int) -> None:
     ):
         if value <= 0:
             raise BadInput(f"{name} is {value:g}. Allowed: {allowed}")
-
-
-def cannot_say(flow: Flow) -> str:
-    """Why a flow cannot be predicted, or nothing."""
-    if not flow.offloads:
-        return "without segmentation offloads packets are acknowledged in a different order"
-    return ""
 
 
 def _buffers(flow: Flow) -> tuple[tuple[int, int, int], tuple[int, int, int]]:

@@ -153,7 +153,7 @@ class Receiver:
             self.quick = max(self.quick, min(self.wnd // (2 * self.rcv_mss) or 2, MAX_QUICK_ACKS))
 
     def _delays(self, tick: int) -> bool:
-        """tcp_send_delayed_ack(): whether the ACK is sent at once, because its timer is due soon."""
+        """tcp_send_delayed_ack(): whether to send the ACK now, because its timer is due soon."""
         ato = min(self.ato, self.most_ato) if self.ato > LEAST_ATO else self.ato
         until = tick + ato
         if self.delayed_until_ns is not None:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
-from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.windows import segment_overhead_bytes, series
 
@@ -48,9 +47,10 @@ MOST_ACK_DELAY_US = 1000
 
 NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 
+RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
 SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
-"""Why nothing more was sent, besides the limits of `bounds`."""
+"""Why nothing more was sent."""
 
 
 def _ticks(microseconds: int) -> int:
@@ -303,8 +303,8 @@ class Sender:
             self._schedule_probe(now_ns)
 
     def _marked(self) -> bool:
-        """Whether the flag PSH is due at the end of this packet. (Packets of several segments always
-        have it.)"""
+        """Whether the flag PSH is due at the end of this packet. (It is always set on packets of
+        several segments.)"""
         marked = False
         while self.marks and self.marks[0] <= self.nxt:
             marked = self.marks.popleft() == self.nxt
@@ -414,6 +414,17 @@ class Sender:
             first = first or last
             acked += last.segments
             self.queued -= last.length + self.overhead
+        if flight and ack > flight[0].end - flight[0].length:
+            # Without segmentation offloads, a part of a packet.
+            head = flight[0]
+            segments = (ack - head.end + head.length) // self.mss
+            head.length -= segments * self.mss
+            head.segments -= segments
+            self.queued -= segments * self.mss
+            acked += segments
+            if segments:
+                last = head
+                first = first or head
         self.packets -= acked
         self.una = ack
         if first is not None and last is not None:
