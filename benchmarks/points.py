@@ -5,10 +5,10 @@
 
 A point is a link, a kernel, two socket buffers, a segment size and a size of a write. The points
 are those of a Sobol sequence, which covers the space more evenly than random points do, with a
-random digital shift per dimension. They are generated once and stored (`points-SET.csv`). The model was written before any point was measured, and set a was
-used to find its faults. Sets b and c were measured once each, c after the faults that b showed
-had been corrected. The sets wget and discard are downloads from nginx: wget was used to find faults,
-discard was measured once.
+random digital shift per dimension. They are generated once and stored (`points-SET.csv`). The model
+was written before any point was measured, and set a was used to find its faults. Sets b and c were
+measured once each, c after the faults that b showed had been corrected. The sets wget and discard
+are downloads from nginx; both were used to find faults.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -23,7 +23,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from math import exp, log
 from pathlib import Path
 from random import Random
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from labs.drive.units import KIB, MB, MIB, bytes_carried
 from labs.experiments.buffers.settings import DISCARD, WGET
@@ -254,7 +254,7 @@ def read(name: str) -> tuple[Point, ...]:
         )
 
 
-def parsed(kind: type, text: str) -> str | float | bool:
+def parsed(kind: type, text: str) -> Any:
     """A value of a stored point."""
     return text == str(True) if kind is bool else kind(text)
 
