@@ -17,6 +17,7 @@ from labs.experiments.buffers.socket_buffers import (
     settings_of,
     three,
 )
+from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import LINK, Flow, transfer
@@ -115,11 +116,11 @@ def expected(run: Run) -> Prediction | None:
         return None
     if settings.pause_ms is not None:
         return None
-    flow = flow_of(run)
-    if flow.rtt_ms <= 0:
+    flow, received = flow_of(run), download(run).bytes
+    if flow.rtt_ms <= 0 or received <= 0:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0)
-    return predicted(flow, settings.transfer_bytes)
+    return predicted(flow, received)
 
 
 def flow_of(run: Run) -> Flow:
@@ -160,7 +161,6 @@ def expected_mean_bytes_s(run: Run, size: int) -> float | None:
     steady = expected(run)
     if steady is None or size <= 0:
         return None
-    whole = settings_of(run).transfer_bytes
-    if size >= whole or run.link.measured.rtt_ms <= 0:
+    if size == download(run).bytes or run.link.measured.rtt_ms <= 0:
         return steady.mean_bytes_s
     return predicted(flow_of(run), size).mean_bytes_s

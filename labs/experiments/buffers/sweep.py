@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FULL_PCT = 95.0
+CURVE_ROUND_TRIPS = 60
+"""Enough to reach the steady state."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def remarks(table: DataFrame) -> list[str]:
     return [in_words(found) for found in smallest(table)]
 
 
-def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], list[float]]:
+def curve(rows: DataFrame, points_a_doubling: int = 4) -> tuple[list[float], list[float]]:
     """The prediction for every size between the smallest and the largest of a sweep's rows.
 
     The rows are of one kernel. Sizes in bytes, goodput in MiB/s; empty if the theory does not cover
@@ -185,5 +187,7 @@ def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], lis
             adv_win_scale=int(one["adv_win_scale"]),
             **of_client(DISCARD, GIB, Settings.read_bytes),
         )
-        speeds.append(predicted(flow, GIB).goodput_mib_s)
+        held = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
+        enough = min(GIB, round(CURVE_ROUND_TRIPS * held))
+        speeds.append(predicted(flow, enough).goodput_mib_s)
     return sizes, speeds
