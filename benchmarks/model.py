@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -28,10 +29,13 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
 from benchmarks.model_chart import errors
 from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, NAMES, Point, read
 from labs.catalog import find
-from labs.drive.condition import Condition
+from labs.drive.condition import Condition, as_settings
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
+from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
+from labs.experiments.buffers.prediction import of_client
+from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
@@ -83,7 +87,38 @@ class Compared:
 
 
 def condition_of(point: Point) -> Condition:
-    """The condition of the lab `sweeps` that measures a point."""
+    """The condition that measures a point: of the lab `buffers` for a download from nginx,
+    otherwise of `sweeps`."""
+    return of_buffers(point) if point.client else of_sweeps(point)
+
+
+def of_buffers(point: Point) -> Condition:
+    """The download of a point."""
+    link = Link(rate_mbit=point.rate_mbit, delay_ms=point.rtt_ms, queue_packets=point.queue_packets)
+    requests = {"server": point.sndbuf_kib * KIB, "client": point.rcvbuf_kib * KIB}
+    names = {"server": WMEM, "client": RMEM}
+    sysctls = {
+        host: {CORE[host]: str(size)}
+        if point.setsockopt
+        else {names[host]: f"4096 {2 * size} {2 * size}"}
+        for host, size in requests.items()
+        if size
+    }
+    asked = {host: size or None if point.setsockopt else None for host, size in requests.items()}
+    settings = Downloads(
+        client=point.client,
+        read_bytes=point.read_bytes or Downloads.read_bytes,
+        transfer_bytes=point.transfer_bytes,
+        limit_s=LIMIT_S,
+        capture=True,
+        server_sndbuf_bytes=asked["server"],
+        client_rcvbuf_bytes=asked["client"],
+    )
+    return Condition(point.name, link, sysctls, as_settings(settings))
+
+
+def of_sweeps(point: Point) -> Condition:
+    """The transfer by iperf3 of a point."""
     link = Link(
         rate_mbit=point.rate_mbit,
         delay_ms=point.rtt_ms,
@@ -119,8 +154,19 @@ def flow_of(point: Point) -> Flow:
         mss_bytes=point.mss_bytes,
         sndbuf_bytes=granted(point.sndbuf_kib),
         rcvbuf_bytes=granted(point.rcvbuf_kib),
-        write_bytes=point.write_bytes,
+        write_bytes=point.write_bytes or Flow.write_bytes,
+        **(downloaded(point) if point.client else {}),
     )
+
+
+def downloaded(point: Point) -> dict[str, Any]:
+    """How nginx and the client of a point differ from iperf3."""
+    return {
+        "sndbuf_locked": point.setsockopt and bool(point.sndbuf_kib),
+        "rcvbuf_locked": point.setsockopt and bool(point.rcvbuf_kib),
+        "core_max_bytes": point.rcvbuf_kib * KIB if point.setsockopt else None,
+        **of_client(point.client, point.transfer_bytes, point.read_bytes),
+    }
 
 
 def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, Run | str]:
@@ -154,14 +200,14 @@ def perform(
     tell: Callable[[str, str], None],
 ) -> tuple[Run, ...]:
     """The runs of these conditions on one kernel; existing ones are reused."""
-    sweeps = find("sweeps")
-    lab = replace(sweeps, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
-    return run(lab, sweeps.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+    found = find("sweeps" if conditions[0].link.port == PORT else "buffers")
+    lab = replace(found, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
+    return run(lab, found.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
 
 
 def named(message: str, points: Iterable[Point]) -> Point | None:
     """The point that the message of a failed run names."""
-    found = re.match(r"sweeps (\S+): ", message)
+    found = re.match(r"(?:sweeps|buffers) (\S+): ", message)
     return next((point for point in points if found and point.name == found[1]), None)
 
 

@@ -5,10 +5,10 @@
 
 A point is a link, a kernel, two socket buffers, a segment size and a size of a write. The points
 are those of a Sobol sequence, which covers the space more evenly than random points do, with a
-random digital shift per dimension. They are generated once and stored (`points-a.csv`,
-`points-b.csv`, `points-c.csv`). The model was written before any point was measured, and set a was
-used to find its faults. Sets b and c were measured once each, c after the faults that b showed
-had been corrected.
+random digital shift per dimension. They are generated once and stored (`points-SET.csv`). The model
+was written before any point was measured, and set a was used to find its faults. Sets b and c were
+measured once each, c after the faults that b showed had been corrected. The sets wget and discard
+are downloads from nginx; both were used to find faults.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -19,17 +19,26 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from math import exp, log
 from pathlib import Path
 from random import Random
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from labs.drive.units import KIB, MB, MIB, bytes_carried
+from labs.experiments.buffers.settings import DISCARD, WGET
 
 FOLDER = Path(__file__).resolve().parent
-SETS = {"a": (208, 20261122), "b": (104, 51015), "c": (104, 71117)}
+SETS = {
+    "a": (208, 20261122),
+    "b": (104, 51015),
+    "c": (104, 71117),
+    "wget": (104, 280416),
+    "discard": (104, 411802),
+}
 """The number of points of each set, and its seed."""
+CLIENTS = (WGET, DISCARD)
+"""The sets of downloads from nginx, each named after its client."""
 LINKS = (
     (7.0, 90.0, "6.1", 64),
     (55.0, 180.0, "6.12", 358),
@@ -47,6 +56,10 @@ NAMES = (*SETS, "links")
 
 RATE_MBIT, RTT_MS = (1.0, 10_000.0), (0.5, 500.0)
 KERNELS = ("6.1", "6.12", "7.2")
+DOWNLOAD_KERNELS = ("5.10", *KERNELS)
+READ_BYTES = (4 * KIB, 64 * KIB, MIB)
+"""What a client that discards requests per read: a page, what wget requests, and more than most
+windows."""
 MSS_BYTES = (1448, 1012, 524)
 """Payload per segment: of the path, and with iperf3 -M 1024 and -M 536, less 12 of timestamps."""
 WHOLE_SEGMENTS = 16
@@ -80,7 +93,9 @@ dimension on; the first one is the van der Corput sequence."""
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """A point. `sndbuf_kib` and `rcvbuf_kib` are requests: the kernel grants twice as much; 0 is an
-    automatic buffer. `mss_bytes` is payload per segment."""
+    automatic buffer. `mss_bytes` is payload per segment. `client` is empty for a transfer by
+    iperf3, or what downloads from nginx (the lab `buffers`), `read_bytes` per read; with
+    `setsockopt` both programs set their buffers themselves, otherwise sysctls do."""
 
     name: str
     rate_mbit: float
@@ -92,6 +107,9 @@ class Point:
     write_bytes: int
     transfer_bytes: int
     queue_packets: int
+    client: str = ""
+    read_bytes: int = 0
+    setsockopt: bool = False
 
 
 def directions(degree: int, coefficients: int, first: tuple[int, ...]) -> list[int]:
@@ -125,9 +143,10 @@ def generated(name: str) -> tuple[Point, ...]:
     count, seed = SETS[name]
     draw = Random(seed)
     shift = tuple(draw.getrandbits(BITS) for _ in range(len(DIRECTIONS) + 1))
-    return tuple(
-        point(f"{name}-{index:03d}", values) for index, values in enumerate(sobol(count, shift))
-    )
+    drawn = enumerate(sobol(count, shift))
+    if name in CLIENTS:
+        return tuple(downloaded(name, f"{name}-{index:03d}", values) for index, values in drawn)
+    return tuple(point(f"{name}-{index:03d}", values) for index, values in drawn)
 
 
 def linked() -> Iterator[Point]:
@@ -173,6 +192,23 @@ def point(name: str, values: tuple[float, ...]) -> Point:
     )
 
 
+def downloaded(client: str, name: str, values: tuple[float, ...]) -> Point:
+    """The download from nginx that eight numbers from 0 to 1 select; wget sets no buffer, and
+    chooses itself how much it reads."""
+    *_, kernel, setter, read = values
+    one = point(name, values)
+    discards = client == DISCARD
+    return replace(
+        one,
+        kernel=DOWNLOAD_KERNELS[int(kernel * len(DOWNLOAD_KERNELS))],
+        mss_bytes=MSS_BYTES[0],
+        write_bytes=0,
+        client=client,
+        read_bytes=READ_BYTES[int(read * len(READ_BYTES))] if discards else 0,
+        setsockopt=discards and setter < 0.5,
+    )
+
+
 def between(share: float, limits: tuple[float, float]) -> float:
     """A value between two limits, on a logarithmic scale."""
     low, high = limits
@@ -213,15 +249,21 @@ def read(name: str) -> tuple[Point, ...]:
     kinds = get_type_hints(Point)
     with file_of(name).open(newline="") as lines:
         return tuple(
-            Point(**{column: kinds[column](value) for column, value in row.items()})
+            Point(**{column: parsed(kinds[column], value) for column, value in row.items()})
             for row in csv.DictReader(lines)
         )
 
 
+def parsed(kind: type, text: str) -> Any:
+    """A value of a stored point."""
+    return text == str(True) if kind is bool else kind(text)
+
+
 def write(name: str) -> None:
-    """Store the points of a set."""
+    """Store the points of a set; columns of downloads only if it has some."""
+    columns = [one.name for one in fields(Point) if name in CLIENTS or one.default is MISSING]
     with file_of(name).open("w", newline="") as out:
-        rows = csv.DictWriter(out, [one.name for one in fields(Point)], lineterminator="\n")
+        rows = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
         rows.writerows(asdict(one) for one in generated(name))
 

@@ -87,7 +87,7 @@ def test_default_gives_the_articles_figure(downloads: Mapping[str, Run], kernel:
         # A1.6: 13.4 MB/s as wget counts. 3 %: its figure has three digits, and the flow breathes
         # around two thirds of the sender's buffer (sk_stream_min_wspace).
         assert found.wget_mib_s == pytest.approx(13.4 * share, rel=0.03)
-    # theory.bounds declares 2 % for a send buffer of 4 MiB.
+    # The goal at the points of `make model` is 2 %.
     assert found.steady_mib_s == pytest.approx(known(found.predicted_mib_s) * share, rel=0.02)
 
 

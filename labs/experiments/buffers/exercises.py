@@ -15,6 +15,7 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
 )
 from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.prediction import expected as predicted_for
 from labs.experiments.buffers.results import article, results
 from labs.experiments.buffers.socket_buffers import bdp_bytes as measured_bdp_bytes
@@ -24,23 +25,17 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
-from labs.read.theory.bounds import (
-    DEFAULT_WMEM,
-    LINE,
-    RECEIVE_WINDOW,
-    SEND_BUFFER,
-    Prediction,
-    default_core_max_bytes,
-    default_rmem,
-    predict,
-)
+from labs.read.theory.bulk import LINK as OF_THE_LINK
+from labs.read.theory.bulk import Flow
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import granted_bytes, receive_window_bytes
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "08-windows-kernels-and-loss"
 COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
-LIMITS = {LINE: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
+LIMITS = {OF_THE_LINK: "link", RECEIVE_WINDOW: "receive window", SEND_BUFFER: "send buffer"}
 """What may limit a flow, as an answer names it."""
 LINK = Buffers()
 """The link that the exercises refer to: the lab's default."""
@@ -327,16 +322,17 @@ def _predicted(
 ) -> Prediction:
     """The theory's prediction for the default link, the exercise's kernel and these buffers."""
     smallest, first, largest = tcp_wmem
-    found = predict(
+    file_bytes = LINK.transfer_mib * MIB
+    flow = Flow(
         rate_mbit=LINK.rate_mbit,
         rtt_ms=delay_ms,
+        kernel=runs.kernel,
         tcp_rmem=tcp_rmem,
         tcp_wmem=(smallest, first, largest),
-        kernel=runs.kernel,
         adv_win_scale=adv_win_scale,
+        **of_client(LINK.client, file_bytes, LINK.read_bytes),
     )
-    assert found is not None  # it has a rate
-    return found
+    return predicted(flow, file_bytes)
 
 
 def _limit(run: Run | None, theory: Prediction) -> Expected:

@@ -21,7 +21,14 @@ from labs.read.display.rich_output import Words
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
 from labs.read.theory import bdp as theory
-from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import (
+    CONGESTION_WINDOW,
+    NAGLE_HOLDS,
+    RECEIVE_WINDOW,
+    SEND_BUFFER,
+    SLOW_START,
+)
 from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
@@ -34,9 +41,12 @@ MOST_PCT = 50.0
 # again waits in the queue.
 FULL, QUEUED = 0.95, 2.0
 BOUNDS = {
-    LINE: "the rate of the link",
+    LINK: "the rate of the link",
     RECEIVE_WINDOW: "the receive window",
     SEND_BUFFER: "the send buffer",
+    CONGESTION_WINDOW: "the congestion window",
+    SLOW_START: "slow start",
+    NAGLE_HOLDS: "Nagle's algorithm",
 }
 WINDOW = "receive window"
 HELD = {

@@ -2,52 +2,151 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypedDict
 
+from labs.drive.units import MIB
+from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
+    Buffer,
     receive_buffer,
     send_buffer,
     settings_of,
     three,
 )
+from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
-from labs.read.theory.bdp import mean_goodput_bytes_s
-from labs.read.theory.bounds import LINE, Prediction, predict
-from labs.read.theory.windows import series
+from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bulk import LINK, Flow, transfer
+from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
+from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
 TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
-SLOW_START_ROUNDS_SINCE = (5, 15)
-"""Older kernels let HyStart begin rounds in the middle of a train of ACKs, so that it ends slow
-start too early (net/ipv4/tcp_cubic.c hystart_update(); commit 25c1a9ca53db, Linux 6.14, is in the
-stable kernels from 5.15 on)."""
+ADV_WIN_SCALE, RMEM_MAX = "net.ipv4.tcp_adv_win_scale", "net.core.rmem_max"
+WGET_READ_BYTES = 8192
+"""What wget 1.21 requests per read (retr.c fd_read_body())."""
+TOLERANCE_PCT = 2.0
+"""How far a steady flow may lie from its prediction: the goal at the points of `make model`."""
+
+
+class OfClient(TypedDict):
+    """The fields of a `Flow` that the client of a download determines."""
+
+    header_bytes: int
+    keep_alive: bool
+    read_bytes: int
+    reads_whole: bool
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A download as the model predicts it (`labs.read.theory.bulk`): its goodput in steady state,
+    its mean, and what limits it.
+
+    `window_bytes` and `send_bytes` are what the receiver's and the sender's largest buffer admit by
+    the formulas of `labs.read.theory.windows`, each on its own.
+    """
+
+    goodput_bytes_s: float
+    mean_bytes_s: float
+    bound: str
+    window_bytes: int
+    send_bytes: int
+
+    @property
+    def goodput_mib_s(self) -> float:
+        """In wget's unit, which it writes MB/s."""
+        return self.goodput_bytes_s / MIB
+
+
+def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
+    """The length of the header of nginx's response: `serve_file` sets the date of the file."""
+    return len(
+        "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {file_bytes}\r\n"
+        "Last-Modified: Mon, 13 Apr 2020 14:01:33 GMT\r\n"
+        f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n"
+        f'ETag: "5e94706d-{file_bytes:x}"\r\nAccept-Ranges: bytes\r\n\r\n'
+    )
+
+
+def of_client(client: str, file_bytes: int, read_bytes: int) -> OfClient:
+    """How a download from nginx by this client differs from a transfer by iperf3."""
+    gets = client == WGET
+    return {
+        "header_bytes": response_header_bytes(file_bytes, keep_alive=gets),
+        "keep_alive": gets,
+        "read_bytes": WGET_READ_BYTES if gets else read_bytes,
+        "reads_whole": not gets,
+    }
+
+
+def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
+    """What the model says of a download, and the formulas of its two buffers."""
+    found = transfer(flow, transfer_bytes)
+    rcvbuf = flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:])
+    sndbuf = flow.sndbuf_bytes or max((flow.tcp_wmem or (0,))[1:])
+    return Prediction(
+        goodput_bytes_s=found.steady_bytes_s,
+        mean_bytes_s=found.goodput_bytes_s,
+        bound=SEND_BUFFER if found.bound == WAKE_UP else found.bound,
+        window_bytes=receive_window_bytes(
+            rcvbuf,
+            flow.kernel,
+            adv_win_scale=flow.adv_win_scale,
+            offloads=flow.offloads,
+            locked=flow.rcvbuf_locked,
+        ),
+        send_bytes=send_bound_bytes(sndbuf, flow.kernel),
+    )
 
 
 @lru_cache(maxsize=KEPT_RUNS)
 def expected(run: Run) -> Prediction | None:
-    """The steady goodput and what bounds it; None where the theory has no value: no rate (then
-    the machine is the limit), loss, jitter that reorders, little memory for TCP, a reader that
-    pauses, or no download. Those of the last runs are cached."""
-    link, found = run.link.asked, run.link.measured
+    """The prediction for a run; None where the theory has no value: no rate (then the machine is
+    the limit), loss, jitter that reorders, little memory for TCP, a reader that pauses, or no
+    download. Those of the last runs are cached."""
+    link, settings = run.link.asked, settings_of(run)
     if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
         return None
-    if not settings_of(run).is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
+    if not settings.is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
         return None
-    if settings_of(run).pause_ms is not None:
+    if settings.pause_ms is not None:
         return None
+    flow, received = flow_of(run), download(run).bytes
+    if flow.rtt_ms <= 0 or received <= 0:
+        line = line_goodput_bytes_s(flow.rate_mbit)
+        return Prediction(line, line, LINK, 0, 0)
+    return predicted(flow, received)
+
+
+def flow_of(run: Run) -> Flow:
+    """The download of a run over a shaped link as the model takes it."""
+    link, found, settings = run.link.asked, run.link.measured, settings_of(run)
     receives, sends = receive_buffer(run), send_buffer(run)
-    return predict(
-        rate_mbit=link.rate_mbit if found.rate_mbit is None else found.rate_mbit,
+    return Flow(
+        rate_mbit=found.rate_mbit or link.rate_mbit or 0.0,
         rtt_ms=found.rtt_ms,
         kernel=run.kernel.release,
         tcp_rmem=_sizes(run),
         tcp_wmem=three(run.sysctl("server", WMEM)),
-        rcvbuf_bytes=receives.most_bytes if receives.via_setsockopt else None,
-        sndbuf_bytes=sends.most_bytes if sends.via_setsockopt else None,
-        adv_win_scale=int(run.sysctls["client"]["after"].get("net.ipv4.tcp_adv_win_scale", "1")),
+        rcvbuf_bytes=_set(receives),
+        sndbuf_bytes=_set(sends),
+        rcvbuf_locked=receives.via_setsockopt,
+        sndbuf_locked=sends.via_setsockopt,
+        core_max_bytes=int(run.sysctl("client", RMEM_MAX)),
+        adv_win_scale=int(run.sysctls["client"]["after"].get(ADV_WIN_SCALE, "1")),
         offloads=link.shaped_at != "router",
+        **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
     )
+
+
+def _set(buffer: Buffer) -> int | None:
+    """The size of a buffer that a program set."""
+    return buffer.most_bytes if buffer.via_setsockopt else None
 
 
 def _sizes(run: Run) -> tuple[int, int, int]:
@@ -58,18 +157,10 @@ def _sizes(run: Run) -> tuple[int, int, int]:
 
 
 def expected_mean_bytes_s(run: Run, size: int) -> float | None:
-    """The mean over a body of `size` bytes, from its first byte on: slow start, then steady.
-
-    None for a full link on a kernel whose slow start ends early: the theory has no value for it.
-    """
+    """The mean over the first `size` bytes of the body, from its first byte on."""
     steady = expected(run)
     if steady is None or size <= 0:
         return None
-    if steady.bound == LINE and series(run.kernel.release) < SLOW_START_ROUNDS_SINCE:
-        return None
-    rtt_ms = run.link.measured.rtt_ms
-    from_request_s = size / mean_goodput_bytes_s(
-        steady.goodput_bytes_s, rtt_ms, transfer_bytes=size
-    )
-    took_s = from_request_s - rtt_ms / 1e3
-    return size / took_s if took_s > 0 else None
+    if size == download(run).bytes or run.link.measured.rtt_ms <= 0:
+        return steady.mean_bytes_s
+    return predicted(flow_of(run), size).mean_bytes_s

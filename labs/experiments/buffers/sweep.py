@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.units import MIB
+from labs.drive.units import GIB, MIB
 from labs.experiments.buffers.conditions import SWEEP
+from labs.experiments.buffers.prediction import of_client, predicted
 from labs.experiments.buffers.results import SYSCTL
+from labs.experiments.buffers.settings import DISCARD, Settings
 from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import predict
+from labs.read.theory.bulk import Flow
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 FULL_PCT = 95.0
+CURVE_ROUND_TRIPS = 60
+"""Enough to reach the steady state."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ def remarks(table: DataFrame) -> list[str]:
     return [in_words(found) for found in smallest(table)]
 
 
-def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], list[float]]:
+def curve(rows: DataFrame, points_a_doubling: int = 4) -> tuple[list[float], list[float]]:
     """The prediction for every size between the smallest and the largest of a sweep's rows.
 
     The rows are of one kernel. Sizes in bytes, goodput in MiB/s; empty if the theory does not cover
@@ -174,13 +178,16 @@ def curve(rows: DataFrame, points_a_doubling: int = 8) -> tuple[list[float], lis
     speeds = []
     for size in sizes:
         both = (4096, round(size), round(size))
-        found = predict(
+        flow = Flow(
             rate_mbit=float(one["rate_mbit"]),
             rtt_ms=float(one["rtt_ms"]),
             tcp_rmem=both,
             tcp_wmem=both,
             kernel=str(one["kernel"]),
             adv_win_scale=int(one["adv_win_scale"]),
+            **of_client(DISCARD, GIB, Settings.read_bytes),
         )
-        speeds.append(found.goodput_mib_s if found else float("nan"))
+        held = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
+        enough = min(GIB, round(CURVE_ROUND_TRIPS * held))
+        speeds.append(predicted(flow, enough).goodput_mib_s)
     return sizes, speeds

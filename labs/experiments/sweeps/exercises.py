@@ -7,9 +7,9 @@ from labs.drive.units import KIB, MIB
 from labs.experiments.sweeps.results import results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER
-from labs.read.theory.bulk import FIRST_SERIES, LINK, Flow, transfer
-from labs.read.theory.windows import granted_bytes, series
+from labs.read.theory.bulk import LINK, Flow, transfer
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.windows import granted_bytes
 
 NOTEBOOK = "02-iperf-buffer-sweeps"
 REQUESTED_BYTES, CORE_MAX_BYTES = 512 * KIB, 212_992
@@ -78,11 +78,11 @@ def larger_goodput(runs: Evidence) -> Expected:
 
 
 def _steady_mib_s(kernel: str, sndbuf_kib: int) -> float:
-    """The steady goodput of CONDITION; for a kernel before those of the model, that of OLDEST."""
+    """The steady goodput of CONDITION."""
     flow = Flow(
         rate_mbit=RATE_MBIT,
         rtt_ms=DELAY_MS,
-        kernel=kernel if series(kernel) >= FIRST_SERIES else OLDEST,
+        kernel=kernel,
         sndbuf_bytes=2 * sndbuf_kib * KIB,
         write_bytes=WRITE_BYTES,
     )

@@ -18,9 +18,9 @@ from labs.read.theory.advice import (
     Reached,
     reached,
 )
-from labs.read.theory.bounds import DEFAULT_WMEM, RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.bulk import LINK, Limit
-from labs.read.theory.bulk_sender import WAKE_UP
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.defaults import DEFAULT_WMEM
 from labs.read.theory.mathis import BBR_TOLERATES_PCT, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, series
 

@@ -12,17 +12,9 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB, MB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bounds import (
-    DEFAULT_WMEM,
-    LINE,
-    RECEIVE_WINDOW,
-    SEND_BUFFER,
-    default_core_max_bytes,
-    default_rmem,
-    predict,
-)
 from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, transfer
-from labs.read.theory.bulk_sender import WAKE_UP
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
+from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
@@ -192,8 +184,8 @@ class Reached:
 SIMULATED, BY_FORMULA = "simulated", "computed from the sizes"
 ROUND_TRIPS, LEAST_SEGMENTS = 40, 500
 LARGEST_SIMULATED_BYTES = 32 * MB
-"""Simulating a larger BDP takes seconds, and its buffers hold so many packets that the formulas of
-`bounds` are as accurate."""
+"""Simulating a larger BDP takes seconds, and its buffers hold so many packets that formulas are as
+accurate."""
 
 
 @lru_cache(maxsize=1024)
@@ -203,8 +195,8 @@ def reached(
     """What one flow reaches on the path of an advice with these buffers, given as the maxima of
     tcp_wmem and tcp_rmem; None is the kernel's default.
 
-    The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too large
-    or the kernel too old for that (`bulk.cannot_say`).
+    The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too
+    large for that.
     """
     sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
     rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
@@ -248,29 +240,18 @@ def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
 
 
 def by_formula(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
-    """The same from the formulas of `bounds`, which takes no time; accurate to 2 % for large
-    buffers."""
-    rmem, wmem = three_rmem(advice, rcvbuf_bytes), three_wmem(sndbuf_bytes)
-    found = predict(
-        rate_mbit=advice.rate_mbit,
-        rtt_ms=advice.rtt_ms,
-        kernel=advice.kernel,
-        tcp_rmem=rmem,
-        tcp_wmem=wmem,
-        mss_bytes=advice.mss_bytes,
-    )
-    assert found is not None
-    names = {LINE: LINK, RECEIVE_WINDOW: RECEIVE_WINDOW, SEND_BUFFER: WAKE_UP}
-    full = found.goodput_bytes_s >= FULL * advice.line_bytes_s
-    bound = LINK if full else names[found.bound]
+    """The same from the formulas of `windows`, for large paths: simulating them would take seconds,
+    and their buffers hold so many packets that the formulas are accurate to 2 %."""
     speeds = {LINK: advice.line_bytes_s}
     if rtt_s := advice.rtt_ms / 1e3:
-        speeds |= {RECEIVE_WINDOW: found.window_bytes / rtt_s, WAKE_UP: found.send_bytes / rtt_s}
-        speeds[bound] = found.goodput_bytes_s
+        window = receive_window_bytes(rcvbuf_bytes, advice.kernel, mss_bytes=advice.mss_bytes)
+        send = send_bound_bytes(sndbuf_bytes, advice.kernel, mss_bytes=advice.mss_bytes)
+        speeds |= {RECEIVE_WINDOW: window / rtt_s, WAKE_UP: send / rtt_s}
+    goodput = min(speeds.values())
+    full = goodput >= FULL * advice.line_bytes_s
+    bound = LINK if full else min(speeds, key=lambda name: speeds[name])
     limits = tuple(Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items())
-    return Reached(
-        wmem[2], rmem[2], found.goodput_bytes_s, bound, _ordered(limits, bound), BY_FORMULA
-    )
+    return Reached(sndbuf_bytes, rcvbuf_bytes, goodput, bound, _ordered(limits, bound), BY_FORMULA)
 
 
 def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:

@@ -24,7 +24,10 @@ DEFAULT_MSS, LEAST_MSS = 536, 88
 HEADER_BYTES, OPTIONS_BYTES = 20, 12
 """Of TCP, and of its timestamps, which an announced MSS does not count."""
 MAX_QUICK_ACKS = 16
-DELAYED_ACK_NS = 40 * MILLISECOND
+TICK_NS, LEAST_ATO, MOST_ATO = 4 * MILLISECOND, 10, 50
+"""A tick of HZ = 250, and the bounds of a delayed ACK in ticks: TCP_ATO_MIN and TCP_DELACK_MAX. The
+timer never fires early, but up to a tick late (kernel/time/timer.c calc_index())."""
+LEAST_RTO_TICKS = 50
 LEAST_GROWING_BYTES = 128
 """Shorter packets do not let the window grow."""
 SEGMENT_BUFFER_BYTES = 320 + 576
@@ -56,6 +59,7 @@ class Receiver:
         locked: bool,
         core_max_bytes: int,
         adv_win_scale: int,
+        rtt_ns: int,
         now_ns: int,
     ) -> None:
         self.series = series(kernel)
@@ -71,7 +75,6 @@ class Receiver:
         self.rcv_mss = max(LEAST_MSS, min(self.advmss, self.wnd // 2, DEFAULT_MSS))
         self.last_length = 0
         self.quick = 0
-        self.started = False
         self.pushed = False
         self.rtt_us8 = 0
         self.echoed_ms = now_ns // MILLISECOND
@@ -79,6 +82,10 @@ class Receiver:
         self.space = min(self.ssthresh, self.wnd, INITIAL_WINDOW_SEGMENTS * self.advmss)
         self.space_seq, self.space_ns = 0, now_ns
         self.delayed_until_ns: int | None = None
+        self.ato = self.last_tick = self.delayed_until = 0
+        rtt_ticks = -(-rtt_ns // TICK_NS)
+        self.most_ato = min(max(rtt_ticks, LEAST_ATO), MOST_ATO)
+        self.rto = rtt_ticks + max(2 * rtt_ticks, LEAST_RTO_TICKS)
 
     def _open(self, core_max_bytes: int) -> None:
         """The first window, its scale and its clamp."""
@@ -126,16 +133,39 @@ class Receiver:
         self.queued_truesize += length if self.queued_truesize else length + self.overhead
         self._measure_mss(length, segment, push)
         self._rtt_by_window(now_ns)
-        if not self.started:
-            self.started = True
-            self.quick = max(self.quick, min(self.wnd // (2 * self.rcv_mss) or 2, MAX_QUICK_ACKS))
+        self._pace_acks(now_ns // TICK_NS)
         if length >= LEAST_GROWING_BYTES:
             self._grow_window(length)
         if (self.nxt - self.wup > self.rcv_mss and self._select_window() >= self.wnd) or self.quick:
             return True
-        if self.delayed_until_ns is None:
-            self.delayed_until_ns = now_ns + DELAYED_ACK_NS
+        return self._delays(now_ns // TICK_NS)
+
+    def _pace_acks(self, tick: int) -> None:
+        """The delay of ACKs (ato) follows the intervals between arrivals. The first arrival and one
+        after a retransmission timeout are followed by quick ACKs."""
+        passed, self.last_tick = tick - self.last_tick, tick
+        if self.ato and passed <= LEAST_ATO // 2:
+            self.ato = (self.ato >> 1) + LEAST_ATO // 2
+        elif self.ato and passed < self.ato:
+            self.ato = min((self.ato >> 1) + passed, self.rto, MOST_ATO)
+        elif not self.ato or passed > self.rto:
+            self.ato = self.ato or LEAST_ATO
+            self.quick = max(self.quick, min(self.wnd // (2 * self.rcv_mss) or 2, MAX_QUICK_ACKS))
+
+    def _delays(self, tick: int) -> bool:
+        """tcp_send_delayed_ack(): whether to send the ACK now, because its timer is due soon."""
+        ato = min(self.ato, self.most_ato) if self.ato > LEAST_ATO else self.ato
+        until = tick + ato
+        if self.delayed_until_ns is not None:
+            if self.delayed_until <= tick + (ato >> 2):
+                return True
+            until = min(until, self.delayed_until)
+        self.delayed_until, self.delayed_until_ns = until, (until + 1) * TICK_NS
         return False
+
+    def timer(self) -> None:
+        """The timer of the delayed ACK fires: the next delay is twice as long."""
+        self.ato = min(self.ato << 1, self.rto, MOST_ATO)
 
     def reads(self, now_ns: int, read_bytes: int) -> bool:
         """Read up to `read_bytes`, and return whether that is acknowledged at once. A packet
@@ -164,6 +194,8 @@ class Receiver:
         self.delayed_until_ns, self.pushed = None, False
         if self.quick:
             self.quick -= 1
+            if not self.quick:
+                self.ato = LEAST_ATO
         return self.nxt, self.edge()
 
     def _select_window(self) -> int:

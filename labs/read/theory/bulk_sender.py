@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
-from labs.read.theory.bounds import RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.windows import segment_overhead_bytes, series
 
@@ -31,19 +30,32 @@ TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 """net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
 DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
 """Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
+SIZES_BY_RTT_SINCE = (5, 18)
+"""net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
+PAGE_BYTES, MOST_FRAGS = 4096, 17
+"""net.core.max_skb_frags: the pages of one packet."""
 GROWS_PACKETS_SINCE = (6, 10)
 """tcp_grow_skb(): a short packet takes bytes from the next one."""
 OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
 """Parts of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
 skb_shared_info, and sk_buff."""
-LEAST_RTO_US = 200_000
+TICK_NS, TICK_US = 4_000_000, 4000
+"""HZ = 250, as in the kernels of distributions and in those built here."""
+NEVER_NS = 1 << 62
+LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
 MOST_ACK_DELAY_US = 1000
 
-NAGLE, NAGLE_OFF, PUSH = 0, 1, 4
+NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 
+RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
 SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
-"""Why nothing more was sent, besides the limits of `bounds`."""
+"""Why nothing more was sent."""
+
+
+def _ticks(microseconds: int) -> int:
+    """usecs_to_jiffies(), which rounds up."""
+    return -(-microseconds // TICK_US)
 
 
 @dataclass(slots=True)
@@ -69,15 +81,13 @@ class Sender:
         locked: bool,
         edge: int,
         rtt_us: int,
-        write_bytes: int,
-        writes_per_wake: int,
-        nodelay: bool,
         transmit: Callable[[int, Sent, bool], None],
     ) -> None:
         self.mss = mss_bytes
         self.overhead = segment_overhead_bytes(kernel)
         self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
-        self.cubic = Cubic()
+        self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
+        self.cubic = Cubic(kernel)
         self.locked = locked
         self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
         self.transmit = transmit
@@ -91,100 +101,158 @@ class Sender:
         self.no_space = self.woken = False
         self.stopped_by = SLOW_START
         self.srtt_us8, self.min_rtt_us = rtt_us << 3, max(rtt_us, 1)
-        self.rttvar_us = rtt_us >> 1
+        self.mdev_us4 = rtt_us << 1
+        self.rttvar_us = self.mdev_max_us = max(self.mdev_us4, LEAST_RTO_US)
+        self.rtt_end = 0
+        self.probe_ns, self.probed = NEVER_NS, 0
         self.pacing_bytes_s = 0
         self._pace()
         self.last_sent_ns = -10 * DEFER_NS
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
-        self.cwnd_stamp_us = 0
-        self.nagle = NAGLE_OFF if nodelay else NAGLE
-        self.write_bytes, self.writes_per_wake = write_bytes, writes_per_wake
-        self.begun = 0
+        self.cwnd_stamp = 0
+        self.nagle, self.closed = NAGLE, False
+        self.frags: deque[int] = deque()
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
         if not self.locked:
             self._expand()
 
-    # The program that writes.
+    # What the writer calls.
 
-    def write(self, now_ns: int) -> None:
-        """Write until no room is left: up to `writes_per_wake` writes whenever poll() reports
-        room, or one write after another (0)."""
-        self.woken = False
-        while True:
-            for _ in range(self.writes_per_wake or 1):
-                self.begun = self.begun or self.write_bytes
-                while self.begun and (copied := self._sendmsg(now_ns, self.begun)):
-                    self.begun -= copied
-                if self.begun:
-                    break
-            if not self.writes_per_wake:
-                if self.begun:
-                    return
-            elif not self._writeable():
-                self.no_space = True
-                return
-
-    def _sendmsg(self, now_ns: int, size: int) -> int:
+    def send(self, now_ns: int, size: int, *, more: bool = False) -> int:
+        """tcp_sendmsg_locked(), with MSG_MORE or without: how many bytes there was room for."""
         copied = 0
-        goal, unsent = self.goal, self.unsent
+        unsent = self.unsent
         while True:
-            if unsent and unsent[-1] < goal:
-                copy = goal - unsent[-1]
-            else:
+            goal = self.goal
+            copy = self._tail_room(goal)
+            if copy <= 0:
                 if self.queued >= self.sndbuf:
                     self.no_space = True
                     if copied:
-                        self._push(now_ns, PUSH)
+                        self.push(now_ns, PUSH)
                     return copied
-                unsent.append(0)
-                self.queued += self.overhead
+                self._begin()
+                self.frags.append(self.write_seq)
                 copy = goal
             if copy > size - copied:
                 copy = size - copied
-            if not copied and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
-                self.marks.pop()
-            unsent[-1] += copy
-            self.queued += copy
-            self.write_seq += copy
+            self._append(copy, first=not copied)
             copied += copy
             if copied == size:
-                self._push(now_ns, self.nagle)
+                self.push(now_ns, CORK if more else self.nagle, marks=not more)
                 return copied
-            if unsent[-1] < goal:
-                continue
-            if self.write_seq > self.pushed_seq + (self.most_window >> 1):
-                self._push(now_ns, PUSH)
-            elif len(unsent) == 1:
-                self._transmit_some(now_ns, PUSH, one=True)
+            if unsent[-1] >= goal:
+                self._full(now_ns)
+
+    def take_pages(self, pages: int) -> int:
+        """Append as many of these whole pages as the last packet holds without being full: the same
+        as `send_page` for each of them, but in one step. Returns their bytes."""
+        if not self.unsent or not self.unsent[-1]:
+            return 0
+        room = (self.goal - self.unsent[-1] - 1) // PAGE_BYTES
+        pages = min(pages, room, MOST_FRAGS - self._tail_frags())
+        if pages <= 0:
+            return 0
+        begin = self.write_seq
+        self._append(pages * PAGE_BYTES, first=True)
+        self.frags.extend(range(begin, self.write_seq, PAGE_BYTES))
+        return pages * PAGE_BYTES
+
+    def send_page(self, now_ns: int, size: int, *, more: bool, last: bool, joins: bool) -> int:
+        """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe,
+        or, if it `joins`, the rest of a page. Without room everything is pushed, even if nothing of
+        this page was queued."""
+        copied = 0
+        while copied < size:
+            copy = self._tail_room(self.goal)
+            if copy <= 0 or (not joins and self._tail_frags() >= MOST_FRAGS):
+                if self.queued >= self.sndbuf:
+                    self.no_space = True
+                    self.push(now_ns, PUSH)
+                    break
+                self._begin()
+                copy = self.goal
+            if copy > size - copied:
+                copy = size - copied
+            if not joins or not self.unsent[-1]:
+                self.frags.append(self.write_seq)
+            joins = True
+            self._append(copy, first=not copied)
+            copied += copy
+            if copied < size and self.unsent[-1] >= self.goal:
+                self._full(now_ns)
+        if copied and last:
+            self.push(now_ns, CORK if more else self.nagle, marks=not more)
+        return copied
+
+    def _tail_room(self, goal: int) -> int:
+        return goal - self.unsent[-1] if self.unsent else 0
+
+    def _begin(self) -> None:
+        self.unsent.append(0)
+        self.queued += self.overhead
+        self.frags.clear()
+
+    def _tail_frags(self) -> int:
+        """The pages of the last packet of the queue; those that were sent before it are dropped."""
+        frags, begin = self.frags, self.write_seq - self.unsent[-1]
+        while len(frags) > 1 and frags[1] <= begin:
+            frags.popleft()
+        return len(frags)
+
+    def _append(self, copy: int, *, first: bool) -> None:
+        unsent = self.unsent
+        if first and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
+            self.marks.pop()
+        unsent[-1] += copy
+        self.queued += copy
+        self.write_seq += copy
+
+    def _full(self, now_ns: int) -> None:
+        if self._forced():
+            self.push(now_ns, PUSH)
+        elif len(self.unsent) == 1:
+            self._transmit_some(now_ns, PUSH, one=True)
+
+    def _forced(self) -> bool:
+        return self.write_seq > self.pushed_seq + (self.most_window >> 1)
+
+    def push(self, now_ns: int, nagle: int, *, marks: bool = True) -> None:
+        """tcp_push(): end what was written, and send what may leave."""
+        if not self.unsent:
+            return
+        if marks or self._forced():
+            self.pushed_seq = self.write_seq
+            self.marks.append(self.write_seq)
+        self._transmit_some(now_ns, nagle)
 
     def _size_goal(self) -> int:
         most = self.most_window >> 1 if self.most_window > DEFAULT_MSS else self.most_window
         return max(self.mss, min(GSO_MAX_BYTES, max(most, LEAST_GOAL_BYTES)) // self.mss * self.mss)
 
-    def _push(self, now_ns: int, nagle: int) -> None:
-        self.pushed_seq = self.write_seq
-        if self.unsent:
-            self.marks.append(self.write_seq)
-            self._transmit_some(now_ns, nagle)
-
-    def _writeable(self) -> bool:
+    def writeable(self) -> bool:
+        """Whether poll() and epoll report room: a third of the buffer."""
         return self.sndbuf - self.queued >= self.queued >> 1 and self.queued < self.sndbuf
 
     # What may leave.
 
-    def _transmit_some(self, now_ns: int, nagle: int, one: bool = False) -> None:
+    def _transmit_some(
+        self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
+    ) -> None:
         most_segments = self.most_segments
         mss, cubic, unsent = self.mss, self.cubic, self.unsent
         cwnd = cubic.cwnd
         sent, limited = 0, False
         stopped = ""
         while unsent:
-            if self.packets >= cwnd:
+            if self.packets >= cwnd and not probes:
                 stopped = SLOW_START if cubic.in_slow_start else CONGESTION_WINDOW
                 break
             quota = min(cwnd >> 1 or 1, cwnd - self.packets, most_segments)
+            if quota < 1:
+                quota = 1
             if self.grows_packets and len(unsent) > 1:
                 self._grow_head(quota * mss)
             length = unsent[0]
@@ -193,7 +261,7 @@ class Sender:
                 break
             if length <= mss:
                 last = len(unsent) == 1
-                if length < mss and last and self._held(nagle):
+                if length < mss and last and not self.closed and self._held(nagle):
                     stopped = NAGLE_HOLDS
                     break
             elif not one:
@@ -220,7 +288,7 @@ class Sender:
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            self.transmit(now_ns, packet, self._marked())
+            self.transmit(now_ns, packet, self._marked() or segments > 1)
             if self.no_space:
                 self._check_space()
             if one:
@@ -231,19 +299,26 @@ class Sender:
         limited |= self.packets >= cwnd
         if sent or limited:
             self._validate(now_ns, limited)
+        if sent and not probes:
+            self._schedule_probe(now_ns)
 
     def _marked(self) -> bool:
-        """Whether the packet that ends here has the flag PSH."""
+        """Whether the flag PSH is due at the end of this packet. (It is always set on packets of
+        several segments.)"""
         marked = False
         while self.marks and self.marks[0] <= self.nxt:
             marked = self.marks.popleft() == self.nxt
         return marked
 
     def _grow_head(self, wanted: int) -> None:
-        """tcp_grow_skb(): a short head takes bytes from the next packet."""
+        """tcp_grow_skb(): a short head takes bytes from the next packet, and keeps its PSH."""
         missing = wanted - self.unsent[0]
         if missing > 0:
             moved = min(missing, self.unsent[1])
+            if self.marks and self.marks[0] == self.nxt + self.unsent[0]:
+                self.marks[0] += moved
+                if len(self.marks) > 1 and self.marks[1] == self.marks[0]:
+                    self.marks.popleft()
             self.unsent[0] += moved
             self.unsent[1] -= moved
             if not self.unsent[1]:
@@ -251,7 +326,9 @@ class Sender:
                 self.queued -= self.overhead
 
     def _held(self, nagle: int) -> bool:
-        return nagle == NAGLE and self.packets > 0 and self.una < self.small_end <= self.nxt
+        if nagle == NAGLE:
+            return self.packets > 0 and self.una < self.small_end <= self.nxt
+        return nagle == CORK
 
     def _split_point(self, length: int, most_segments: int, nagle: int) -> int:
         window = self.edge - self.nxt
@@ -291,7 +368,7 @@ class Sender:
         """The longest packet, in segments."""
         size = self.pacing_bytes_s >> PACING_SHIFT
         shift = self.min_rtt_us >> RTT_SHIFT
-        if shift < LARGEST_RTT_SHIFT:
+        if self.sizes_by_rtt and shift < LARGEST_RTT_SHIFT:
             size += GSO_MAX_BYTES >> shift
         return max(min(size, GSO_MAX_BYTES) // self.mss, LEAST_TSO_SEGMENTS)
 
@@ -303,21 +380,20 @@ class Sender:
         ):
             self.cwnd_limited, self.most_packets = limited, self.packets
             self.usage_end = self.nxt
-        now_us = now_ns // 1000
+        tick = now_ns // TICK_NS
         if self._is_limited():
-            self.cwnd_used, self.cwnd_stamp_us = 0, now_us
+            self.cwnd_used, self.cwnd_stamp = 0, tick
             return
         if self.packets > self.cwnd_used:
             self.cwnd_used = self.packets
-        rto_us = (self.srtt_us8 >> 3) + max(self.rttvar_us, LEAST_RTO_US)
-        if now_us - self.cwnd_stamp_us >= rto_us:
+        if tick - self.cwnd_stamp >= _ticks((self.srtt_us8 >> 3) + self.rttvar_us):
             if not self.no_space:
                 used = max(self.cwnd_used, INITIAL_WINDOW_SEGMENTS)
                 if used < self.cubic.cwnd:
                     self.cubic.ssthresh = max(self.cubic.ssthresh, self.cubic.cwnd * 3 >> 2)
                     self.cubic.cwnd = self.cubic.cwnd + used >> 1
                 self.cwnd_used = 0
-            self.cwnd_stamp_us = now_us
+            self.cwnd_stamp = tick
 
     def _is_limited(self) -> bool:
         return self.cwnd_limited or (
@@ -338,6 +414,17 @@ class Sender:
             first = first or last
             acked += last.segments
             self.queued -= last.length + self.overhead
+        if flight and ack > flight[0].end - flight[0].length:
+            # Without segmentation offloads, a part of a packet.
+            head = flight[0]
+            segments = (ack - head.end + head.length) // self.mss
+            head.length -= segments * self.mss
+            head.segments -= segments
+            self.queued -= segments * self.mss
+            acked += segments
+            if segments:
+                last = head
+                first = first or head
         self.packets -= acked
         self.una = ack
         if first is not None and last is not None:
@@ -351,11 +438,32 @@ class Sender:
             self.cubic.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
             if self._is_limited():
                 self.cubic.grow(now_us, acked)
+            self.cwnd_stamp = now_ns // TICK_NS
             self._pace()
+            if self.probed and ack >= self.probed:
+                self.probed = 0
+            self.probe_ns = NEVER_NS
+            if self.packets:
+                self._schedule_probe(now_ns)
         if self.unsent:
             self._transmit_some(now_ns, self.nagle)
         if self.no_space:
             self._check_space(now_ns)
+
+    def probe(self, now_ns: int) -> None:
+        """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
+        the congestion window, once per flight."""
+        self.probe_ns = NEVER_NS
+        if not self.probed and self.unsent:
+            before = self.nxt
+            self._transmit_some(now_ns, NAGLE_OFF, one=True, probes=True)
+            if self.nxt > before:
+                self.probed, self.probe_ns = self.nxt, NEVER_NS
+
+    def _schedule_probe(self, now_ns: int) -> None:
+        least_us = LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US
+        ticks = _ticks((self.srtt_us8 >> 2) + least_us)
+        self.probe_ns = (now_ns // TICK_NS + ticks + 1) * TICK_NS
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)
@@ -363,7 +471,16 @@ class Sender:
             self.min_rtt_us = sample
         error = sample - (self.srtt_us8 >> 3)
         self.srtt_us8 += error
-        self.rttvar_us += (abs(error) - self.rttvar_us) >> 2
+        change = abs(error) - (self.mdev_us4 >> 2)
+        # A falling RTT changes the estimate slowly.
+        self.mdev_us4 += change >> 3 if error < 0 < change else change
+        if self.mdev_us4 > self.mdev_max_us:
+            self.mdev_max_us = self.mdev_us4
+            self.rttvar_us = max(self.rttvar_us, self.mdev_max_us)
+        if self.una > self.rtt_end:
+            if self.mdev_max_us < self.rttvar_us:
+                self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2
+            self.rtt_end, self.mdev_max_us = self.nxt, LEAST_RTO_US
 
     def _pace(self) -> None:
         cwnd, packets = self.cubic.cwnd, self.packets
@@ -377,8 +494,8 @@ class Sender:
         if not self.locked and self.packets < self.cubic.cwnd:
             self._expand()
             if now_ns is not None:
-                self.cwnd_stamp_us = now_ns // 1000
-        if self._writeable():
+                self.cwnd_stamp = now_ns // TICK_NS
+        if self.writeable():
             self.no_space, self.woken = False, True
 
     def _expand(self) -> None:

@@ -7,6 +7,7 @@ net/ipv4/tcp_cong.c tcp_slow_start(), tcp_cong_avoid_ai(). Times are in microsec
 from __future__ import annotations
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.windows import series
 
 HZ = 250
 """As in the kernels of distributions and in those built here."""
@@ -19,6 +20,9 @@ LEAST_RISE_US, MOST_RISE_US = 4000, 16000
 FRIENDLY_EIGHTHS = 15
 """Eighths of a window that must be acknowledged for Reno to grow by one segment: beta 717/1024."""
 CUBE_SCALE = 410
+ROUNDS_BEGIN_EARLY_SINCE = (5, 15)
+"""Older kernels let HyStart's first round begin in the middle of a train of ACKs, and so end slow
+start too early (commit 25c1a9ca53db, Linux 6.14, which the stable kernels from 5.15 on have)."""
 EARLY_COUNT = 20
 """Before the first loss the window grows by at least 5 % per round trip."""
 
@@ -26,7 +30,8 @@ EARLY_COUNT = 20
 class Cubic:
     """The congestion window and the threshold of slow start, both in segments."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: str) -> None:
+        self.rounds_begin_early = series(kernel) >= ROUNDS_BEGIN_EARLY_SINCE
         self.cwnd, self.ssthresh = INITIAL_WINDOW_SEGMENTS, INFINITE
         self.found = False
         self.delay_min_us = 0
@@ -49,6 +54,8 @@ class Cubic:
         if not self.delay_min_us or rtt_us < self.delay_min_us:
             self.delay_min_us = rtt_us
         if self.found or not self.in_slow_start:
+            return
+        if self.cwnd < LOW_WINDOW_SEGMENTS and not self.rounds_begin_early:
             return
         if una > self.round_end:
             self.round_start_us = self.last_ack_us = now_us

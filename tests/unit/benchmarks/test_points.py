@@ -47,7 +47,15 @@ def test_points_are_as_many_as_announced_and_in_their_ranges(name: str, count: i
         assert 2 * MB <= one.transfer_bytes <= 128 * MB
 
 
-@pytest.mark.parametrize("name", points.SETS)
+@pytest.mark.parametrize("name", points.CLIENTS)
+def test_downloads_are_spread_over_kernels(name: str) -> None:
+    """A quarter each, exactly, as the sequence is even in each dimension."""
+    found = read(name)
+    assert set(Counter(one.kernel for one in found).values()) == {len(found) // 4}
+    assert {one.client for one in found} == {name}
+
+
+@pytest.mark.parametrize("name", [one for one in points.SETS if one not in points.CLIENTS])
 def test_points_are_spread_over_kernels_segments_buffers_and_writes(name: str) -> None:
     """A third each of kernels, segment sizes and write patterns, to within 2 points, as the
     sequence is even in each dimension."""

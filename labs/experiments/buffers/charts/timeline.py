@@ -37,7 +37,8 @@ from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import LINE, RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -171,7 +172,7 @@ def _limits(run: Run) -> list[_Limit]:
         limit(RECEIVER, "largest receive buffer", receives, bound == RECEIVE_WINDOW),
     ]
     if bdp:
-        found += [limit(row, BDP, bdp, bound == LINE) for row in (SENDER, RECEIVER)]
+        found += [limit(row, BDP, bdp, bound == LINK) for row in (SENDER, RECEIVER)]
     return found
 
 

@@ -17,12 +17,12 @@ from labs.experiments.buffers.claims import (
     round_trips,
     shaper,
 )
-from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.prediction import TOLERANCE_PCT, Prediction, expected
 from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.judge import Judge
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
-from labs.read.theory.bounds import LINE, Prediction
+from labs.read.theory.bulk import LINK
 
 __all__ = ["JUDGES", "explain", "parameter"]
 
@@ -59,7 +59,7 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
             f"not explained: the prediction is {in_digits(theory.goodput_mib_s)} MiB/s, limited "
             f"by the {theory.bound}"
         )
-    if theory.bound == LINE:
+    if theory.bound == LINK:
         return (
             f"the run reaches the rate of the link, {in_digits(theory.goodput_mib_s)} MiB/s "
             "of payload"
@@ -72,5 +72,4 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
 
 
 def _agrees(theory: Prediction, mib_s: float) -> bool:
-    allowed = theory.tolerance_pct
-    return allowed is not None and abs(mib_s / theory.goodput_mib_s - 1) <= allowed / 100
+    return abs(mib_s / theory.goodput_mib_s - 1) <= TOLERANCE_PCT / 100

@@ -439,7 +439,7 @@ def test_claims_on_buffers_need_a_link_that_buffers_limit() -> None:
         requires={"both": {"bound": ("receive window", "send buffer")}},
     )
     found = one(claim, study("6.1"))
-    assert found.reason == "bound of both is line, not receive window or send buffer"
+    assert found.reason == "bound of both is link, not receive window or send buffer"
 
 
 def test_defaults_that_differ() -> None:

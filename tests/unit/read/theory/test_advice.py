@@ -11,9 +11,8 @@ import pytest
 
 from labs.errors import BadInput
 from labs.read.theory.advice import BY_FORMULA, advise, checked_path, reached
-from labs.read.theory.bounds import RECEIVE_WINDOW
 from labs.read.theory.bulk import LINK
-from labs.read.theory.bulk_sender import WAKE_UP
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.windows import granted_bytes
 
 MIB = 1 << 20
