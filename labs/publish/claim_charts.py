@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +11,20 @@ from labs.publish.html import FIGURE
 from labs.read.charts.style import plain
 from labs.read.claims.verdict import Verdict
 
+SIZES = frozenset({"bytes", "KiB", "MiB", "GiB", "KB", "MB"})
+TIMES = frozenset({"s", "ms", "µs"})
+UNIT = re.compile(r"\(([^()]+)\)")
+
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a notebook: the address on its page, its title, what its table of numbers says,
-    and the claims that its notebook judges."""
+    """A chart of a notebook: the address on its page, its title, what its table of numbers and its
+    labels say, what kinds of figures the table has, and the claims that its notebook judges."""
 
     address: str
     title: str
     cells: frozenset[str]
+    kinds: frozenset[str]
     lab: str
     claims: frozenset[str]
 
@@ -30,7 +36,14 @@ def charts_of(book: Any, address: str, lab: str, ids: Iterable[str]) -> list[Cha
     judged = frozenset(id_ for id_ in ids if f">{id_}<" in texts)
     figures = [one["data"][FIGURE] for one in outputs if FIGURE in one.get("data", {})]
     return [
-        Chart(f"{address}#chart-{number}", title, _cells(figure) | {title}, lab, judged)
+        Chart(
+            f"{address}#chart-{number}",
+            title,
+            _cells(figure) | _labels(figure) | {title},
+            frozenset(map(_kind, UNIT.findall(" ".join(_table(figure).get("heads", ()))))),
+            lab,
+            judged,
+        )
         for number, figure in enumerate(figures, 1)
         if (title := plain(str((figure["layout"].get("title") or {}).get("text") or "")))
     ]
@@ -39,8 +52,9 @@ def charts_of(book: Any, address: str, lab: str, ids: Iterable[str]) -> list[Cha
 def best_charts(
     lab: str, verdicts: Sequence[Verdict], charts: Sequence[Chart]
 ) -> Mapping[str, tuple[str, str]]:
-    """For each claim the address and the title of the chart that names most of its conditions;
-    of several, one in a notebook that judges the claim, then the one with the shortest table."""
+    """For each claim the address and the title of the chart that names most of its conditions; of
+    several, one in a notebook that judges the claim, then the one with the shortest table. A claim
+    about a size, a time or a rate needs a chart with such figures. Others have none."""
     found = {}
     own = [one for one in charts if one.lab == lab]
     for verdict in verdicts:
@@ -50,13 +64,37 @@ def best_charts(
             shown = sum(name in chart.cells or f"“{name}”" in chart.title for name in names)
             return (shown, id_ in chart.claims, -len(chart.cells))
 
-        if own:
-            best = max(own, key=rank)
-            if rank(best)[0] or rank(best)[1]:
+        kind = _kind(verdict.unit.partition(";")[0])
+        fitting = [one for one in own if not kind or kind in one.kinds]
+        if fitting:
+            best = max(fitting, key=rank)
+            if rank(best)[0]:
                 found[verdict.id] = (best.address, best.title)
     return found
 
 
+def _kind(unit: str) -> str:
+    """Whether a unit is that of a size, a time or a rate; nothing for others, such as ratios."""
+    if unit in SIZES:
+        return "size"
+    return "time" if unit in TIMES else "rate" if unit.endswith(("/s", " per s")) else ""
+
+
+def _table(figure: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (figure["layout"].get("meta") or {}).get("table") or {}
+
+
 def _cells(figure: Mapping[str, Any]) -> frozenset[str]:
-    table = (figure["layout"].get("meta") or {}).get("table") or {}
-    return frozenset(str(cell) for row in table.get("rows", ()) for cell in row)
+    return frozenset(str(cell) for row in _table(figure).get("rows", ()) for cell in row)
+
+
+def _labels(figure: Mapping[str, Any]) -> frozenset[str]:
+    """The names in front of the colons in the labels of points: `sender-64k: 7.01 MiB/s`."""
+    labels = (
+        label
+        for trace in figure.get("data", ())
+        for kind in ("text", "hovertext", "customdata")
+        if isinstance(trace.get(kind), list)
+        for label in trace[kind]
+    )
+    return frozenset(one.partition(":")[0] for one in labels if isinstance(one, str))

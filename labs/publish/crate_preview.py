@@ -21,12 +21,12 @@ from labs.read.runs.run import Run
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; }
+body { max-width: 60rem; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
 table { border-collapse: collapse; display: block; overflow-x: auto; margin: 1rem 0; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top; }
 th { border-bottom: 1px solid; }
 td.number { text-align: right; }
-code, pre { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+code, pre { font: .9em ui-monospace, monospace; white-space: pre-wrap; }
 """
 ALLOWED_TAGS = frozenset(
     (

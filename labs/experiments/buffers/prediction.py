@@ -117,10 +117,15 @@ def expected(run: Run) -> Prediction | None:
     if settings.pause_ms is not None:
         return None
     flow, received = flow_of(run), download(run).bytes
-    if flow.rtt_ms <= 0 or received <= 0:
+    # Less than a segment in flight fills the link, so no buffer limits a download.
+    if _bdp_bytes(flow) < flow.mss_bytes or received <= 0:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0)
     return predicted(flow, received)
+
+
+def _bdp_bytes(flow: Flow) -> float:
+    return flow.rate_mbit * 1e3 / 8 * flow.rtt_ms
 
 
 def flow_of(run: Run) -> Flow:
@@ -161,6 +166,7 @@ def expected_mean_bytes_s(run: Run, size: int) -> float | None:
     steady = expected(run)
     if steady is None or size <= 0:
         return None
-    if size == download(run).bytes or run.link.measured.rtt_ms <= 0:
+    flow = flow_of(run)
+    if size == download(run).bytes or _bdp_bytes(flow) < flow.mss_bytes:
         return steady.mean_bytes_s
-    return predicted(flow_of(run), size).mean_bytes_s
+    return predicted(flow, size).mean_bytes_s

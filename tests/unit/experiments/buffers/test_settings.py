@@ -84,8 +84,8 @@ def test_results_have_sizes_and_series_of_a_sweep(kernel: str) -> None:
     for found, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
         assert (found.series, found.buffer_bytes) == (series, 98 << 10)
         assert found.receive_most_bytes == found.send_most_bytes == 98 << 10
-    # The same sizes, so the same prediction, whoever set them.
-    assert by_hand.predicted_mib_s == pytest.approx(by_sysctl.predicted_mib_s, rel=1e-3)
+    # The same sizes, whoever set them: a fixed buffer does not grow, which shows at the beginning.
+    assert by_hand.predicted_mib_s == pytest.approx(by_sysctl.predicted_mib_s, rel=1e-2)
     default = row(kernel, "default")
     assert (default.series, default.buffer_bytes) == (None, None)
     assert (default.receive_most_bytes, default.send_most_bytes) == (6291456, 4194304)
