@@ -184,7 +184,7 @@ def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     full = told(capsys, "--from", str(RUNS), "--id", "A1.6,A1.12")
     assert "A1.10" not in full and "A1.10" in said
     for line in (
-        "predicted 13.54; measured 13.62 (MiB/s)",
+        "predicted 13.51; measured 13.62 (MiB/s)",
         "Judged on: default; 1000 Mbit/s, 200 ms",
         "Judged on: rmem100; 1000 Mbit/s, 200 ms. 4 of 6 figures",
     ):
