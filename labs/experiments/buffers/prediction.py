@@ -142,7 +142,7 @@ def flow_of(run: Run) -> Flow:
         sndbuf_bytes=_set(sends),
         rcvbuf_locked=receives.via_setsockopt,
         sndbuf_locked=sends.via_setsockopt,
-        core_max_bytes=int(run.sysctl("client", RMEM_MAX)),
+        core_max_bytes=int(run.sysctls["client"]["after"].get(RMEM_MAX, "0")) or None,
         adv_win_scale=int(run.sysctls["client"]["after"].get(ADV_WIN_SCALE, "1")),
         offloads=link.shaped_at != "router",
         **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
