@@ -59,8 +59,9 @@ def test_boot_of_a_program_that_is_no_kernel(memory: Path, staging: Path, tmp_pa
     (tmp_path / "linux").chmod(0o755)
     with pytest.raises(RunFailed, match=r"exit code was 0; .* The console ends: I am no kernel"):
         inside(tmp_path / "linux", staging, "true")
-    with pytest.raises(RunFailed, match="without a result: its exit code was 127"):
-        inside(tmp_path / "nonsuch", staging, "true")
+    (tmp_path / "linux").chmod(0o644)
+    with pytest.raises(RunFailed, match="without a result: its exit code was 126"):
+        inside(tmp_path / "linux", staging, "true")
     assert list(memory.iterdir()) == []
 
 
