@@ -96,7 +96,7 @@ def test_both_fills_the_link(downloads: Mapping[str, Run]) -> None:
     assert known(found.goodput_mib_s) >= 90
     # 1000 Mbit/s carries 1448 of 1514 bytes as payload: 114.0 MiB/s; 0.5 %: one third of the run.
     assert found.steady_mib_s == pytest.approx(114.0, rel=0.005)
-    assert found.bound == "line" and found.settled
+    assert found.bound == "link" and found.settled
 
 
 @pytest.mark.parametrize("condition", ["default", "both"])

@@ -47,7 +47,8 @@ class Prediction:
     its mean, and what limits it.
 
     `window_bytes` and `send_bytes` are what the receiver's and the sender's largest buffer admit by
-    the formulas of `labs.read.theory.windows`, each on its own.
+    the formulas of `labs.read.theory.windows`, each on its own; `line_bytes_s` is the payload that
+    the link carries.
     """
 
     goodput_bytes_s: float
@@ -55,6 +56,7 @@ class Prediction:
     bound: str
     window_bytes: int
     send_bytes: int
+    line_bytes_s: float
 
     @property
     def goodput_mib_s(self) -> float:
@@ -101,6 +103,7 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
             locked=flow.rcvbuf_locked,
         ),
         send_bytes=send_bound_bytes(sndbuf, flow.kernel),
+        line_bytes_s=line_goodput_bytes_s(flow.rate_mbit),
     )
 
 
@@ -120,7 +123,7 @@ def expected(run: Run) -> Prediction | None:
     # Less than a segment in flight fills the link, so no buffer limits a download.
     if _bdp_bytes(flow) < flow.mss_bytes or received <= 0:
         line = line_goodput_bytes_s(flow.rate_mbit)
-        return Prediction(line, line, LINK, 0, 0)
+        return Prediction(line, line, LINK, 0, 0, line)
     return predicted(flow, received)
 
 
