@@ -13,8 +13,6 @@
 #define X32 0x40000000L
 /* Numbers of i386, arch/x86/entry/syscalls/syscall_32.tbl. */
 enum { I386_CREAT = 8, I386_GETPID = 20, I386_KILL = 37 };
-/* os_get_top_address of arch/x86/um/os-Linux/task_size.c, minus a page of code and two of data. */
-#define STUB_PAGE 0x7fbffff000UL
 #define PAGE 4096UL
 
 static sigjmp_buf back;
@@ -80,24 +78,29 @@ static void calls(const char *canary, const char *make, long victim)
 	ATTEMPT("kill", call(SYS_kill, victim, SIGUSR1));
 }
 
-/* Overwrite both pages that the program shares with its kernel, then need new memory. */
-static void scribble(int byte)
+/* Overwrite both pages that the program shares with its kernel, then need new memory. They are after
+ * the stub page. */
+static void scribble(char *shared, int byte)
 {
 	char *fresh = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			   -1, 0);
 	unsigned long i;
 
+	for (i = 0; i < 2 * PAGE; i += PAGE) { /* nothing but a fault, if it is another page */
+		volatile char *word = shared + i + PAGE - 1;
+
+		*word = *word;
+	}
 	puts("scribbles");
-	memset((void *)(STUB_PAGE + PAGE), byte, 2 * PAGE);
+	memset(shared, byte, 2 * PAGE);
 	for (i = 0; i < 64; i++)
 		fresh[i * PAGE] = 1;
 	puts("went on");
 }
 
 /* A call from the page that may make calls on the machine below, but not this one. */
-static void jump(void)
+static void jump(const volatile unsigned char *at)
 {
-	const unsigned char *at = (void *)STUB_PAGE;
 	long result;
 
 	while (at[0] != 0x0f || at[1] != 0x05) /* syscall */
@@ -113,12 +116,12 @@ int main(int count, char **words)
 	unsigned int i;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (count == 3 && strcmp(words[1], "scribble") == 0) {
-		scribble(atoi(words[2]));
+	if (count == 3 && strcmp(words[1], "jump") == 0)
+		jump((void *)strtoul(words[2], NULL, 16));
+	if (count == 4 && strcmp(words[1], "scribble") == 0) {
+		scribble((char *)strtoul(words[2], NULL, 16) + PAGE, atoi(words[3]));
 		return 0;
 	}
-	if (count == 2 && strcmp(words[1], "jump") == 0)
-		jump();
 	if (count != 5 || strcmp(words[1], "calls") != 0)
 		return 2;
 	for (i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
