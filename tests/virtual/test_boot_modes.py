@@ -23,6 +23,7 @@ from labs.launch.plan import plan
 from tests.conftest import DEFAULT_KERNEL
 from tests.kept_runs import STORE, text
 
+FEW = ("--requests", "20", "--concurrency", "2")
 PROFILE = Path(__file__).resolve().parents[1] / "docker_profile.py"
 VIRTUAL = [lab for lab in LABS if find(lab).Parameters().testbed == "virtual"]
 KERNELS = [
@@ -86,7 +87,7 @@ def test_a_lab_of_a_file_is_booted_with_ptrace_unless_told_otherwise(
 
 def under_the_profile(deny: str, into: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run `labs` under Docker's default profile, which also denies these calls."""
-    labs = (sys.executable, "-m", "labs.cli", "run", "nagle", "--only", "off", "--requests", "20")
+    labs = (sys.executable, "-m", "labs.cli", "run", "nagle", "--only", "off", *FEW)
     return subprocess.run(
         (sys.executable, str(PROFILE), "--deny", deny, *labs, "--into", str(into), *words),
         capture_output=True,
