@@ -53,7 +53,7 @@ def causes(found: Verified) -> list[str]:
 
 def test_a_run_repeats_to_the_byte(runs: Path) -> None:
     found = verify(runs)
-    assert (found.grade, len(found.repeated), found.lacking) == (IDENTICAL, 1, [])
+    assert (found.grade, len(found.repeated), found.lacking) == (IDENTICAL, 1, ())
     assert not found.inputs
 
 
