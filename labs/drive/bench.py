@@ -282,8 +282,8 @@ class Bench:
         """Store each host's TCP counters and the shaper's, as `nstat-` and `tc-<when>.txt`."""
         for host in self.testbed.hosts().values():
             self.note(host, f"nstat-{when}.txt", host.run(("nstat", "-asz"), log=False).text)
-            blocks = [
-                f"$ {' '.join(argv)}\n{host.run(argv, log=False).text}"
-                for argv in counters(host.device)
-            ]
-            self.note(host, f"tc-{when}.txt", "".join(blocks))
+            lines = counters(host.device)
+            asked = "".join(f"{' '.join(line)}\n" for line in lines)
+            said = host.run(("tc", "-s", "-batch", "-"), stdin=asked.encode(), log=False).text
+            heads = "".join(f"$ tc -s {' '.join(line)}\n" for line in lines)
+            self.note(host, f"tc-{when}.txt", heads + said)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from labs.drive.kernel.boot import boot
-from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN
+from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN, PYTHON
+from labs.errors import RunFailed
 from tests.virtual.booting import MEMORY_MIB, ON_EACH_KERNEL, ROOT, inside
 from tests.virtual.roots import root_with
 
@@ -102,3 +106,40 @@ def test_boot_gives_whole_lines(kernel: Path, memory: Path, staging: Path) -> No
     lines = inside(kernel, staging, "".join(f"printf '{word}'; {spin}; " for word in words))
     assert "grüße, whole" in lines
     assert "lastlabs-exit 0" in lines
+
+
+PYTHON_ENDINGS = {
+    "print(*sys.argv, __name__)": ("-c one two __main__", None),
+    "raise SystemExit(7)": ("", "exit code 7"),
+    "raise SystemExit('a word')": ("a word", "exit code 1"),
+    "1 / 0": ("ZeroDivisionError: division by zero", "exit code 1"),
+    "os.kill(os.getpid(), 9)": ("", "exit code 137"),
+    "print(os.getpid() == 1, sys.flags.isolated, sys.flags.no_site)": ("False 1 1", None),
+}
+
+
+@pytest.mark.parametrize("code", PYTHON_ENDINGS)
+def test_boot_of_python_with_code_ends_as_a_start_of_it_would(
+    kernel: Path, memory: Path, staging: Path, code: str
+) -> None:
+    """It is a fork of the first process. The words after the code are its arguments."""
+    said, failure = PYTHON_ENDINGS[code]
+    code = f"import os, sys; {code}"
+    lines: list[str] = []
+    with pytest.raises(RunFailed, match=failure) if failure else contextlib.nullcontext():
+        boot(
+            kernel,
+            root=root_with(),
+            staging=staging,
+            code=ROOT,
+            memory_mib=MEMORY_MIB,
+            argv=(PYTHON, "-I", "-S", "-c", code, "one", "two"),
+            on_line=lines.append,
+        )
+    assert not said or said in lines
+    if failure != "exit code 137":
+        started = subprocess.run(
+            (sys.executable, "-I", "-S", "-c", code, "one", "two"), capture_output=True, text=True
+        )
+        assert (not said) or said in (started.stdout + started.stderr).splitlines()
+        assert (started.returncode == 0) == (failure is None)

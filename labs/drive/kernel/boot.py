@@ -54,6 +54,8 @@ EITHER = (SECCOMP, PTRACE)
 AUTO = "auto"
 # What a kernel that has seccomp mode prints if the machine denies it, before anything runs inside.
 DENIED = "SECCOMP userspace requested but not functional"
+# The name of the file from which a kernel starts its guest's programs, if it has a stub program.
+STUB_PROGRAM = "uml-userspace"
 ALARM = re.compile(r"^labs: SIGALRM was sent by process (\d+) of user (\d+)\r?$", re.MULTILINE)
 
 # A guest's processes are processes of this machine whose system calls the kernel intercepts. A
@@ -96,8 +98,15 @@ def command_line(memory_mib: int, seed: int, mode: str = PTRACE) -> tuple[str, .
 
 
 def has_seccomp(kernel: Path) -> bool:
-    """Whether a kernel was built with seccomp mode."""
-    return DENIED.encode() in kernel.read_bytes()
+    """Whether a kernel was built with seccomp mode. False if its file cannot be read."""
+    return _contains(kernel, DENIED)
+
+
+def _contains(kernel: Path, text: str) -> bool:
+    try:
+        return text.encode() in kernel.read_bytes()
+    except OSError:
+        return False
 
 
 def boot(
@@ -126,6 +135,7 @@ def boot(
     returns or raises.
     """
     able = has_seccomp(kernel)
+    stub_program = _contains(kernel, STUB_PROGRAM)
     usable = [mode for mode in modes if mode == PTRACE or able]
     denied: dict[str, str] = {}
     for mode in usable:
@@ -133,26 +143,28 @@ def boot(
         try:
             _boot(kernel, words, root, staging, code, argv, memory_mib, cpu, on_line, limits)
         except _Ended as error:
-            why = _denied(mode, error)
+            why = _denied(mode, stub_program, error)
             if why is None:
                 raise
             denied[mode] = why
         else:
             return mode
+    if PTRACE in denied and (why := denied.get(SECCOMP) or seccomp_refused(stub_program)):
+        raise Missing(both_refused(denied[PTRACE], why))
     raise Missing(_no_mode(denied, able))
 
 
-def _denied(mode: str, error: _Ended) -> str | None:
+def _denied(mode: str, stub_program: bool, error: _Ended) -> str | None:
     """Why this machine denies a mode, in one line; None if something else ended the kernel."""
     if mode == PTRACE:
         return ptrace_refused()
-    return seccomp_refused() or ("seccomp mode is denied" if DENIED in str(error) else None)
+    said = "seccomp mode is denied" if DENIED in str(error) else None
+    return seccomp_refused(stub_program) or said
 
 
 def _no_mode(denied: dict[str, str], able: bool) -> str:
-    """Why no mode could be used, and what to do. `able` says whether the kernel has seccomp."""
-    if PTRACE in denied and (seccomp := denied.get(SECCOMP) or seccomp_refused()):
-        return both_refused(denied[PTRACE], seccomp)
+    """Why the modes that were asked for cannot be used, and what to do; one that was not asked for
+    may work. `able` says whether the kernel has seccomp."""
     if SECCOMP in denied:
         return f"{denied[SECCOMP]}. Use --boot ptrace"
     if not able:

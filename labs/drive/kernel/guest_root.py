@@ -18,6 +18,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,9 +171,14 @@ def libraries(programs: Iterable[Path]) -> dict[str, Path]:
 
     The list comes from the loader itself, without what it would preload for other reasons.
     """
+
+    def of(program: Path) -> Mapping[str, Path]:
+        return _libraries_of(program.resolve(), content_digest(program))
+
     found: dict[str, Path] = {}
-    for program in programs:
-        found |= _libraries_of(program.resolve(), content_digest(program))
+    with ThreadPoolExecutor() as loaders:
+        for part in loaders.map(of, programs):
+            found |= part
     return dict(sorted(found.items()))
 
 

@@ -44,14 +44,16 @@ def ptrace_refused() -> str | None:
 
 
 @functools.cache
-def seccomp_refused() -> str | None:
+def seccomp_refused(stub_program: bool = True) -> str | None:
     """Why the programs of a guest cannot filter their own system calls here, in one line; None if
     they can.
 
-    Tries the system calls of arch/um/kernel/skas/stub_exe.c and stub.c, installs a filter, and
-    checks that filtered calls raise SIGSYS and do not kill. Linux on x86-64 only.
+    Tries the system calls of patches/seccomp-mode.patch, installs a filter, and checks that
+    filtered calls raise SIGSYS and do not kill. With `stub_program` it also tries those of a kernel
+    that starts each program of its guest from a stub program (arch/um/kernel/skas/stub_exe.c; the
+    7.2 of SERIES). Linux on x86-64 only.
     """
-    return _tried("seccomp")
+    return _tried("seccomp-stub" if stub_program else "seccomp")
 
 
 def tracing_disabled() -> bool:
@@ -102,9 +104,9 @@ PTRACE_O_TRACESYSGOOD, PTRACE_O_EXITKILL = 1, 1 << 20
 NT_X86_XSTATE = 0x202
 # linux/sched.h, linux/prctl.h, asm/prctl.h, linux/fcntl.h, linux/futex.h, linux/seccomp.h
 CLONE_VM, CLONE_VFORK, CLONE_THREAD = 0x100, 0x4000, 0x10000
-PR_SET_NO_NEW_PRIVS, ARCH_SET_FS, ARCH_GET_FS = 38, 0x1002, 0x1003
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, ARCH_SET_FS, ARCH_GET_FS = 22, 38, 0x1002, 0x1003
 AT_EMPTY_PATH, FUTEX_WAKE, AF_UNIX, SOCK_STREAM = 0x1000, 1, 1, 1
-SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
+SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, SECCOMP_MODE_FILTER = 1, 1, 2
 SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW = 0x00030000, 0x7FFF0000
 BPF_LD_W_ABS, BPF_JEQ_K, BPF_RET_K = 0x20, 0x15, 0x06
 
@@ -167,7 +169,7 @@ def _try_ptrace() -> None:
     os.kill(child, signal.SIGKILL)
 
 
-def _try_seccomp() -> None:
+def _try_seccomp(stub_program: bool) -> None:
     libc = _libc()
 
     def call(name: str, number: int, *words: int, expected: int = 0) -> None:
@@ -177,13 +179,14 @@ def _try_seccomp() -> None:
     # Arguments that have no effect: the errno tells the kernel's own answer from a sandbox's.
     word = (ctypes.c_ulong * 2)()
     here = ctypes.addressof(word)
-    shared = CLONE_VM | CLONE_VFORK
-    call("clone(CLONE_VM)", CLONE, shared | CLONE_THREAD, expected=errno.EINVAL)
-    call("execveat", EXECVEAT, -1, here, 0, 0, AT_EMPTY_PATH, expected=errno.EBADF)
-    call("close_range", CLOSE_RANGE, 2, 1, expected=errno.EINVAL)
-    call("socketpair", SOCKETPAIR, AF_UNIX, SOCK_STREAM, 0, here)
-    call("sendmsg", SENDMSG, -1, expected=errno.EBADF)
-    call("recvmsg", RECVMSG, -1, expected=errno.EBADF)
+    if stub_program:
+        shared = CLONE_VM | CLONE_VFORK
+        call("clone(CLONE_VM)", CLONE, shared | CLONE_THREAD, expected=errno.EINVAL)
+        call("execveat", EXECVEAT, -1, here, 0, 0, AT_EMPTY_PATH, expected=errno.EBADF)
+        call("close_range", CLOSE_RANGE, 2, 1, expected=errno.EINVAL)
+        call("socketpair", SOCKETPAIR, AF_UNIX, SOCK_STREAM, 0, here)
+        call("sendmsg", SENDMSG, -1, expected=errno.EBADF)
+        call("recvmsg", RECVMSG, -1, expected=errno.EBADF)
     call("futex", FUTEX, here, FUTEX_WAKE, 1)
     call("sigaltstack", SIGALTSTACK)
     call("arch_prctl(ARCH_GET_FS)", ARCH_PRCTL, ARCH_GET_FS, here)
@@ -193,13 +196,12 @@ def _try_seccomp() -> None:
     trapped = {"getppid": GETPPID, **GUEST_CALLS}
     program = _filter(tuple(trapped.values()))
     prog = (ctypes.c_size_t * 2)(len(program) // 8, ctypes.addressof(program))
-    call(
-        "seccomp(SECCOMP_SET_MODE_FILTER)",
-        SECCOMP,
-        SECCOMP_SET_MODE_FILTER,
-        SECCOMP_FILTER_FLAG_TSYNC,
-        ctypes.addressof(prog),
-    )
+    filters = ctypes.addressof(prog)
+    if stub_program:
+        words = (SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, filters)
+        call("seccomp(SECCOMP_SET_MODE_FILTER)", SECCOMP, *words)
+    else:
+        call("prctl(PR_SET_SECCOMP)", PRCTL, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filters)
     received: list[int] = []
     signal.signal(signal.SIGSYS, lambda number, _: received.append(number))
     for name, number in trapped.items():
@@ -225,4 +227,7 @@ def _filter(trapped: tuple[int, ...]) -> ctypes.Array[ctypes.c_char]:
 
 
 if __name__ == "__main__":
-    {"ptrace": _try_ptrace, "seccomp": _try_seccomp}[sys.argv[1]]()
+    if sys.argv[1] == "ptrace":
+        _try_ptrace()
+    else:
+        _try_seccomp(stub_program=sys.argv[1] == "seccomp-stub")

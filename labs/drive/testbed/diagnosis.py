@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -268,15 +269,24 @@ def guest_python() -> Check:
 
 def boot_modes() -> Iterator[Check]:
     """Whether a kernel can run its guest's programs in each of its two modes; one suffices."""
+    with ThreadPoolExecutor() as trials:
+        traced = trials.submit(ptrace_refused)
+        newest = seccomp_refused(stub_program=True)
+        others = newest and seccomp_refused(stub_program=False)
+    seccomp = (
+        "the guest's programs can filter their system calls; faster, and the default. A program "
+        "inside could act as you on this machine"
+    )
+    if newest and not others:
+        seccomp += f". Not with Linux 7.2: {newest}"
     found = {
         "seccomp": (
-            seccomp_refused(),
-            "the guest's programs can filter their system calls; faster, and the default. A "
-            "program inside could act as you on this machine",
+            others,
+            seccomp,
             "run under a seccomp profile that allows seccomp(2), such as Docker's default",
         ),
         "ptrace": (
-            ptrace_refused(),
+            traced.result(),
             "the kernel can trace the guest's programs; the default for labs in files of your own",
             RAISE_SCOPE
             if tracing_disabled()

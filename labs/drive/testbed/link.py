@@ -157,11 +157,8 @@ def offloads_off(device: str) -> Argv:
 
 
 def counters(device: str) -> tuple[Argv, ...]:
-    """The lines that read the counters of the shaper."""
-    return (
-        ("tc", "-s", "qdisc", "show", "dev", device),
-        ("tc", "-s", "class", "show", "dev", device),
-    )
+    """The lines that read the counters of the shaper, for one `tc -s -batch -`."""
+    return (("qdisc", "show", "dev", device), ("class", "show", "dev", device))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import os
 import signal
+import socket  # noqa: F401  the programs that are forked here import it: once for all of them
 import sys
 import time
 import traceback

@@ -28,7 +28,8 @@ _SIGNALLED = re.compile(
 
 class Virtual(Namespaces):
     """The hosts inside the kernel. Leaving raises RunFailed if a program inside was killed because
-    somebody outside sent it a signal, such as SIGSTOP: the run may lack what that program did."""
+    somebody outside sent it a signal, such as SIGSTOP, or because it broke its own stub: the run
+    may lack what that program did."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link, own_kernel=True)
@@ -43,8 +44,9 @@ class Virtual(Namespaces):
         found = signalled(kernel_log())
         if found is not None:
             raise RunFailed(
-                f"{found} was sent to a program of the virtual kernel from outside, which killed "
-                "it. Run again. To pause a run, freeze its cgroup"
+                f"{found} ended a program of the virtual kernel: somebody outside sent it (to "
+                "pause a run, freeze its cgroup), or the program wrote into the memory that it "
+                "shares with its kernel. Run again"
             ) from error
 
 
@@ -56,7 +58,8 @@ def kernel_log() -> str:
 
 
 def signalled(log: str) -> str | None:
-    """The first signal that killed a program of the kernel from outside; None if there was none."""
+    """The first signal that killed a program of the kernel and that its own kernel did not send;
+    None if there was none."""
     found = _SIGNALLED.search(log)
     if found is None:
         return None

@@ -32,6 +32,9 @@ def _digest() -> str:
     return sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
+BEFORE, BETWEEN, AFTER = '{"question": ', ', "answer": ', "}"
+"""A line around its two texts of JSON."""
+
 DIGEST = _digest()
 """Of the model as this process has imported it, whoever edits it later."""
 
@@ -45,10 +48,18 @@ def kept(question: str, answer: Callable[[], str]) -> str:
     if file is None:
         return answer()
     known = _known(file)
-    if question not in known:
+    if not _is_json(known.get(question, "")):
         known[question] = answer()
-        _append(file, f'{{"question": {question}, "answer": {known[question]}}}\n')
+        _append(file, f"{BEFORE}{question}{BETWEEN}{known[question]}{AFTER}\n")
     return known[question]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _file() -> Path | None:
@@ -61,18 +72,17 @@ def _file() -> Path | None:
 
 @cache
 def _known(file: Path) -> dict[str, str]:
-    """The answers in a file by their questions; lines that are not whole are left out."""
+    """The answers in a file by their questions, as texts. A line is split, not parsed: one of a
+    thousand is asked for. Lines that are not whole are left out."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     known = {}
     for line in lines:
-        try:
-            found = json.loads(line)
-            known[json.dumps(found["question"])] = json.dumps(found["answer"])
-        except (ValueError, TypeError, KeyError):
-            continue
+        question, between, answer = line.partition(BETWEEN)
+        if question.startswith(BEFORE) and between and answer.endswith(AFTER):
+            known[question.removeprefix(BEFORE)] = answer.removesuffix(AFTER)
     return known
 
 

@@ -49,6 +49,16 @@ def test_a_denied_call_is_named_with_its_errno(denied: str, ptrace: str, seccomp
 
 
 @pytest.mark.parametrize(
+    ("denied", "seccomp"),
+    [("execveat,close_range", "None"), ("prctl", "prctl(PR_SET_NO_NEW_PRIVS) is refused (EPERM)")],
+)
+def test_a_kernel_without_a_stub_program_needs_fewer_calls(denied: str, seccomp: str) -> None:
+    asks = ASKS.replace("seccomp_refused()", "seccomp_refused(stub_program=False)")
+    found = reasons(sys.executable, PROFILE, "--deny", denied, sys.executable, "-c", asks)
+    assert found[1] == seccomp
+
+
+@pytest.mark.parametrize(
     ("number", "ptrace", "seccomp"),
     [
         (165, "None", "mount: the process is killed by SIGSYS"),
