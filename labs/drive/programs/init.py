@@ -84,6 +84,8 @@ def be_python(code: str, args: list[str]) -> NoReturn:
         exit_code = 0
     except SystemExit as error:
         exit_code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
