@@ -1,13 +1,12 @@
 """The artifact appendix that reviewers ask for: set-up, major claims with their cost, and badges.
 
-At most two printed pages of Markdown for the ledgers of the project. The packages in its Dockerfile
-are those of setup/system.sh.
+At most two printed pages of Markdown for the ledgers of the project. It quotes the project's
+Dockerfile, and the packages of setup/system.sh that it installs.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,11 +23,10 @@ from labs.read.display.format import printable, size_in_words
 from labs.read.lab import Lab
 from labs.read.runs.costs import Estimate, median_of, samples_of
 
-SYSTEM, CITATION = "setup/system.sh", "CITATION.cff"
+SYSTEM, CITATION, DOCKERFILE = "setup/system.sh", "CITATION.cff", "Dockerfile"
 NEEDED = re.compile(r'^NEEDED="\n(.*?)\n"', re.DOTALL | re.MULTILINE)
 BESIDE = ("ca-certificates", "python3-venv")
 """Packages that setup/system.sh expects: certificates for downloads, and Debian's venv."""
-WIDTH = 88
 RUNS = "evaluation"
 UNKNOWN = "not recorded"
 HEADS = ("Claim", "Verdict", "Command, before the check below", "Time", "Disk")
@@ -90,7 +88,7 @@ def _sum(each: Sequence[Estimate]) -> Estimate:
 
 def appendix(rows: Sequence[Row], clone: Path = CLONE) -> str:
     """The appendix as Markdown. Missing without the files of a clone of the project."""
-    for name in (SYSTEM, CITATION):
+    for name in (SYSTEM, CITATION, DOCKERFILE):
         if not (clone / name).is_file():
             raise Missing(
                 f"{clone} has no {name}, which the appendix quotes. Run this in a clone of the "
@@ -101,7 +99,8 @@ def appendix(rows: Sequence[Row], clone: Path = CLONE) -> str:
         title=citation["title"],
         version=citation["version"],
         badges=_as_table(BADGES),
-        dockerfile=dockerfile((clone / SYSTEM).read_text("utf-8")),
+        dockerfile=_instructions((clone / DOCKERFILE).read_text("utf-8")),
+        packages=", ".join(packages((clone / SYSTEM).read_text("utf-8"))),
         claims=_table(rows),
         runs=RUNS,
         ids=",".join(row.claim.id for row in rows),
@@ -118,19 +117,9 @@ def packages(system: str) -> tuple[str, ...]:
     return tuple(sorted({*named, *BESIDE}))
 
 
-def dockerfile(system: str) -> str:
-    """A Dockerfile with these packages, the clone and a kernel."""
-    names = textwrap.wrap(" ".join(packages(system)), WIDTH, break_on_hyphens=False)
-    install = " \\\n        ".join(names)
-    return (
-        "FROM debian:bookworm\n"
-        "RUN apt-get update && apt-get install -y --no-install-recommends \\\n"
-        f"        {install}\n"
-        "COPY . /lab\n"
-        "WORKDIR /lab\n"
-        "ENV PATH=/lab/.venv/bin:$PATH\n"
-        "RUN make ready && labs kernel build 6.1"
-    )
+def _instructions(dockerfile: str) -> str:
+    """A Dockerfile without its comments."""
+    return "\n".join(line for line in dockerfile.splitlines() if not line.startswith("#"))
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -166,12 +155,14 @@ compares the results with the claims of published articles.
 
 Requirements: Linux on x86-64, two CPUs, 4 GiB of memory, 5 GiB of disk, and a network during
 set-up. After set-up neither root nor KVM is needed, except for commands marked *root*. `make ready`
-and `labs kernel build 6.1` in the clone suffice. For a container, save this as `Dockerfile` in the
-clone and run `docker build --tag lab . && docker run --rm -it lab`:
+and `labs kernel build 6.1` in the clone suffice. Its `Dockerfile` does the same in a container:
+`docker build --tag lab . && docker run --rm -it lab bash`.
 
 ```Dockerfile
 {dockerfile}
 ```
+
+`setup/system.sh` installs these packages of Debian 12: {packages}.
 
 Runs repeat to the byte if kernel, tools and libraries are the recorded ones. With other versions of
 packages, `labs verify` names the inputs that differ and says which results moved.

@@ -14,7 +14,7 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.errors import BadInput, Missing
-from labs.publish.appendix import Row, appendix, dockerfile, packages, rows_of
+from labs.publish.appendix import Row, appendix, packages, rows_of
 from labs.publish.bundle_contents import CLONE
 from labs.read.claims import ledger
 from labs.read.claims.sources import sources_of, verdicts_from
@@ -66,11 +66,13 @@ def test_packages_are_those_that_the_set_up_installs() -> None:
     assert {"nginx", "iproute2", "gcc"} <= wanted
 
 
-def test_dockerfile_installs_each_package_once() -> None:
-    text = dockerfile(SYSTEM.read_text())
-    install = text.split("install -y --no-install-recommends")[1].split("COPY")[0]
-    words = install.replace("\\", " ").split()
-    assert words == list(packages(SYSTEM.read_text()))
+def test_appendix_quotes_the_dockerfile_and_each_package_that_it_installs(tmp_path: Path) -> None:
+    text = appendix(rows(tmp_path))
+    quoted = text.split("```Dockerfile\n")[1].split("\n```")[0].splitlines()
+    lines = (SYSTEM.parents[1] / "Dockerfile").read_text().splitlines()
+    assert quoted == [line for line in lines if not line.startswith("#")]
+    named = re.search(r"installs these packages of Debian 12: (.*)\.$", text, re.MULTILINE)
+    assert named and tuple(named[1].split(", ")) == packages(SYSTEM.read_text())
 
 
 def test_packages_of_another_script_are_refused() -> None:
