@@ -1,15 +1,15 @@
-"""Write executed notebooks, their runs and what describes both as one zip file (RO-Crate).
+"""Write executed notebooks, their runs and a description of both as one zip file (RO-Crate).
 
 Give notebooks, runs or both, in any order: a notebook ends in .ipynb; runs are a run, a study file,
 a folder given to --into, or a packed file. A notebook is executed in the current folder with your
-rights, and the runs that it opens are included. One that papermill has executed is taken as it is,
-unless --set is given; name its runs as well.
+permissions, and the runs that it opens are included. A notebook that papermill has executed is
+included as it is, unless --set is given; name its runs as well.
 
 --appendix prints the artifact appendix that reviewers ask for: set-up with a Dockerfile, the major
-claims with their commands, times and disk, and how to check each badge.
+claims with their commands, times and disk space, and how to check each badge.
 
-Anybody can check the bundle with `labs verify`, and read its runs as those of a folder: RUNS =
-"bundle.zip" in a notebook, `labs runs list bundle.zip`. See docs/publishing.md.
+Anybody can check the bundle with `labs verify`, and read its runs like those of a folder:
+set RUNS = "bundle.zip" in a notebook, or use `labs runs list bundle.zip`. See docs/publishing.md.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="RUNS",
-        help="print the artifact appendix for reviewers instead, in Markdown, with the verdicts "
-        "that RUNS give (default: your own and the recorded runs)",
+        help="write no bundle; print the artifact appendix for reviewers in Markdown, with the "
+        "verdicts computed from RUNS (default: your own and the recorded runs)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
@@ -110,7 +110,7 @@ def _print_plan(
         "runs": list(map(str, runs)),
     }
     lines = [
-        f"would {'execute' if execute else 'take, as it was executed,'} {path}"
+        f"would {'execute' if execute else 'include, without executing it,'} {path}"
         for path, execute in notebooks
     ]
     lines += [f"would include the runs of {path}" for path in runs]

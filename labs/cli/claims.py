@@ -1,11 +1,14 @@
 """Check an article's claims against runs: expected, predicted and measured figures, and verdicts.
 
-On each testbed and kernel a claim is judged by the newest study that has the article's parameters
-for it, first in the folder `runs`, then in all recorded runs; a line says which. Where kernels or
-testbeds differ, there is one line for those that agree. --id shows the figures and the evidence.
---from selects other runs; a study or a run named there is the only source. --against compares the
-verdicts with earlier ones and says why they moved: those of `labs claims --json`, of a bundle, or
-of a release of the project (a folder, or an archive of it). The exit code is 5 if one moved.
+For each testbed and kernel, a claim is judged by the newest study that has the article's parameters
+for it. Studies in the folder `runs` are used first, then the recorded runs; a line names the
+source. If kernels or testbeds differ, there is one line per group that agrees. --id shows the
+figures and the evidence. --from selects other runs; if it names a study or a run, only this
+is used.
+
+--against compares the verdicts with earlier ones, and says why they changed. The earlier verdicts
+are the output of `labs claims --json`, a bundle, or a release of the project (its folder or its
+archive). The exit code is 5 if a verdict changed.
 """
 
 from __future__ import annotations
@@ -61,15 +64,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_ids,
         default=(),
         metavar="ID,...",
-        help="show these claims alone, such as A4.13, with all figures and the evidence",
+        help="show only these claims, such as A4.13, with all figures and the evidence",
     )
     parser.add_argument(
         "--against",
         type=Path,
         metavar="OLD",
-        help="show which verdicts moved since OLD, a JSON file, a bundle or a release, and why",
+        help="show which verdicts changed since OLD (a JSON file, a bundle or a release), and why",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, a line per claim")
+    parser.add_argument("--json", action="store_true", help="print JSON, one line per claim")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -17,10 +17,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--boot",
         choices=(AUTO, *EITHER),
         metavar="MODE",
-        help="how virtual kernels stop their programs: seccomp, which is faster and needs no "
-        "ptrace; ptrace, from which a lab cannot reach this machine; or auto (the default, or "
-        "LABS_BOOT): seccomp where it works, and ptrace for labs in files of your own. The bytes "
-        "of a run are the same",
+        help="how virtual kernels intercept system calls. seccomp is faster and needs no ptrace; "
+        "with ptrace, a lab cannot access this machine; auto (the default, unless LABS_BOOT is "
+        "set) uses seccomp where it works, and ptrace for labs in files of your own. Each "
+        "produces the same bytes",
     )
 
 

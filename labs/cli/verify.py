@@ -4,18 +4,18 @@ WHAT is a bundle (labs bundle), a folder of recorded data with SHA256SUMS (defau
 runs of the project), or runs: a run, a study file, a folder given to --into, or a packed file.
 
 First every checksum, seal and schema is checked. Then the runs in virtual time are performed again
-from the inputs stored in them, in a temporary folder, and compared byte by byte. Where bytes
-differ, the results that moved are listed, the inputs that differ, and the likeliest cause first. A
+from the inputs stored in them, in a temporary folder, and compared byte by byte. If bytes differ,
+the results that changed and the inputs that differ are listed, with the likeliest cause first. A
 result has moved within tolerance if the headline figure of the run is within the margin of its lab.
 
-Runs in real time do not repeat to the byte. The verdicts and intervals that they give are computed
-again from their raw files, and must be the recorded ones. --real-time N runs N of their conditions
-again, if the testbed can be used here (namespaces: as root; vagrant: with both machines up), and
-says whether the recorded 95 % interval covers the new median.
+Runs in real time are not reproducible to the byte. Their verdicts and intervals are computed again
+from their raw files, and must equal the recorded ones. --real-time N repeats N of their conditions,
+if the testbed can be used here (namespaces: as root; vagrant: with both machines running), and says
+whether the recorded 95 % interval covers the new median.
 
-Nothing of a bundle is executed without --execute: its notebooks are read as data, and labs that it
-might bring are refused. --execute runs the code of its notebooks with your rights, and compares the
-numbers in their outputs. Use it only for bundles that you trust.
+Nothing in a bundle is executed without --execute: its notebooks are read as data, and a bundle that
+contains other code, such as a lab, is refused. --execute runs the code of its notebooks with your
+permissions, and compares the numbers in their outputs. Use it only for bundles that you trust.
 
 exit codes: 0 identical or covered; 7 moved within tolerance; 5 moved beyond; 6 damaged; 4 no run
             could be repeated; 2 and 3 as for every command
@@ -59,19 +59,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="repeat N conditions in real time, five runs each, on their testbed (default: none)",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="S", help="seed of the draw (default: %(default)s)"
+        "--seed", type=int, default=1, metavar="S", help="seed of the draws (default: %(default)s)"
     )
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="execute the notebooks of the bundle: its code runs with your rights",
+        help="execute the notebooks of the bundle; their code runs with your permissions",
     )
     parser.add_argument(
         "--lab",
         action="append",
         default=[],
         metavar="FILE",
-        help="a lab of your own whose runs are verified; its code runs",
+        help="also verify the runs of this lab of your own; its code is executed",
     )
     run_flags.add(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
