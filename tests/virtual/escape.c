@@ -98,6 +98,25 @@ static void scribble(char *shared, int byte)
 	puts("went on");
 }
 
+/* Take the turn of the kernel, or one that nobody has, while running on, and change memory. */
+static void forge(volatile unsigned int *turn, unsigned int value)
+{
+	char *fresh = mmap(NULL, 512 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	unsigned long i;
+
+	puts("forges");
+	for (i = 0; i < 512; i++)
+		fresh[i * PAGE] = 1;
+	*turn = value;
+	/* Longer than the kernel waits before it looks. Virtual time stands still: count. */
+	for (i = 0; i < 3000000000UL; i++)
+		asm volatile("");
+	for (i = 0; i < 512; i += 2)
+		munmap(fresh + i * PAGE, PAGE);
+	puts("went on");
+}
+
 /* A call from the page that may make calls on the machine below, but not this one. */
 static void jump(const volatile unsigned char *at)
 {
@@ -120,6 +139,10 @@ int main(int count, char **words)
 		jump((void *)strtoul(words[2], NULL, 16));
 	if (count == 4 && strcmp(words[1], "scribble") == 0) {
 		scribble((char *)strtoul(words[2], NULL, 16) + PAGE, atoi(words[3]));
+		return 0;
+	}
+	if (count == 4 && strcmp(words[1], "forge") == 0) {
+		forge((void *)(strtoul(words[2], NULL, 16) + 2 * PAGE), atoi(words[3]));
 		return 0;
 	}
 	if (count != 5 || strcmp(words[1], "calls") != 0)

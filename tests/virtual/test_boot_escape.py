@@ -153,3 +153,14 @@ def test_a_scribbled_stub_page_is_written_anew_because_the_kernel_keeps_its_leng
     words = f"exec ./escape scribble {page} {byte}"
     lines = inside(kernel, staging, words, modes=(SECCOMP,))
     assert "scribbles" in lines and "went on" in lines
+
+
+@with_stub_page(*STUB_PAGES)
+@pytest.mark.parametrize("turn", [1, 2])
+def test_a_forged_turn_neither_hangs_nor_ends_the_kernel(
+    kernel: Path, page: str, turn: int, memory: Path, staging: Path, escape: Path
+) -> None:
+    """1 is the kernel's turn, which then goes on beside the program; 2 is nobody's."""
+    lines = inside(kernel, staging, f"exec ./escape forge {page} {turn}", modes=(SECCOMP,))
+    assert "forges" in lines and "went on" in lines
+    assert processes(memory) == []

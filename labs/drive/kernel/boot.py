@@ -97,16 +97,13 @@ def command_line(memory_mib: int, seed: int, mode: str = PTRACE) -> tuple[str, .
     )
 
 
-def has_seccomp(kernel: Path) -> bool:
-    """Whether a kernel was built with seccomp mode. False if its file cannot be read."""
-    return _contains(kernel, DENIED)
-
-
-def _contains(kernel: Path, text: str) -> bool:
+def _content(kernel: Path) -> bytes:
     try:
-        return text.encode() in kernel.read_bytes()
-    except OSError:
-        return False
+        return kernel.read_bytes()
+    except OSError as error:
+        raise Missing(
+            f"the kernel {kernel} cannot be read ({error.strerror}). Build it: labs kernel build"
+        ) from None
 
 
 def boot(
@@ -131,11 +128,11 @@ def boot(
     that this kernel and this machine allow is used. Raises RunFailed, with the tail of the console,
     if the program fails, the kernel panics, or a program inside spins or waits beyond `limits`,
     which do not depend on the speed of this machine. Raises Missing if no folder can hold the
-    guest's memory, or if no mode works. The kernel's whole process group has ended when this
-    returns or raises.
+    guest's memory, if no mode works, or if the kernel cannot be read. The kernel's whole process
+    group has ended when this returns or raises.
     """
-    able = has_seccomp(kernel)
-    stub_program = _contains(kernel, STUB_PROGRAM)
+    content = _content(kernel)
+    able, stub_program = (text.encode() in content for text in (DENIED, STUB_PROGRAM))
     usable = [mode for mode in modes if mode == PTRACE or able]
     denied: dict[str, str] = {}
     for mode in usable:

@@ -44,7 +44,7 @@ def ptrace_refused() -> str | None:
 
 
 @functools.cache
-def seccomp_refused(stub_program: bool = True) -> str | None:
+def seccomp_refused(stub_program: bool, /) -> str | None:
     """Why the programs of a guest cannot filter their own system calls here, in one line; None if
     they can.
 

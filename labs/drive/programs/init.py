@@ -10,7 +10,7 @@ import ctypes
 import os
 import sys
 import traceback
-from typing import NoReturn
+import types
 
 READ_ONLY = 1  # MS_RDONLY of linux/mount.h
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
@@ -38,6 +38,8 @@ MOUNTS = (
     (INSIDE_RUN, "hostfs", 0, "/proc/self/cwd/run/."),
 )
 EXIT_LINE = "labs-exit "
+NOT_SET_UP, NO_PROGRAM = 126, 127
+"""Exit codes if a mount fails, or the program cannot be started."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -51,22 +53,34 @@ def mount(where: str, kind: str, flags: int, data: str) -> None:
         raise OSError(number, os.strerror(number), where)
 
 
-def start() -> int:
-    """Run the program to its end, collecting processes that lost their parent; its exit code."""
-    with open(f"{INSIDE_BOOT}/argv", "rb") as file:
-        argv = file.read().split(b"\0")[:-1]
-    os.chdir(INSIDE_RUN)
-    words = [os.fsdecode(word) for word in argv]
-    if words[:4] == [PYTHON, "-I", "-S", "-c"]:
-        program = os.fork()
-        if not program:
-            be_python(words[4], words[5:])
-    else:
-        try:
-            program = os.posix_spawnp(argv[0], argv, ENVIRONMENT)
-        except OSError as error:
-            print(f"{words[0]}: {error.strerror}", flush=True)
-            return 127
+def start(argv: list[str]) -> int:
+    """Start the program; its process, or 0 in a fork of this process that is to be the program.
+
+    Python with code is such a fork, which saves the start of another interpreter.
+    """
+    if is_python(argv):
+        return os.fork()
+    try:
+        return os.posix_spawnp(argv[0], argv, ENVIRONMENT)
+    except OSError as error:
+        print(f"{argv[0]}: {error.strerror}", flush=True)
+        raise SystemExit(NO_PROGRAM) from None
+
+
+def is_python(argv: list[str]) -> bool:
+    return argv[:4] == [PYTHON, "-I", "-S", "-c"]
+
+
+def be_python(code: str, args: list[str]) -> None:
+    """Be `python3 -I -S -c code args` from here on; this interpreter then ends as it would."""
+    sys.argv = ["-c", *args]
+    main_module = types.ModuleType("__main__")
+    sys.modules["__main__"] = main_module
+    exec(code, main_module.__dict__)
+
+
+def collect(program: int) -> int:
+    """Collect the processes that lost their parent until the program ends; its exit code."""
     while True:
         pid, status = os.wait()
         if pid == program:
@@ -74,35 +88,25 @@ def start() -> int:
             return code if code >= 0 else 128 - code
 
 
-def be_python(code: str, args: list[str]) -> NoReturn:
-    """Be `python3 -I -S -c code args` in a fork of this process, which saves the start of another
-    interpreter: a third of the time from the start of the kernel to a run's first step."""
-    exit_code = 1
-    try:
-        sys.argv = ["-c", *args]
-        exec(code, {"__name__": "__main__"})
-        exit_code = 0
-    except SystemExit as error:
-        exit_code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_code & 0xFF)
-
-
 def main() -> None:
-    exit_code = 126
+    exit_code, argv, program = NOT_SET_UP, [""], 1
     try:
         for one in MOUNTS:
             mount(*one)
         os.environ.clear()
         os.environ.update(ENVIRONMENT)
-        exit_code = start()
+        with open(f"{INSIDE_BOOT}/argv", "rb") as file:
+            argv = [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+        os.chdir(INSIDE_RUN)
+        program = start(argv)
+        exit_code = collect(program) if program else exit_code
+    except SystemExit:
+        exit_code = NO_PROGRAM
     except BaseException:
         traceback.print_exc()
+    if not program:
+        be_python(argv[4], argv[5:])
+        return
     sys.stdout.flush()
     print(f"{EXIT_LINE}{exit_code}", flush=True)
     os.sync()

@@ -271,8 +271,8 @@ def boot_modes() -> Iterator[Check]:
     """Whether a kernel can run its guest's programs in each of its two modes; one suffices."""
     with ThreadPoolExecutor() as trials:
         traced = trials.submit(ptrace_refused)
-        newest = seccomp_refused(stub_program=True)
-        others = newest and seccomp_refused(stub_program=False)
+        newest = seccomp_refused(True)
+        others = newest and seccomp_refused(False)
     seccomp = (
         "the guest's programs can filter their system calls; faster, and the default. A program "
         "inside could act as you on this machine"

@@ -24,12 +24,21 @@ _SIGNALLED = re.compile(
     r"|wait_stub_done : failed to wait for SIGTRAP, .*status = 0x(?P<status>[0-9a-f]+)"
     r"|Unexpectedly lost MM child!(?: Its status is 0x(?P<ended>[0-9a-f]+))?"
 )
+# What the kernel logs where it ends a program because this machine refused a change of the
+# program's memory or state (arch/um/os-Linux/skas/mem.c, process.c; arch/um/kernel/tlb.c).
+_REFUSED = re.compile(
+    r"a change of a program's memory failed.*|a program left no frame.*"
+    r"|UML ran out of memory on the host side.*|Failed to flush page.*"
+    r"|fix_range_common: failed.*|Error flushing stub syscalls.*"
+    r"|do_syscall_stub: syscall .* failed.*"
+    r"|failed to wait for stub.*|expected SIGSYS but got.*|failed to [gs]et regs.*"
+)
 
 
 class Virtual(Namespaces):
     """The hosts inside the kernel. Leaving raises RunFailed if a program inside was killed because
-    somebody outside sent it a signal, such as SIGSTOP, or because it broke its own stub: the run
-    may lack what that program did."""
+    somebody outside sent it a signal, such as SIGSTOP, because it broke its own stub, or because
+    this machine refused its memory: the run may lack what that program did."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link, own_kernel=True)
@@ -41,7 +50,15 @@ class Virtual(Namespaces):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
-        found = signalled(kernel_log())
+        log = kernel_log()
+        refused = refused_change(log)
+        if refused is not None:
+            raise RunFailed(
+                "the virtual kernel ended a program whose memory or state it could not change: "
+                f"{refused}. This machine limits memory or mappings (ulimit -v, "
+                "vm.max_map_count). Raise the limit, and run again"
+            ) from error
+        found = signalled(log)
         if found is not None:
             raise RunFailed(
                 f"{found} ended a program of the virtual kernel: somebody outside sent it (to "
@@ -55,6 +72,13 @@ def kernel_log() -> str:
     buffer = ctypes.create_string_buffer(_LOG_BYTES)
     read = ctypes.CDLL(None).klogctl(_READ_ALL, buffer, _LOG_BYTES)
     return buffer.raw[: max(0, read)].decode("utf-8", "replace")
+
+
+def refused_change(log: str) -> str | None:
+    """The first line that says that a program was ended because this machine refused a change of
+    its memory or state, up to 80 characters; None if there is none."""
+    found = _REFUSED.search(log)
+    return None if found is None else found[0].strip()[:80]
 
 
 def signalled(log: str) -> str | None:

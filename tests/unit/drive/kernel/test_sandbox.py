@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[4]
 PROFILE = str(ROOT / "tests" / "docker_profile.py")
 ASKS = (
     "from labs.drive.kernel.sandbox import ptrace_refused, seccomp_refused; "
-    "print(ptrace_refused(), seccomp_refused(), sep='|')"
+    "print(ptrace_refused(), seccomp_refused(True), sep='|')"
 )
 TRACED = "ptrace(PTRACE_TRACEME) is refused (EPERM)"
 
 
 @pytest.fixture(autouse=True)
 def _on_a_machine_that_denies_neither() -> None:
-    if sys.platform != "linux" or ptrace_refused() or seccomp_refused():
+    if sys.platform != "linux" or ptrace_refused() or seccomp_refused(True):
         pytest.skip("this machine denies ptrace or seccomp itself")
 
 
@@ -53,7 +53,7 @@ def test_a_denied_call_is_named_with_its_errno(denied: str, ptrace: str, seccomp
     [("execveat,close_range", "None"), ("prctl", "prctl(PR_SET_NO_NEW_PRIVS) is refused (EPERM)")],
 )
 def test_a_kernel_without_a_stub_program_needs_fewer_calls(denied: str, seccomp: str) -> None:
-    asks = ASKS.replace("seccomp_refused()", "seccomp_refused(stub_program=False)")
+    asks = ASKS.replace("seccomp_refused(True)", "seccomp_refused(False)")
     found = reasons(sys.executable, PROFILE, "--deny", denied, sys.executable, "-c", asks)
     assert found[1] == seccomp
 
@@ -85,10 +85,12 @@ def test_what_is_traced_already_cannot_be_traced_again() -> None:
 
 
 def test_the_answer_is_kept() -> None:
-    for ask in (ptrace_refused, seccomp_refused):
-        ask.cache_clear()
-        assert ask() == ask()
-        assert ask.cache_info().misses == 1
+    ptrace_refused.cache_clear()
+    assert ptrace_refused() == ptrace_refused()
+    assert ptrace_refused.cache_info().misses == 1
+    seccomp_refused.cache_clear()
+    assert seccomp_refused(True) == seccomp_refused(True)
+    assert seccomp_refused.cache_info().misses == 1
 
 
 def test_both_refused_is_one_line_that_says_what_to_ask_for() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.testbed.virtual import signalled
+from labs.drive.testbed.virtual import refused_change, signalled
 
 # Lines of the kernels 6.1.192 and 6.12.117 after a signal to one of their programs.
 QUIET = "<6>device eth0 entered promiscuous mode\n<6>device eth0 left promiscuous mode\n"
@@ -33,3 +33,26 @@ ENDED_BEFORE = "<3>Unexpectedly lost MM child! Its status is 0xf\n"
 )
 def test_signalled_names_the_first_signal(log: str, name: str | None) -> None:
     assert signalled(log) == name
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (
+            "<3>a change of a program's memory failed: -12\n",
+            "a change of a program's memory failed: -12",
+        ),
+        (
+            "<3>do_syscall_stub: syscall 9 failed, return value = 0xfffffffffffffff4, expected\n",
+            "do_syscall_stub: syscall 9 failed, return value = 0xfffffffffffffff4, expected",
+        ),
+        (
+            "<3>UML ran out of memory on the host side!\nmore\n",
+            "UML ran out of memory on the host side!",
+        ),
+        ("<6>Run /usr/bin/python3 as init process\n", None),
+    ],
+)
+def test_refused_change_is_found_in_the_log_of_any_series(log: str, found: str | None) -> None:
+    """The texts of patches/*/seccomp-calls.patch, and of arch/um/os-Linux/skas/{mem,process}.c."""
+    assert refused_change(log) == found
