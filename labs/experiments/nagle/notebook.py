@@ -28,7 +28,7 @@ from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
 from labs.read import capture
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.exchanges import AND_SO_ON, in_words
-from labs.read.flows.stalls import explained
+from labs.read.flows.reasons import explained
 from labs.read.readings.latency import latency
 from labs.read.theory.nagle import answer, sent, wait
 

@@ -41,7 +41,9 @@ from labs.read.charts.style import (
     where_from,
 )
 from labs.read.flows.connection_state import ROW_BYTES, connection_state
-from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
+from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
+from labs.read.flows.stalls import find_stalls
+from labs.read.flows.waits import waits
 
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
@@ -52,7 +54,7 @@ SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
 """How many letters of a note fit next to the right line."""
 IN_ORDER = "in chronological order, not to scale"
-RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
+RTT_UNKNOWN = "; the RTT cannot be measured: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 FLAGS = (
     (SYN, "SYN"),
@@ -119,7 +121,7 @@ def ladder(
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     state = connection_state(own)
-    found = find_stalls(state)
+    found = find_stalls(waits(state))
     stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
@@ -247,7 +249,8 @@ def _laid_out(
                 note=", ".join(SAID[name] for name in notes if name not in implied),
                 again=any(name in AGAIN for name in notes),
                 data=row["payload_bytes"] > 0,
-                hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}",
+                hover=f"frame {row['frame']}, row {label}, {time} ms<br>{words}<br>"
+                f"window {_window(row)}",
             )
         )
         place += 1

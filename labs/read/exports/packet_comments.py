@@ -9,7 +9,8 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.read.flows.exchanges import exchanges, in_words
-from labs.read.flows.stalls import NOBODY, explained, stalls
+from labs.read.flows.reasons import NOBODY, explained
+from labs.read.flows.stalls import stalls
 
 
 def comments_of(segments: DataFrame) -> Mapping[int, Sequence[str]]:

@@ -24,6 +24,10 @@ COLUMNS = (
     "ack_rel",
     "window",
     "window_bytes",
+    "ip_id",
+    "content",
+    "frame",
+    "sack_blocks",
 )
 """The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES = 300
@@ -44,6 +48,7 @@ class ConnectionState:
     """
 
     rows: Array  # labels of the table
+    frame: Array  # numbers of the packets in the file, from 1
     time_ns: Array
     connection: Array
     direction: Array  # 0 from the client, 1 from the server
@@ -52,8 +57,13 @@ class ConnectionState:
     begin: Array  # the segment's first sequence number
     end: Array  # ... and the one after its last
     ack: Array
+    offered: Array  # its window in bytes, -1 if the scale is unknown
     marks: Array  # bits of labs.read.capture.tcp_marks
     mss_bytes: Array  # payload of a full segment, see mss_bytes()
+    ip_id: Array  # -1 for IPv6
+    content: Array  # what the payload begins with, see segment_table
+    sacks: Array  # whether it selectively acknowledges data above its ACK
+    repeats: Array  # whether it says that data came twice (DSACK, RFC 2883)
     sent: tuple[Array, Array]  # the highest sequence number sent
     acked: tuple[Array, Array]  # how far the other end had acknowledged
     edge: tuple[Array, Array]  # how far the other end allowed to send
@@ -112,6 +122,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
         return before(first, values), before(second, values)
 
     edges = both(ack + window, told & (window >= 0))
+    sacks, repeats = _selective(segments)
     sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
     # As in tcp_minshall_update(), retransmissions do not count. A frame that the device splits
@@ -127,8 +138,14 @@ def connection_state(segments: DataFrame) -> ConnectionState:
         begin=begin,
         end=end,
         ack=ack,
+        offered=window,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
         mss_bytes=full,
+        frame=column["frame"],
+        ip_id=column["ip_id"],
+        content=column["content"],
+        sacks=sacks[order],
+        repeats=repeats[order],
         sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
         edge=(edges[1], edges[0]),
@@ -138,6 +155,30 @@ def connection_state(segments: DataFrame) -> ConnectionState:
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )
+
+
+def _selective(segments: DataFrame) -> tuple[Array, Array]:
+    """For each row of the table: whether it has a SACK block above its ACK, and whether its first
+    block is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
+    count = len(segments)
+    sacks, repeats = numpy.zeros((2, count), dtype=bool)
+    some = numpy.flatnonzero(segments["sack_blocks"].to_numpy() > 0)
+    if not len(some):
+        return sacks, repeats
+    ack = segments["ack"].to_numpy()[some]
+    blocks = segments["sack_blocks"].to_numpy()[some]
+
+    def beyond(name: str) -> Array:
+        edge = segments[name].to_numpy()[some]
+        relative: Array = (edge - ack).astype(numpy.int32).astype(numpy.int64)
+        return relative
+
+    left, right = beyond("sack_left_1"), beyond("sack_right_1")
+    left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
+    inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
+    repeats[some] = (right <= 0) | inside
+    sacks[some] = ~repeats[some] | (blocks > 1)
+    return sacks, repeats
 
 
 def _before(values: Array, connection: Array, how: str) -> Array:

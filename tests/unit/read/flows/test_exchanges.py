@@ -27,7 +27,8 @@ from labs.read.flows.exchanges import (
     followed,
     in_words,
 )
-from labs.read.flows.stalls import APPLICATION, NAGLE_AND_DELAYED_ACK, stalls
+from labs.read.flows.reasons import APPLICATION, NAGLE_AND_DELAYED_ACK
+from labs.read.flows.stalls import stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"

@@ -11,11 +11,12 @@ import pytest
 from labs.read.capture import connections, read
 from labs.read.charts.ladder import ladder
 from labs.read.charts.time_sequence import time_sequence
-from labs.read.flows import stalls as reasons
+from labs.read.flows import reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import find_stalls, stalls
+from labs.read.flows.waits import waits
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
@@ -62,7 +63,7 @@ def test_stalls_of_a_closed_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
     rows = found("stopped-reader.pcap")
-    closed, idle = reasons.CLOSED_WINDOW, reasons.IDLE
+    closed, idle = reasons.ZERO_WINDOW, reasons.IDLE
     assert told(rows) == [
         (reasons.DELAYED_ACK, "nobody", "server"),
         *[(closed, "client", "client")] * 3,
@@ -78,7 +79,7 @@ def test_stalls_of_a_closed_window() -> None:
 
 def test_stalls_of_an_outage_are_retransmission_timers() -> None:
     rows = found("outage.pcap")
-    timed = rows[rows["reason"] == reasons.RETRANSMISSION_TIMER]
+    timed = rows[rows["reason"] == reasons.TIMEOUT]
     assert [(row["waiting"], row["waited_for"]) for _, row in timed.iterrows()] == [
         ("server", "client"),
         ("server", "client"),
@@ -115,18 +116,13 @@ LATE = {
     "lossy.pcap.gz": ({}, 52),
     "reordered.pcap.gz": ({}, 4),
     "nagle-on.pcap.gz": ({}, 0),
-    "nagle-delay.pcap.gz": ({reasons.RTT_UNKNOWN: 56, reasons.IDLE: 1}, 124),
+    "nagle-delay.pcap.gz": ({reasons.UNTOLD: 56, reasons.IDLE: 1}, 124),
     "nagle-off.pcap.gz": ({reasons.NAGLE_AND_DELAYED_ACK: 180}, 0),
     "outage.pcap": (
-        {
-            reasons.APPLICATION: 11,
-            reasons.RETRANSMISSION_TIMER: 5,
-            reasons.IDLE: 2,
-            reasons.DELAYED_ACK: 1,
-        },
+        {reasons.APPLICATION: 11, reasons.TIMEOUT: 5, reasons.IDLE: 2, reasons.DELAYED_ACK: 1},
         0,
     ),
-    "stopped-reader.pcap": ({reasons.CLOSED_WINDOW: 4, reasons.IDLE: 4, reasons.RTT_UNKNOWN: 1}, 1),
+    "stopped-reader.pcap": ({reasons.ZERO_WINDOW: 4, reasons.IDLE: 4, reasons.UNTOLD: 1}, 1),
 }
 
 
@@ -134,11 +130,11 @@ LATE = {
 def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Path) -> None:
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
-    late, whole = find_stalls(connection_state(read(path))), found(name)
+    late, whole = find_stalls(waits(connection_state(read(path)))), found(name)
     known = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
         at = row["at_ns"], row["gap_ms"]
-        assert at in known and row["reason"] in (known[at], reasons.RTT_UNKNOWN)
+        assert at in known and row["reason"] in (known[at], reasons.UNTOLD)
     assert late.table["rtt_ms"].isna().all() and not whole["rtt_ms"].isna().any()
     assert late.rtt_unknown == len(connections(path))
     assert (late.table["reason"].value_counts().to_dict(), late.undecided) == LATE[name]
