@@ -30,12 +30,12 @@ from labs.read.capture.connection_tracking import connection_rows, connection_ta
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
+from labs.read.flows.account_text import as_json, as_text
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.account_text import as_json, as_text
 from labs.read.flows.explain import account
 from labs.read.flows.reasons import explained
+from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import stalls
 from tests import captures
 

@@ -34,6 +34,7 @@ from labs.read.flows.reasons import (
     APPLICATION,
     CLOSED_LATE,
     DELAYED_ACK,
+    FAST_RECOVERY,
     FILTERED,
     FULL_WINDOW,
     GAVE_UP,
@@ -51,6 +52,7 @@ from labs.read.flows.reasons import (
     ROUND_TRIP,
     SENDING,
     SILLY_WINDOW,
+    SPURIOUS,
     SYN_REPEATED,
     TAIL_LOSS,
     TIMEOUT,
@@ -206,7 +208,9 @@ class Flow:
         )
         self.episodes = episodes(known, near, first, last) if losses and self.has_both else []
         self.in_episode = numpy.full(last - first, -1)
-        for number, one in enumerate(self.episodes):
+        # Of two at once the loss matters: what an end repeats in vain meanwhile follows from it.
+        order = sorted(enumerate(self.episodes), key=lambda one: one[1].reason != SPURIOUS)
+        for number, one in order:
             self.in_episode[one.first + 1 - first : one.last + 1 - first] = number
         lost = [
             (int(known.time_ns[one.first]), int(known.time_ns[max(one.first, one.last)]))
@@ -263,6 +267,9 @@ class Flow:
         if number >= 0 and (marked & PROBED) == 0:
             one = self.episodes[number]
             wait = Wait(one.reason, NAMES[1 - one.direction], NAMES[one.direction])
+            if one.reason == FAST_RECOVERY:  # a round trip of it is the price of any repair
+                beyond = max(0, length - far.far_ns[by])
+                return Gap(at, length, wait, beyond, FAST_RECOVERY)
             return Gap(at, length, wait, length, ROUND_TRIP)
         shut = self._shut(at, by)
         if shut is not None:
@@ -524,12 +531,16 @@ class Flow:
         if small and SHORTEST_DELAY_NS <= late <= LONGEST_DELAY_NS:
             if released is None:
                 return Gap(at, length, Wait(DELAYED_ACK), wait_ns, self._limit(at))
-            held = self._held_by_nagle(released, at, sender)
-            reason = NAGLE_AND_DELAYED_ACK if held else DELAYED_ACK
+            reason = UNTOLD  # nothing that this ACK frees held the data back
+            if self._held_by_nagle(released, at, sender):
+                reason = NAGLE_AND_DELAYED_ACK
+            elif (known_scale and room < known.length[released]) or self._limit(at) != ROUND_TRIP:
+                reason = DELAYED_ACK
             return Gap(at, length, Wait(reason, NAMES[sender], NAMES[by]), wait_ns, self._limit(at))
         if not small and self._limit(at) != ROUND_TRIP:
             return Gap(at, length, waiting, 0, self._limit(at))
-        return Gap(at, length, Wait(UNTOLD), wait_ns, ROUND_TRIP)
+        untold = Wait(UNTOLD) if released is None else Wait(UNTOLD, NAMES[sender], NAMES[by])
+        return Gap(at, length, untold, wait_ns, ROUND_TRIP)
 
     def _newest_heard(self, at: int, far: Distance, by: int) -> int:
         """The newest data that had reached `by` before its ACK at that place and that the ACK
