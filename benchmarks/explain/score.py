@@ -23,7 +23,7 @@ from labs.read.flows.reasons import (
 
 LEAST_SHARE: Final = 0.05
 """Of a connection's time, for a finding to count as reported."""
-DELAYED_MS: Final = 20
+DELAYED_MS, MOST_DELAYED_MS = 20, 250
 EVEN_BRIEF: Final = (KEEP_ALIVE, DELAYED_ACK)
 """Events that cost nothing by themselves; counted where the truth names them."""
 
@@ -92,7 +92,7 @@ def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
             for verb, begin, end, _ in truth["client"]
             if verb == "recv"
         ]
-        return float(sum(ms for ms in took if ms > DELAYED_MS))
+        return float(sum(ms for ms in took if DELAYED_MS < ms < MOST_DELAYED_MS))
     return None
 
 

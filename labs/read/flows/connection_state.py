@@ -63,7 +63,7 @@ class ConnectionState:
     ip_id: Array  # -1 for IPv6
     content: Array  # what the payload begins with, see segment_table
     sacks: Array  # whether it selectively acknowledges data above its ACK
-    repeats: Array  # whether it says that data came twice (DSACK, RFC 2883)
+    repeats: Array  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
     sent: tuple[Array, Array]  # the highest sequence number sent
     acked: tuple[Array, Array]  # how far the other end had acknowledged
     edge: tuple[Array, Array]  # how far the other end allowed to send
@@ -158,10 +158,10 @@ def connection_state(segments: DataFrame) -> ConnectionState:
 
 
 def _selective(segments: DataFrame) -> tuple[Array, Array]:
-    """For each row of the table: whether it has a SACK block above its ACK, and whether its first
-    block is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
+    """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
+    its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
     count = len(segments)
-    sacks, repeats = numpy.zeros((2, count), dtype=bool)
+    sacks, repeats = numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64)
     some = numpy.flatnonzero(segments["sack_blocks"].to_numpy() > 0)
     if not len(some):
         return sacks, repeats
@@ -176,8 +176,9 @@ def _selective(segments: DataFrame) -> tuple[Array, Array]:
     left, right = beyond("sack_left_1"), beyond("sack_right_1")
     left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
     inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
-    repeats[some] = (right <= 0) | inside
-    sacks[some] = ~repeats[some] | (blocks > 1)
+    twice = (right <= 0) | inside
+    repeats[some] = numpy.where(twice, segments["ack_rel"].to_numpy()[some] + left, NONE)
+    sacks[some] = ~twice | (blocks > 1)
     return sacks, repeats
 
 

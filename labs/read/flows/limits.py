@@ -36,6 +36,7 @@ LEAST_ROUND_NS: Final = 1_000_000
 GROWTH: Final = 1.25
 """Slow start doubles, or grows by half if every second segment is acknowledged."""
 QUEUED: Final = 1.2
+ALIKE: Final = 0.15
 PLATEAU: Final = 3
 """Rounds of equal flights that show a limit other than the congestion window, if nothing was lost.
 After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
@@ -145,7 +146,9 @@ def _measured(
         most = float(flight[own].max())
         round_ns = end - begin
         next_ns = int(times[following]) if following < count else end
-        pauses = numpy.diff(times[own], append=min(next_ns, end))
+        pauses = numpy.diff(times[own])
+        if following < count:  # of the last round the end shows nothing
+            pauses = numpy.append(pauses, min(next_ns, end) - times[following - 1])
         even = following - at >= 3 and pauses.max() < EVEN * round_ns
         queued = has_ack and round_ns > QUEUED * rtt_ns + LEAST_ROUND_NS
         window = int(offered[own].min())
@@ -185,7 +188,7 @@ def _settled(found: list[Round]) -> list[Round]:
     made = list(found)
     for place in range(len(made) - 2, -1, -1):
         one, following = made[place], made[place + 1]
-        alike = abs(one.flight_bytes - following.flight_bytes) <= 0.02 * following.flight_bytes
+        alike = abs(one.flight_bytes - following.flight_bytes) <= ALIKE * following.flight_bytes
         if following.reason == SEND_BUFFER and one.reason == CONGESTION_WINDOW and alike:
             made[place] = Round(
                 one.begin_ns, one.end_ns, SEND_BUFFER, one.flight_bytes, one.window_bytes

@@ -103,7 +103,7 @@ def _is_reordered(known: ConnectionState, far: Distance, first: int, at: int) ->
     return bool(
         opened < at
         and known.time_ns[at] - known.time_ns[opened] < 0.8 * far.far_ns[direction]
-        and not ((known.direction[opened:at] != direction) & known.repeats[opened:at]).any()
+        and not ((known.direction[opened:at] != direction) & (known.repeats[opened:at] >= 0)).any()
     )
 
 
@@ -241,13 +241,11 @@ def _judge(known: ConnectionState, first: int, last: int, episode: Episode) -> N
     direction = episode.direction
     after = slice(at + 1, min(last, episode.last + 40))
     theirs = known.direction[after] != direction
-    told = bool((theirs & known.repeats[after]).any())
-    late = bool(known.marks[at] & bits.SPURIOUS_RETRANSMISSION)
-    if told or late:
-        # Every retransmission of the episode was in vain, not only one among those that repair it.
-        repeated = int((theirs & known.repeats[after]).sum())
-        if late or repeated >= len(episode.places):
-            episode.reason = SPURIOUS
+    twice = set(known.repeats[after][theirs & (known.repeats[after] >= 0)].tolist())
+    # Every retransmission of the episode was in vain, not only one among those that repair it.
+    in_vain = {int(known.begin[place]) for place in episode.places} <= twice
+    if in_vain or known.marks[at] & bits.SPURIOUS_RETRANSMISSION:
+        episode.reason = SPURIOUS
     if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
         heard = known.direction[at:last] != direction
         if len(episode.timers) > 2 and not heard.any():

@@ -66,6 +66,7 @@ from labs.read.flows.reasons import (
 from labs.read.flows.rtt import NEXT_DOOR, Distance, Distances, distances, first_acks
 
 MOST_LOST: Final = 64
+AT_END_NS: Final = 50_000
 SYN_TIMER_NS: Final = 500_000_000
 """Half of the first timer of a SYN (TCP_TIMEOUT_INIT)."""
 LOOKED_AT_NS: Final = 4_000_000
@@ -435,7 +436,7 @@ class Flow:
         if late < self._slack(far, by):
             return Gap(at, length, Wait(rest, NAMES[other], NAMES[by]), 0, rest)
         wait = Wait(APPLICATION, NAMES[other], NAMES[by])
-        lost = self._lost_before(at, by) if far.far_ns[by] > SOON_NS // 5 else 0
+        lost = self._lost_before(at, by) if far.far_ns[by] > AT_END_NS else 0
         if lost:
             wait = Wait(TAIL_LOSS if lost == 1 else TIMEOUT, NAMES[other], NAMES[by])
         elif heard < 0 and known.flags[self.first] & SYN == 0:
