@@ -27,7 +27,9 @@ ENDINGS = (".html", ".pcapng")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="the capture; - is standard input")
+    parser.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="the capture; - is standard input"
+    )
     parser.add_argument(
         "--connection",
         metavar="N|A:P-B:P",
@@ -60,6 +62,8 @@ def main(args: argparse.Namespace) -> int:
     if args.schema:
         print(json.dumps(SCHEMA, indent=2))
         return 0
+    if args.file is None:
+        raise BadInput("no capture is named. Name a FILE, or - for standard input")
     out: Path | None = args.out
     if out is not None and out.suffix not in ENDINGS:
         raise BadInput(f"--out {out}: the name must end in {' or '.join(ENDINGS)}")

@@ -393,12 +393,14 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool
     asked = bool((syn & ~acked).any())
     established = bool((syn & acked).any()) or not asked or bool((known.length[here] > 0).any())
     if not established:
-        reason = FILTERED if unreachable else REFUSED if len(rst) else UNANSWERED
+        # A single SYN may have been answered where the capture did not see it.
+        alone = UNANSWERED if int(syn.sum()) > 1 else UNTOLD
+        reason = FILTERED if unreachable else REFUSED if len(rst) else alone
         at = first + (int(rst[0]) if len(rst) else 0)
         before = int(known.frame[first])
         _as_one(sums, reason, (before, int(known.frame[at])))
         return
-    if not len(rst):
+    if not len(rst) or len(numpy.unique(direction)) < 2:
         return
     at = first + int(rst[0])
     by = int(known.direction[at])

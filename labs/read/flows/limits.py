@@ -23,6 +23,7 @@ from labs.read.flows.reasons import (
     SEND_BUFFER,
     SILLY_WINDOW,
     SLOW_START,
+    UNTOLD,
 )
 from labs.read.flows.rtt import Distance
 
@@ -35,6 +36,7 @@ IDLE_ROUNDS: Final = 3
 LEAST_ROUND_NS: Final = 1_000_000
 GROWTH: Final = 1.25
 """Slow start doubles, or grows by half if every second segment is acknowledged."""
+UNKNOWN_BYTES: Final = 1 << 40
 QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 PLATEAU: Final = 3
@@ -109,7 +111,7 @@ def rounds(
 def _window(known: ConnectionState, places: Array) -> Array:
     """The window of these segments in bytes, -1 (unknown) as very large."""
     told = known.offered[places]
-    found: Array = numpy.where(told >= 0, told, 1 << 40)
+    found: Array = numpy.where(told >= 0, told, UNKNOWN_BYTES)
     return found
 
 
@@ -177,6 +179,8 @@ def _measured(
         goes_on = following < count and (whole or by_window)
         if (not goes_on or asks_between(begin, next_ns)) and not saturated:
             reason = reason if by_window and goes_on else ROUND_TRIP
+        if window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
+            reason = UNTOLD  # it may be the window, whose scale is unknown
         found.append(Round(begin, end, reason, int(most), window))
         top = max(top, most) if slow else most
         at = following
