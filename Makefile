@@ -77,6 +77,11 @@ benchmark-capture: FOR = benchmark
 benchmark-capture: ready  ## the speed of the capture reader, compared with tshark and others
 	$(BIN)/python benchmarks/capture.py
 
+explain-truth: FOR = test
+explain-truth: ready    ## how often `labs explain` is right, on captures of known cause
+	$(BIN)/python benchmarks/explain/truth.py --page reports/explain-development.html
+	$(BIN)/python benchmarks/explain/truth.py --hidden --page reports/explain-hidden.html
+
 fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
 	$(BIN)/python -m tests.fuzz_capture
 

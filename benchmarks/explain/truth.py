@@ -148,6 +148,7 @@ def main() -> int:
         write_whole(args.json, (json.dumps(figures, indent=1) + "\n").encode())
     if args.page:
         figure = confusion(found, f"Reasons told and true: {part} part, seed {seed}")
+        args.page.parent.mkdir(parents=True, exist_ok=True)
         write_whole(args.page, figure.to_html(include_plotlyjs=True).encode())
     return 0
 

@@ -233,7 +233,7 @@ def test_gave_up_and_zero_window_name_the_end() -> None:
     for name, reason, end in (
         ("gave-up-00", of.GAVE_UP, "server"),
         ("zero-window-00", of.ZERO_WINDOW, "client"),
-        ("SYN-repeated-04", of.SYN_REPEATED, "server"),
+        ("SYN-repeated-04", of.SYN_REPEATED, "client"),
     ):
         account = only(TRUTH / f"{name}.pcap.gz")
         found = [one for one in account.findings if one.reason == reason]
