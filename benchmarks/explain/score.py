@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.explain.worsen import WORSE, worsened
-from labs.read.flows.explain import Account, Finding, explain
+from labs.read.flows.explain import EVENTS, Account, Finding, explain
 from labs.read.flows.reasons import (
     DELAYED_ACK,
     HANDSHAKE,
@@ -23,6 +23,7 @@ from labs.read.flows.reasons import (
 
 LEAST_SHARE: Final = 0.05
 """Of a connection's time, for a finding to count as reported."""
+LEAST_MS: Final = 5
 DELAYED_MS, MOST_DELAYED_MS = 20, 250
 EVEN_BRIEF: Final = (KEEP_ALIVE, DELAYED_ACK)
 """Events that cost nothing by themselves; counted where the truth names them."""
@@ -65,13 +66,11 @@ def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[st
 def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
     if finding.reason in EVEN_BRIEF:
         return finding.reason in named and finding.count > 0
-    if finding.reason in named:
-        return finding.time_ms > 0 or finding.is_trouble
-    if finding.is_usual or finding.reason in (SENDING, HANDSHAKE):
+    if finding.reason not in named and (finding.is_usual or finding.reason in (SENDING, HANDSHAKE)):
         return False
-    if finding.time_ms > max(LEAST_SHARE * account.duration_ms, 5):
-        return True
-    return finding.is_trouble and finding.time_ms == 0 and finding.longest_ms == 0
+    return finding.reason in EVENTS or finding.time_ms > max(
+        LEAST_SHARE * account.duration_ms, LEAST_MS
+    )
 
 
 def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:

@@ -28,6 +28,7 @@ from benchmarks.explain.scenarios import drawn  # noqa: E402
 from benchmarks.explain.score import Scored, of_folder, of_worsened, precision_and_recall  # noqa: E402
 from labs.drive.record.disk import cache, write_whole  # noqa: E402
 from labs.read.charts.style import dressed  # noqa: E402
+from labs.read.flows.reasons import EXPLANATIONS  # noqa: E402
 
 DEVELOPMENT, HIDDEN = (1, 14), (7919, 7)  # seed, and scenarios per cause
 WORSENED = 60
@@ -41,7 +42,10 @@ def summary(found: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dict
             "right": right,
             "invented": invented,
             "missed": missed,
-            "precision": right / (right + invented) if right + invented else None,
+            # A usual reason is never counted as invented, so it has no precision.
+            "precision": right / (right + invented)
+            if right + invented and (name not in EXPLANATIONS or not EXPLANATIONS[name].is_usual)
+            else None,
             "recall": right / (right + missed) if right + missed else None,
         }
         for name, (right, invented, missed) in precision_and_recall(found).items()
