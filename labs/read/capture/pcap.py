@@ -148,6 +148,10 @@ def walk_snoop(
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OLD_PACKET, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+# Custom blocks, systemd's journal and sysdig's events are no packets, but Wireshark numbers them.
+NUMBERED = (0x0BAD, 0x40000BAD, 9, 0x204, 0x208, 0x216, 0x221, 0x222)
+OF_NO_PACKET = 0xFFFE
+"""The link type of a record of such a block."""
 BYTE_ORDER = 0x1A2B3C4D
 TIME_RESOLUTION, TIME_OFFSET = 9, 14
 MICROSECONDS = 6  # the default resolution of an interface
@@ -341,6 +345,12 @@ def walk_pcapng(
                 counts[DAMAGED] = at + 1
                 break
             records[place + RECORD] = at
+            found += 1
+        elif kind in NUMBERED:
+            place = found * RECORD_WORDS
+            for word in range(RECORD_WORDS):
+                records[place + word] = at
+            records[place + LINK_TYPE] = OF_NO_PACKET
             found += 1
         at += length
     return found, at

@@ -44,7 +44,8 @@ DAMAGED = 15  # 1 + the offset from which nothing could be read
 TUNNELLED = 16
 ICMP_ERROR = 17
 ENCRYPTED = 18
-COUNTS = 19
+NO_PACKET = 19  # blocks of pcapng that are numbered like packets
+COUNTS = 20
 
 # A count, whether its packets have no row, and its description.
 WORDS: tuple[tuple[str, int, bool, str], ...] = (
@@ -129,7 +130,7 @@ def remarks(counted: Iterable[int]) -> Remarks:
     """The counts of a reader as remarks."""
     found = [int(count) for count in counted]
     return Remarks(
-        packets=found[PACKETS],
+        packets=found[PACKETS] - found[NO_PACKET],
         segments=found[SEGMENTS],
         counts={name: found[place] for name, place, _, _ in WORDS if found[place]},
         cut_bytes=found[CUT],

@@ -58,7 +58,16 @@ from labs.read.capture.headers import (
     TCP_BYTES,
     VERSION,
 )
-from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
+from labs.read.capture.pcap import (
+    BEGIN,
+    END,
+    LINK_TYPE,
+    OF_NO_PACKET,
+    RECORD,
+    RECORD_WORDS,
+    TIME,
+    WIRE_END,
+)
 from labs.read.capture.segment_table import (
     ACK,
     ACK_NUMBER,
@@ -76,6 +85,7 @@ from labs.read.capture.segment_table import (
     IP_ID,
     LAST_NS,
     MSS_BYTES,
+    NO_PACKET,
     OFFSET,
     OTHER,
     PACKETS,
@@ -326,6 +336,9 @@ def rows(
     while first < last and row < capacity and state[CONNECTIONS] < most_connections:
         place = (first & POSITIVE) * RECORD_WORDS
         first += 1
+        if records[place + LINK_TYPE] == OF_NO_PACKET:
+            counts[NO_PACKET] += 1
+            continue
         seen_ns = records[place + TIME]
         if seen_ns < last_ns:
             counts[BACKWARDS] += 1

@@ -132,7 +132,7 @@ def distances(known: ConnectionState) -> Distances:
     count = len(known.starts) - 1
     which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
     far = _handshakes(known, which, count)
-    certain = far < UNBOUNDED_NS
+    certain: Array = numpy.asarray(far < UNBOUNDED_NS)
     for number in numpy.unique(which[known.carrying]).tolist():
         first, last = map(int, known.starts[number : number + 2])
         for side in (0, 1):
@@ -140,7 +140,7 @@ def distances(known: ConnectionState) -> Distances:
             far[side, number] = min(far[side, number], shortest)
             certain[side, number] |= at_once
     # An end next door needs no proof: whatever the bound hides is too short to matter.
-    certain = numpy.asarray(certain | (far <= NEAR_NS))
+    certain |= numpy.asarray(far <= NEAR_NS)
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
     measured = certain.all(axis=0)
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))

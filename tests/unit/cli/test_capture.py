@@ -117,7 +117,9 @@ def test_main_stalls_as_json_has_reasons_and_each_stall(capsys: pytest.CaptureFi
 
 def test_main_stalls_name_frames_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
     """Frames are counted as tshark counts them; --connection takes both ends of a connection."""
-    (row,) = told(capsys, "capture", "stalls", DOWNLOAD)["stalls"]  # type: ignore[misc]
+    rows = told(capsys, "capture", "stalls", DOWNLOAD)["stalls"]
+    assert isinstance(rows, list) and len(rows) == 1
+    row = rows[0]
     assert (row["reason"], row["frames"]) == ("delayed ACK", "316-317")
     assert (row["client"], row["server"]) == ("10.77.0.2:56370", "10.77.0.1:80")
     ends = "10.77.0.2:45732-10.77.0.1:80"
