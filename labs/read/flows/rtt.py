@@ -140,7 +140,7 @@ def distances(known: ConnectionState) -> Distances:
             far[side, number] = min(far[side, number], shortest)
             certain[side, number] |= at_once
     # An end next door needs no proof: whatever the bound hides is too short to matter.
-    certain |= numpy.asarray(far <= NEAR_NS)
+    numpy.logical_or(certain, far <= NEAR_NS, out=certain)
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
     measured = certain.all(axis=0)
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
