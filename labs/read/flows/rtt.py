@@ -140,9 +140,9 @@ def distances(known: ConnectionState) -> Distances:
             far[side, number] = min(far[side, number], shortest)
             certain[side, number] |= at_once
     # An end next door needs no proof: whatever the bound hides is too short to matter.
-    numpy.logical_or(certain, far <= NEAR_NS, out=certain)
+    certain |= far <= NEAR_NS
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
-    measured = certain.all(axis=0)
+    measured: Array = numpy.asarray(certain.all(axis=0))
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
 
 
