@@ -109,6 +109,14 @@ def sysctls(host: str, values: dict[str, str]) -> dict[str, str]:
     return before
 
 
+def counters(host: str) -> dict[str, int]:
+    """The host's counters of TcpExt, by name."""
+    with inside(host):
+        lines = Path("/proc/self/net/netstat").read_text().splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith("TcpExt:"))
+    return dict(zip(names, map(int, values), strict=True))
+
+
 @dataclass
 class Rule:
     """Which packets of one direction (0 from the client) the forwarder drops, delays or doubles.
@@ -453,6 +461,7 @@ def perform(scenario: dict[str, Any], folder: Path) -> None:
                 offload("eth0", command, scenario.get("offloads", False))
         for command in (SGRO,):
             offload(f"m{number}", command, False)
+    counted = {host: counters(host) for host in HOSTS}
     port = scenario["ports"][0]
     forwarder = Forwarder(scenario, folder)
     read_end, write_end = os.pipe()
@@ -489,6 +498,10 @@ def perform(scenario: dict[str, Any], folder: Path) -> None:
     }
     for host in HOSTS:
         (folder / f"{host}.json").unlink(missing_ok=True)
+    told["counters"] = {
+        host: {name: value - counted[host][name] for name, value in counters(host).items()}
+        for host in HOSTS
+    }
     (folder / "truth.json").write_text(json.dumps({"log": forwarder.log, **told}))
 
 

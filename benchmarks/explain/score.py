@@ -16,6 +16,7 @@ from labs.read.flows.reasons import (
     HTTP_TURN,
     KEEP_ALIVE,
     SENDING,
+    SPURIOUS,
     TLS_TURN,
     UNTOLD,
     explained,
@@ -73,6 +74,16 @@ def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
     )
 
 
+def may_be_told(truth: dict[str, Any]) -> frozenset[str]:
+    """What follows from the causes: by the scenario, or by the counters of the kernels. A sender
+    that received a DSACK had retransmitted what had arrived."""
+    found = set(truth["scenario"].get("may", ()))
+    for own in truth["counters"].values():
+        if own["TCPDSACKRecv"] + own["TCPDSACKOfoRecv"]:
+            found.add(SPURIOUS)
+    return frozenset(found)
+
+
 def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
     """The time that a cause took, by what the programs and the forwarder wrote down."""
     source = cause["ms"]
@@ -100,7 +111,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     scenario = truth["scenario"]
     found = explain(path)
     true = frozenset(one["reason"] for one in scenario["causes"])
-    may = frozenset(scenario.get("may", ()))
+    may = may_be_told(truth)
     told = reported(found.accounts, true)
     duration = sum(one.duration_ms for one in found.accounts)
     wrong = expected = 0.0
@@ -154,8 +165,7 @@ def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[s
     """Explain captures made worse: name, what was done, and reasons that are wrong."""
     found = []
     for name, kind, path, truth in worsened(folder, work, count, seed):
-        scenario = truth["scenario"]
-        allowed = {one["reason"] for one in scenario["causes"]} | set(scenario.get("may", ()))
+        allowed = {one["reason"] for one in truth["scenario"]["causes"]} | may_be_told(truth)
         told = reported(explain(path).accounts, frozenset(allowed))
         found.append((name, kind, set(told) - allowed - {UNTOLD}))
     return found

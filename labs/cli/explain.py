@@ -20,8 +20,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.flows.explain import FileAccount
 
 ENDINGS = (".html", ".pcapng")
 
@@ -71,12 +77,12 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
     from labs.read.flows.account_text import as_json, as_text
-    from labs.read.flows.explain import explain
+    from labs.read.flows.explain import read_account
 
     with kept_input(args.file) as file:
-        found = explain(file, connection=args.connection)
-        if not args.dry_run and out is not None:
-            _write(file, out, args.connection)
+        segments, found = read_account(file, args.connection)
+        if out is not None and not args.dry_run:
+            _write(file, out, segments, found)
     if args.json:
         print(json.dumps(as_json(found)))
         return 0
@@ -91,17 +97,15 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write(file: Path, out: Path, connection: str | None) -> None:
+def _write(file: Path, out: Path, segments: DataFrame, found: FileAccount) -> None:
     from labs.drive.record.disk import write_whole
 
     if out.suffix == ".html":
         from labs.read.charts.account_page import page
-        from labs.read.flows.explain import read_account
 
-        write_whole(out, page(*read_account(file, connection)).encode())
+        write_whole(out, page(segments, found).encode())
         return
-    from labs.read.capture import read
     from labs.read.exports.packet_comments import comments_of
     from labs.read.exports.pcapng import annotated
 
-    write_whole(out, annotated(file, comments_of(read(file))))
+    write_whole(out, annotated(file, comments_of(segments, found.accounts)))

@@ -3,7 +3,9 @@ the ladder of the worst wait."""
 
 from __future__ import annotations
 
+import re
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from pandas import DataFrame
@@ -22,23 +24,39 @@ from labs.read.charts.style import (
     SKY,
     VERMILION,
     dressed,
-    where_from,
 )
 from labs.read.charts.time_sequence import time_sequence
-from labs.read.flows.account_text import duration, heading, sentence, told
+from labs.read.flows.account_text import advice, duration, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, Finding
-from labs.read.flows.reasons import explained
 
 MOST_BARS: Final = 12
 MOST_REASONS: Final = 6
 AROUND: Final = 8
 """Packets before and after a wait that the ladder draws."""
+MOST_DRAWN: Final = 60
+CODE: Final = re.compile("`([^`]+)`")
 COLOURS: Final = (VERMILION, ORANGE, PURPLE, BLUE, GREEN, SKY)
 USUAL, OTHER = "#c9ced6", GREY
-STYLE: Final = f"""body {{ font-family: {FONT}; color: {BLACK}; max-width: 62rem; margin: 2rem auto;
-padding: 0 1rem; line-height: 1.45 }} h1 {{ font-size: 1.5rem }} h2 {{ font-size: 1.1rem }}
-li {{ margin: .2rem 0 }} code {{ background: #f3f4f6; padding: .1rem .3rem;
-overflow-wrap: anywhere }} .usual {{ color: {GREY} }}"""
+STYLE: Final = f"""
+:root {{ color-scheme: light dark }}
+body {{ font-family: {FONT}; color: {BLACK}; background: white; max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; line-height: 1.45 }}
+h1 {{ font-size: 1.5rem; overflow-wrap: anywhere }}
+h2 {{ font-size: 1.1rem; margin-top: 2rem; overflow-wrap: anywhere }}
+h3 {{ font-size: 1rem; margin-bottom: 0 }}
+li {{ margin: .2rem 0; overflow-wrap: anywhere }}
+.usual {{ color: #5b6472 }}
+code {{ background: #f0f1f4; padding: .1rem .3rem; overflow-wrap: anywhere }}
+figure {{ margin: 1rem 0; background: white; overflow-x: auto; break-inside: avoid }}
+figure > div {{ min-width: 38rem }}
+@media (prefers-color-scheme: dark) {{
+  body {{ color: #e6e8eb; background: #16181d }}
+  .usual {{ color: #a4abb6 }}
+  code {{ background: #2a2e36 }}
+  figure {{ border-radius: .4rem; padding: .5rem }}
+}}
+@media print {{ .modebar {{ display: none }} body {{ margin: 0; max-width: none }} }}
+"""
 
 
 def time_by_cause(found: FileAccount) -> Figure:
@@ -53,7 +71,7 @@ def time_by_cause(found: FileAccount) -> Figure:
     named = [name for name, ms in sorted(totals.items(), key=lambda one: -one[1]) if ms > 0]
     named = named[:MOST_REASONS]
     groups = [*named, "other reasons", "usual: round trips, slow start, sending"]
-    labels = [f"{one.connection}: {one.client} to {one.server}" for one in chosen]
+    labels = [f"{one.connection}: {one.client}<br>to {one.server}" for one in chosen]
     figure = Figure()
     rows = []
     for place, group in enumerate(groups):
@@ -80,8 +98,8 @@ def time_by_cause(found: FileAccount) -> Figure:
     return dressed(
         figure,
         title="Time by cause",
-        caption=where_from(found.file) + (f" · {left:,} more connections" if left > 0 else ""),
-        height=170 + 34 * len(chosen),
+        caption=Path(found.file).name + (f" · {left:,} more connections" if left > 0 else ""),
+        height=170 + 44 * len(chosen),
         tell="; ".join(f"{name}: {duration(totals[name])}" for name in named) or "No time was lost",
         table=DataFrame(rows),
     )
@@ -98,73 +116,87 @@ def _share(account: Account, group: str, named: list[str]) -> float:
 
 def page(segments: DataFrame, found: FileAccount) -> str:
     """The page; `segments` is the table of segments that `found` explains."""
+    name = Path(found.file).name
     figures = [time_by_cause(found)] if found.accounts else []
     first = found.accounts[0] if found.accounts else None
     if first is not None:
-        figures.append(time_sequence(segments, first.connection, source=found.file))
+        figures.append(time_sequence(segments, first.connection, source=name))
         worst = _worst(first)
         if worst is not None:
-            figures.append(_ladder(segments, found.file, first, worst))
-    drawn = [
-        figure.to_html(full_html=False, include_plotlyjs=not number, config={"displaylogo": False})
-        for number, figure in enumerate(figures)
-    ]
-    body = [
-        f"<h1>What {escape(found.file)} waited for</h1>",
-        "<h2>The capture</h2>",
-        _list(found.verdict.lines),
-        _list(found.remarks.lines),
-    ]
+            figures.append(_ladder(segments, name, first, worst))
+    drawn = [_drawn(figure, not number) for number, figure in enumerate(figures)]
+    body = [f"<h1>What {escape(name)} waited for</h1>", *drawn[:1]]
+    if lines := (*found.verdict.lines, *found.remarks.lines):
+        body += ["<h2>The capture</h2>", _list([escape(line) for line in lines])]
     for account in found.accounts[:MOST_BARS]:
         body += _connection(account)
         if account is first:
             body += drawn[1:]
-    if drawn:
-        body.insert(1, drawn[0])
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>'
-        f"{escape(found.file)}, explained</title><style>{STYLE}</style></head><body>"
-        f"{''.join(body)}</body></html>\n"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(name)}, explained</title><style>{STYLE}</style></head><body><main>"
+        f"{''.join(body)}</main></body></html>\n"
     )
 
 
-def _list(lines: tuple[str, ...] | list[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
+def _drawn(figure: Figure, is_first: bool) -> str:
+    """A figure with its text alternative; the first one brings plotly.js along."""
+    drawn = figure.to_html(
+        full_html=False,
+        include_plotlyjs=is_first,
+        config={"displaylogo": False, "responsive": True},
+    )
+    tell = escape(figure.layout.meta["tell"])
+    return f'<figure role="group" aria-label="{tell}">{drawn}</figure>'
+
+
+def _list(items: list[str]) -> str:
+    made = "".join(item if item.startswith("<li") else f"<li>{item}</li>" for item in items if item)
+    return f"<ul>{made}</ul>" if made else ""
 
 
 def _connection(account: Account) -> list[str]:
     found = told(account)
-    advice = [
-        f"To change ({one.reason}): {explained(one.reason).advice}"
-        for one in found
-        if one.is_trouble and explained(one.reason).advice
-    ]
     said = heading(account)
+    sentences = [
+        f"<li{'' if one.is_trouble else ' class=usual'}>{escape(sentence(one))}</li>"
+        for one in found
+    ]
+    changes = [
+        CODE.sub(r"<code>\1</code>", escape(f"{reason[0].upper()}{reason[1:]}: {words}"))
+        for reason, words in advice(found).items()
+    ]
     return [
         f"<h2>{escape(said[0].upper() + said[1:])}</h2>",
-        _list([sentence(one) for one in found] or ["Nothing to tell."]),
-        _list(advice[:3]),
+        _list(sentences or ["No time was lost."]),
+        *(["<h3>What to change</h3>", _list(changes)] if changes else []),
     ]
 
 
 def _worst(account: Account) -> Finding | None:
-    found = [one for one in account.findings if one.is_trouble and one.frames]
-    return max(found, key=lambda one: one.longest_ms, default=None)
+    """The finding that cost most; of those without a cost the first."""
+    return next((one for one in account.findings if one.is_trouble and one.frames), None)
 
 
-def _ladder(segments: DataFrame, file: str, account: Account, worst: Finding) -> Figure:
+def _ladder(segments: DataFrame, name: str, account: Account, worst: Finding) -> Figure:
     """The packets around the longest wait of a finding."""
     own = segments[segments["connection"] == account.connection]
     frames = own["frame"].to_numpy()
-    begin = int(frames.searchsorted(worst.frames[0][0]))
-    end = int(frames.searchsorted(worst.frames[0][1]))
-    first = max(0, begin - AROUND, end - 60)
+    begin, end = (int(frames.searchsorted(frame)) for frame in worst.frames[0])
+    first = max(0, begin - AROUND, end - MOST_DRAWN)
     rows = (int(own.index[first]), int(own.index[min(len(own) - 1, end + AROUND)]))
+    gap = {
+        "gap_ms": float(own["time_ns"].iloc[end] - own["time_ns"].iloc[begin]) / 1e6,
+        "reason": worst.reason,
+        "waiting": worst.waiting,
+        "waited_for": worst.waited_for,
+    }
     return ladder(
         segments,
         account.connection,
         rows=rows,
-        source=file,
+        source=name,
         title=f"The longest wait: {worst.reason}",
+        also={int(own.index[end]): gap} if end == begin + 1 else None,
     )

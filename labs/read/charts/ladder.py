@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
@@ -108,6 +108,7 @@ def ladder(
     source: Source = "",
     names: Sequence[str] = ("client", "server"),
     title: str = "Packet ladder",
+    also: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Figure:
     """The packets of one connection from top to bottom; at most 120.
 
@@ -115,7 +116,8 @@ def ladder(
     row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
     default that of the first of these segments. The vertical axis is not to scale: times are at the
     left, stalls have their reasons. `names` are those of the client and the server. `source` is a
-    run, or the text of the caption.
+    run, or the text of the caption. `also` are gaps to name that are no stalls, by the row after
+    them: `gap_ms`, `reason`, `waiting`, `waited_for`.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
@@ -123,6 +125,9 @@ def ladder(
     state = connection_state(own)
     found = find_stalls(waits(state))
     stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
+    more = {after: gap for after, gap in (also or {}).items() if after not in stalls.index}
+    if more:
+        stalls = concat([stalls, DataFrame.from_dict(more, orient="index")])
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
     arrows, bars, height = _laid_out(chosen, marked, stalls, int(chosen["time_ns"].iloc[0]))

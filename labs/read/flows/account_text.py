@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any, Final
 
-from labs.read.flows.explain import LIKELY, Account, FileAccount, Finding
+from labs.read.flows.explain import EVENTS, LIKELY, Account, FileAccount, Finding
 from labs.read.flows.reasons import (
     APPLICATION,
     CLOSED_LATE,
@@ -44,8 +44,9 @@ from labs.read.flows.reasons import (
 )
 
 SCHEMA_VERSION: Final = 1
-LEAST_SHARE: Final = 0.01
-"""A usual reason with less of the time is not told."""
+LEAST_SHARE, LEAST_LOST = 0.01, 0.001
+"""A usual reason, and one that is none, with less of the time are not told."""
+MOST_ADVICE: Final = 3
 MOST_TOLD: Final = 8
 # `{n}` is the count with its noun, `{who}` whom they waited for, `{other}` who waited.
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
@@ -139,6 +140,11 @@ def _shown(finding: Finding) -> str:
 def told(account: Account) -> list[Finding]:
     """The findings that are worth a sentence: trouble first, then what takes time."""
     trouble = [one for one in account.findings if one.is_trouble]
+    told = [
+        one
+        for one in trouble
+        if one.reason in EVENTS or one.time_ms >= LEAST_LOST * account.duration_ms
+    ]
     rest = [
         one
         for one in account.findings
@@ -146,7 +152,13 @@ def told(account: Account) -> list[Finding]:
         and (one.time_ms >= LEAST_SHARE * account.duration_ms or one.reason in FREE)
         and one.reason != SENDING
     ]
-    return trouble[:MOST_TOLD] + rest[: MOST_TOLD - len(trouble[:MOST_TOLD]) + 2]
+    return told[:MOST_TOLD] + rest[: MOST_TOLD - len(told[:MOST_TOLD]) + 2]
+
+
+def advice(found: list[Finding]) -> dict[str, str]:
+    """What to change, by reason, for the findings that are trouble."""
+    said = {one.reason: explained(one.reason).advice for one in found if one.is_trouble}
+    return dict([one for one in said.items() if one[1]][:MOST_ADVICE])
 
 
 def heading(account: Account) -> str:
@@ -169,7 +181,8 @@ def ladder(file: str, account: Account, finding: Finding) -> str:
     word = f"labs capture ladder {quote(file)} --connection {account.connection}"
     if finding.frames:
         begin, end = finding.frames[0]
-        word += f" --frames {max(account.first_frame, begin - 8)}-{end + 8}"
+        ends = max(account.first_frame, begin - 8), min(account.last_frame, end + 8)
+        word += f" --frames {ends[0]}-{ends[1]}"
     return f"{word} --out ladder.html"
 
 
@@ -209,10 +222,8 @@ def _account(file: str, account: Account) -> str:
     for finding in found:
         lines.append(f"  {sentence(finding)}")
     trouble = [one for one in found if one.is_trouble]
-    for finding in trouble[:3]:
-        advice = explained(finding.reason).advice
-        if advice:
-            lines.append(f"  To change ({finding.reason}): {advice}")
+    for reason, words in advice(found).items():
+        lines.append(f"  To change ({reason}): {words}")
     if trouble:
         lines.append(f"  See it: {ladder(file, account, trouble[0])}")
     return "\n".join(lines)

@@ -261,7 +261,11 @@ def _account(
     measured = bool(found.far.measured[first])
     doubtful = not measured or found.holes.get(number, 0) > 0
     findings = sums.findings(
-        {name: LIKELY for name, *_ in sums.times if name in INFERRED or doubtful}
+        {
+            name: LIKELY
+            for name, *_ in sums.times
+            if name in INFERRED or (doubtful and name not in NEVER_ANSWERED)
+        }
     )
     return Account(
         connection=number,
@@ -310,7 +314,9 @@ def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
             if gap.instead is not None:
                 sums.add(gap.wait.reason, 0, frames)
         if gap.length_ns > gap.wait_ns:
-            sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames)
+            repairs = gap.rest == FAST_RECOVERY
+            ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else (NOBODY, NOBODY)
+            sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames, ends)
     undecided = set(found.undecided)
     for place in places[~looked_at & (lengths >= 4_000_000)].tolist():
         if place in undecided:
@@ -379,7 +385,8 @@ def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
             if mine and key in sums.times:
                 sums.counts[key] = len(mine)
                 repeated = sum(len(one.places) for one in mine)
-                sums.details[key] = f"{repeated:,} retransmission{'' if repeated == 1 else 's'}"
+                if repeated > len(mine):
+                    sums.details[key] = f"{repeated:,} retransmissions"
 
 
 def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool) -> None:

@@ -8,7 +8,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy
@@ -39,6 +39,7 @@ GROWTH: Final = 1.25
 UNKNOWN_BYTES: Final = 1 << 40
 QUEUED: Final = 1.2
 ALIKE: Final = 0.15
+LEADS: Final = 0.5
 PLATEAU: Final = 3
 """Rounds of equal flights that show a limit other than the congestion window, if nothing was lost.
 After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
@@ -181,6 +182,8 @@ def _measured(
             reason = reason if by_window and goes_on else ROUND_TRIP
         if window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
             reason = UNTOLD  # it may be the window, whose scale is unknown
+        if following >= count and answered[-1] < len(heard_ns):
+            end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
         found.append(Round(begin, end, reason, int(most), window))
         top = max(top, most) if slow else most
         at = following
@@ -188,13 +191,17 @@ def _measured(
 
 
 def _settled(found: list[Round]) -> list[Round]:
-    """The same; the first round of a plateau is as limited as those that follow."""
+    """The same; the rounds that lead to a plateau are as limited as those that follow: slow start
+    would have doubled them."""
     made = list(found)
-    for place in range(len(made) - 2, -1, -1):
-        one, following = made[place], made[place + 1]
-        alike = abs(one.flight_bytes - following.flight_bytes) <= ALIKE * following.flight_bytes
-        if following.reason == SEND_BUFFER and one.reason == CONGESTION_WINDOW and alike:
-            made[place] = Round(
-                one.begin_ns, one.end_ns, SEND_BUFFER, one.flight_bytes, one.window_bytes
-            )
+    plateau = 0
+    for place in range(len(made) - 1, -1, -1):
+        one = made[place]
+        leads = LEADS * plateau <= one.flight_bytes <= (1 + ALIKE) * plateau
+        if one.reason == SEND_BUFFER:
+            plateau = one.flight_bytes
+        elif plateau and one.reason == CONGESTION_WINDOW and leads:
+            made[place] = replace(one, reason=SEND_BUFFER)
+        else:
+            plateau = 0
     return made

@@ -312,6 +312,8 @@ class Flow:
                 return None
             late, heard = self._late(place, self.far, by)
             length = int(known.time_ns[place] - known.time_ns[at - 1])
+            if heard >= 0 and known.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
+                late = length  # what it heard last did not make it send
             if known.flags[place] & RST:
                 return self._reset(place, length, self.far, by).wait
             if late < self._slack(self.far, by):

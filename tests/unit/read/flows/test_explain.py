@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import lzma
+import shlex
 import struct
 import sys
 from pathlib import Path
@@ -21,11 +22,12 @@ from labs.cli.__main__ import main
 from labs.read.capture import read
 from labs.read.flows import reasons as of
 from labs.read.flows.account_schema import SCHEMA
-from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.account_text import as_json, as_text, sentence
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.explain import Account, explain
 from labs.read.flows.stalls import stalls
 from labs.read.flows.waits import waits
+from tests import tshark
 from tests.captures import without_syns
 from tests.made_flows import ACK, PSH, RST, SYN, capture, segment
 
@@ -259,11 +261,48 @@ def test_main_writes_a_page_and_comments(
         assert main(["explain", str(path), "--out", str(out)]) == 0
     text = page.read_text()
     assert "Time by cause" in text and "retransmission timer had to expire" in text
-    assert 'src="http' not in text
+    assert 'src="http' not in text and str(EXCHANGES) not in text
+    assert 'name="viewport"' in text and "prefers-color-scheme: dark" in text
     assert b"retransmission timeout" in notes.read_bytes()
     capsys.readouterr()
     assert main(["explain", str(path), "--out", "x.txt"]) == 2
     assert ".html or .pcapng" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
+def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Path) -> None:
+    for name, reason, frame in (
+        ("connection-refused-00", of.REFUSED, 2),
+        ("gave-up-00", of.GAVE_UP, None),
+        ("retransmission-timeout-04", of.TIMEOUT, 145),
+    ):
+        path = TRUTH / f"{name}.pcap.gz"
+        out = tmp_path / f"{name}.pcapng"
+        assert main(["explain", str(path), "--out", str(out)]) == 0
+        shown = tshark.printed(out, ("frame.number", "frame.comment"), "frame.comment")
+        comments = {int(number): text for number, text in shown}
+        (finding,) = [one for one in only(path).findings if one.reason == reason]
+        assert frame in (None, finding.frames[0][1])
+        assert sentence(finding) in comments[finding.frames[0][1]]
+
+
+def test_ladder_command_draws_the_worst_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that the account prints runs as it is."""
+    for name in ("connection-refused-00", "fast-recovery-00", "zero-window-00"):
+        found = as_json(explain(TRUTH / f"{name}.pcap.gz"))
+        words = shlex.split(found["connections"][0]["ladder"])
+        assert words[0] == "labs" and words[-1] == "ladder.html"
+        assert main([*words[1:-1], str(tmp_path / "x.html")]) == 0, capsys.readouterr().err
+
+
+def test_a_repaired_loss_is_one_finding() -> None:
+    """Its time and its count stand in one sentence, which names the sender."""
+    (found,) = [
+        one for one in only(EXCHANGES / "lossy.pcap.gz").findings if one.reason == of.FAST_RECOVERY
+    ]
+    assert found.waited_for == "server" and found.count == 11 and found.time_ms > 300
 
 
 def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
