@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, must_fit
@@ -37,6 +37,7 @@ TIMESTAMPS_BYTES = 12
 LEAST_BYTES = 48
 """TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
 LEAST_SEEN_BYTES = 536
+MOST_WORD = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     told = (flags & ACK) != 0
 
     def before(which: Array, values: Array, how: str = "last") -> Array:
-        return _before(numpy.where(which, values, NONE), connection, how)
+        return _before(numpy.where(which, values, NONE), starts, how)
 
     def both(values: Array, which: Array | None = None) -> tuple[Array, Array]:
         first, second = (side if which is None else side & which for side in own)
@@ -182,15 +183,34 @@ def _selective(segments: DataFrame) -> tuple[Array, Array]:
     return sacks, repeats
 
 
-def _before(values: Array, connection: Array, how: str) -> Array:
+def _before(values: Array, starts: Array, how: str) -> Array:
     """The highest or the last known value among the earlier segments of the same connection."""
-    known = Series(values)
+    before = numpy.full(len(values), NONE, dtype=numpy.int64)
+    if not len(values):
+        return before
     if how == "cummax":
-        known = known.groupby(connection).cummax()
+        found = _highest(values, starts)
     else:
-        known = known.mask(known == NONE).groupby(connection).ffill()
-    shifted = known.groupby(connection).shift(1)
-    found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
+        known = numpy.where(values != NONE, numpy.arange(len(values)), NONE)
+        known = numpy.maximum.accumulate(known)
+        begun = numpy.repeat(starts[:-1], numpy.diff(starts))
+        found = numpy.where(known >= begun, values[numpy.maximum(known, 0)], NONE)
+    before[1:] = found[:-1]
+    before[starts[:-1]] = NONE
+    return before
+
+
+def _highest(values: Array, starts: Array) -> Array:
+    """The highest value of the connection so far."""
+    least, count = int(values.min()), len(starts) - 1
+    span = int(values.max()) - least + 1
+    found: Array
+    if span * count < MOST_WORD:  # one pass, with the connections above each other
+        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
+        found = numpy.maximum.accumulate(values + floor) - floor
+        return found
+    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    found = numpy.concatenate([numpy.maximum.accumulate(values[one:end]) for one, end in parts])
     return found
 
 

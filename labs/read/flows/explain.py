@@ -425,9 +425,8 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool
         return
     if fins_before[by] and left[1 - by] <= 1 and left[by] <= 1:
         return
-    key = sums.add(
-        RESET, 0, (int(known.frame[at - 1]), int(known.frame[at])), (NAMES[1 - by], NAMES[by])
-    )
+    frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
+    key = sums.add(RESET, 0, frames, (NAMES[1 - by], NAMES[by]))
     sums.details[key] = (
         f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
     )
