@@ -40,7 +40,7 @@ from labs.read.flows.stalls import stalls
 from tests import captures
 
 ROOT = Path(__file__).parents[1]
-FIXTURES = ROOT / "tests" / "fixtures"
+FIXTURES, DATA = ROOT / "tests" / "fixtures", ROOT / "data"
 CRASHES = FIXTURES / "capture" / "crashes"
 SEED_BYTES = 6_000  # as much of a real capture as is worth changing
 AT_ONCE = 10_000
@@ -80,7 +80,7 @@ LENGTHS = (
 def seeds(folder: Path) -> list[bytes]:
     """The captures to mutate, in a fixed order."""
     found = [path.read_bytes() for _, path in sorted(captures.made(folder).items())]
-    for path in sorted(FIXTURES.glob("*/*.pcap*")):
+    for path in sorted([*FIXTURES.glob("*/*.pcap*"), *DATA.glob("explain-*.pcap.gz")]):
         content = path.read_bytes()
         found.append((gzip.decompress(content) if path.suffix == ".gz" else content)[:SEED_BYTES])
     return found

@@ -121,9 +121,9 @@ def page(segments: DataFrame, found: FileAccount) -> str:
     first = found.accounts[0] if found.accounts else None
     if first is not None:
         figures.append(time_sequence(segments, first.connection, source=name))
-        worst = _worst(first)
+        worst = worst_finding(first)
         if worst is not None:
-            figures.append(_ladder(segments, name, first, worst))
+            figures.append(worst_ladder(segments, name, first, worst))
     drawn = [_drawn(figure, not number) for number, figure in enumerate(figures)]
     body = [f"<h1>What {escape(name)} waited for</h1>", *drawn[:1]]
     if lines := (*found.verdict.lines, *found.remarks.lines):
@@ -174,12 +174,12 @@ def _connection(account: Account) -> list[str]:
     ]
 
 
-def _worst(account: Account) -> Finding | None:
+def worst_finding(account: Account) -> Finding | None:
     """The finding that cost most; of those without a cost the first."""
     return next((one for one in account.findings if one.is_trouble and one.frames), None)
 
 
-def _ladder(segments: DataFrame, name: str, account: Account, worst: Finding) -> Figure:
+def worst_ladder(segments: DataFrame, name: str, account: Account, worst: Finding) -> Figure:
     """The packets around the longest wait of a finding."""
     own = segments[segments["connection"] == account.connection]
     frames = own["frame"].to_numpy()

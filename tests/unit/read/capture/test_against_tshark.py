@@ -11,8 +11,9 @@ from labs import capture
 from tests import captures, tshark
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-REFUSED = FIXTURES / "explain" / "connection-refused-00.pcap.gz"
-REAL = sorted(path for path in FIXTURES.glob("*/*.pcap*"))
+DATA = Path(__file__).parents[4] / "data"
+REFUSED = DATA / "explain-connection-refused.pcap.gz"
+REAL = sorted([*FIXTURES.glob("*/*.pcap*"), *DATA.glob("explain-*.pcap.gz")])
 FRAGMENTS = ("fragments", "ipv6-fragments")
 UNCAPTURED = ("first-14-bytes", "first-34-bytes", "first-40-bytes")
 EMPTY = ("nothing", "other-link", *UNCAPTURED)

@@ -1,6 +1,6 @@
 """What `labs explain` says of captures with known causes: one test for each earlier defect.
 
-The captures in fixtures/explain are from virtual kernels; benchmarks/explain sets their causes.
+The captures data/explain-* are from virtual kernels; benchmarks/explain sets their causes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.captures import without_syns
 from tests.made_flows import ACK, PSH, RST, SYN, capture, segment
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
-TRUTH, EXCHANGES = FIXTURES / "explain", FIXTURES / "exchanges"
+TRUTH, EXCHANGES = Path(__file__).parents[4] / "data", FIXTURES / "exchanges"
 PORT = 20_000
 MSS = b"\2\4\5\xb4"
 
@@ -60,7 +60,7 @@ def trouble(account: Account) -> set[str]:
 
 
 def test_1_a_refused_syn_is_no_loss() -> None:
-    found = explain(TRUTH / "connection-refused-00.pcap.gz")
+    found = explain(TRUTH / "explain-connection-refused.pcap.gz")
     assert all(trouble(one) == {of.REFUSED} for one in found.accounts)
     assert "refused" in as_text(found)
 
@@ -76,7 +76,7 @@ def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", [True, False])
 def test_2_one_direction_gets_no_reasons(client: bool, tmp_path: Path) -> None:
-    header, found = records(unpacked("delayed-ACK-00", tmp_path))
+    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
     half = [one for one in found if from_client(one[2]) == client]
     told = explain(written(tmp_path / "half.pcap", header, half))
     assert told.verdict.one_direction == 1
@@ -122,7 +122,7 @@ def test_3_a_repeated_syn_measures_nothing(tmp_path: Path) -> None:
 
 
 def test_4_an_unanswered_syn_is_no_capture_begun_late() -> None:
-    found = explain(TRUTH / "connection-unanswered-00.pcap.gz")
+    found = explain(TRUTH / "explain-connection-unanswered.pcap.gz")
     assert found.verdict.without_syn == 0
     assert trouble(found.accounts[0]) == {of.UNANSWERED}
 
@@ -140,21 +140,21 @@ def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> Non
 
 def test_5_an_outage_is_one_timeout() -> None:
     """3.5 s of 3.7 s; its end is the last retransmission that got through."""
-    found = only(TRUTH / "retransmission-timeout-04.pcap.gz")
+    found = only(TRUTH / "explain-retransmission-timeout.pcap.gz")
     assert times(found)[of.TIMEOUT] / found.duration_ms > 0.9
     (one,) = [one for one in found.findings if one.reason == of.TIMEOUT]
     assert (one.waiting, one.waited_for) == ("client", "server")
 
 
 def test_7_a_window_below_one_segment_is_no_application() -> None:
-    found = only(TRUTH / "window-below-one-segment-00.pcap.gz")
+    found = only(FIXTURES / "explain" / "window-below-one-segment-00.pcap.gz")
     assert times(found)[of.SILLY_WINDOW] / found.duration_ms > 0.7
     assert of.APPLICATION not in trouble(found)
 
 
 def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
     """The capture lacks a response, which the client acknowledges."""
-    header, found = records(unpacked("delayed-ACK-00", tmp_path))
+    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
     big = [n for n, one in enumerate(found) if not from_client(one[2]) and one[1] > 150]
     path = written(tmp_path / "holed.pcap", header, [*found[: big[22]], *found[big[22] + 1 :]])
     told = explain(path)
@@ -163,9 +163,9 @@ def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
 
 
 def test_8_recovery_is_never_nothing_to_send() -> None:
-    for name in ("fast-recovery-00", "zero-window-00", "SYN-repeated-04"):
+    for name in ("explain-fast-recovery", "explain-zero-window", "explain-SYN-repeated"):
         assert of.IDLE not in times(only(TRUTH / f"{name}.pcap.gz"))
-    assert of.FAST_RECOVERY in trouble(only(TRUTH / "fast-recovery-00.pcap.gz"))
+    assert of.FAST_RECOVERY in trouble(only(TRUTH / "explain-fast-recovery.pcap.gz"))
 
 
 def test_9_a_delayed_ack_covers_less_than_two_segments(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_9_a_delayed_ack_covers_less_than_two_segments(tmp_path: Path) -> None:
     assert of.DELAYED_ACK not in set(stalls(read(capture(tmp_path / "x.pcap", made)))["reason"])
 
 
-@pytest.mark.parametrize("name", ["retransmission-timeout-04", "delayed-ACK-00"])
+@pytest.mark.parametrize("name", ["explain-retransmission-timeout", "explain-delayed-ACK"])
 def test_10_packets_captured_twice_are_counted_once(name: str, tmp_path: Path) -> None:
     from random import Random
 
@@ -186,10 +186,10 @@ def test_10_packets_captured_twice_are_counted_once(name: str, tmp_path: Path) -
 
 
 def test_11_a_reset_says_by_whom_and_frames_are_those_of_wireshark() -> None:
-    found = only(TRUTH / "reset-00.pcap.gz")
+    found = only(TRUTH / "explain-reset.pcap.gz")
     (one,) = [one for one in found.findings if one.reason == of.RESET]
     assert (one.waited_for, one.confidence) == ("server", "certain")
-    table = read(TRUTH / "reset-00.pcap.gz")
+    table = read(TRUTH / "explain-reset.pcap.gz")
     (row,) = table[(table["flags"] & RST) != 0].to_dict("records")
     assert one.frames[0][1] == row["frame"] and "unacknowledged then" in one.detail
 
@@ -203,7 +203,7 @@ def test_11_a_connection_is_selected_by_its_ends(capsys: pytest.CaptureFixture[s
 def test_12_xz_snoop_and_a_pipe_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = unpacked("delayed-ACK-00", tmp_path)
+    plain = unpacked("explain-delayed-ACK", tmp_path)
     expected = read(plain)
     packed = tmp_path / "x.pcap.xz"
     packed.write_bytes(lzma.compress(plain.read_bytes()))
@@ -226,16 +226,16 @@ def test_12_xz_snoop_and_a_pipe_are_read(
 
 
 def test_parts_add_up_to_the_whole() -> None:
-    for path in [*TRUTH.glob("*.pcap.gz"), *EXCHANGES.glob("*.pcap*")]:
+    for path in [*TRUTH.glob("explain-*.pcap.gz"), *EXCHANGES.glob("*.pcap*")]:
         for one in explain(path).accounts:
             assert sum(times(one).values()) == pytest.approx(one.duration_ms, abs=0.01), path
 
 
 def test_gave_up_and_zero_window_name_the_end() -> None:
     for name, reason, end in (
-        ("gave-up-00", of.GAVE_UP, "server"),
-        ("zero-window-00", of.ZERO_WINDOW, "client"),
-        ("SYN-repeated-04", of.SYN_REPEATED, "client"),
+        ("explain-gave-up", of.GAVE_UP, "server"),
+        ("explain-zero-window", of.ZERO_WINDOW, "client"),
+        ("explain-SYN-repeated", of.SYN_REPEATED, "client"),
     ):
         account = only(TRUTH / f"{name}.pcap.gz")
         found = [one for one in account.findings if one.reason == reason]
@@ -244,7 +244,7 @@ def test_gave_up_and_zero_window_name_the_end() -> None:
 
 
 def test_as_json_follows_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
-    for path in TRUTH.glob("*.pcap.gz"):
+    for path in TRUTH.glob("explain-*.pcap.gz"):
         jsonschema.validate(as_json(explain(path)), SCHEMA)
     assert main(["explain", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == SCHEMA
@@ -272,9 +272,9 @@ def test_main_writes_a_page_and_comments(
 @pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
 def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Path) -> None:
     for name, reason, frame in (
-        ("connection-refused-00", of.REFUSED, 2),
-        ("gave-up-00", of.GAVE_UP, None),
-        ("retransmission-timeout-04", of.TIMEOUT, 145),
+        ("explain-connection-refused", of.REFUSED, 2),
+        ("explain-gave-up", of.GAVE_UP, None),
+        ("explain-retransmission-timeout", of.TIMEOUT, 145),
     ):
         path = TRUTH / f"{name}.pcap.gz"
         out = tmp_path / f"{name}.pcapng"
@@ -290,7 +290,7 @@ def test_ladder_command_draws_the_worst_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command that the account prints runs as it is."""
-    for name in ("connection-refused-00", "fast-recovery-00", "zero-window-00"):
+    for name in ("explain-connection-refused", "explain-fast-recovery", "explain-zero-window"):
         found = as_json(explain(TRUTH / f"{name}.pcap.gz"))
         words = shlex.split(found["connections"][0]["ladder"])
         assert words[0] == "labs" and words[-1] == "ladder.html"
