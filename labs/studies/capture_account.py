@@ -136,12 +136,12 @@ class Explained:
 
     @property
     def frames(self) -> list[int]:
-        """The frames that the sentences name, at most 20."""
+        """The frames that the sentences name, in their order; at most 20."""
         if self.one is None:
             return []
         pairs = [pair for finding in told(self.one) for pair in finding.frames[:3]]
         named = dict.fromkeys(frame for pair in pairs for frame in pair)
-        return sorted(list(named)[:MOST_BESIDE])
+        return list(named)[:MOST_BESIDE]
 
     def packet(self, frame: int) -> Text:
         """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no
