@@ -13,7 +13,8 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox
-.PHONY: fuzz-capture fuzz-runs benchmark benchmark-batch benchmark-capture model figure metadata
+.PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
+.PHONY: benchmark benchmark-batch benchmark-capture model figure metadata
 .PHONY: wheel host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
@@ -77,8 +78,16 @@ benchmark-capture: FOR = benchmark
 benchmark-capture: ready  ## the speed of the capture reader, compared with tshark and others
 	$(BIN)/python benchmarks/capture.py
 
+explain-truth: FOR = test
+explain-truth: ready    ## how often `labs explain` is right, on captures of known cause
+	$(BIN)/python benchmarks/explain/truth.py --page reports/explain-development.html
+	$(BIN)/python benchmarks/explain/truth.py --hidden --page reports/explain-hidden.html
+
 fuzz-capture: ready     ## read a million mutated captures; crashes are kept as fixtures
 	$(BIN)/python -m tests.fuzz_capture
+
+fuzz-explain: ready     ## explain a million mutated captures and tunnels, in about an hour
+	$(BIN)/python -m tests.fuzz_explain
 
 fuzz-runs: ready        ## read 200,000 mutated runs, studies, notebooks and raw files; crashes kept
 	$(BIN)/python -m tests.fuzz_runs

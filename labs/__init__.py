@@ -8,6 +8,7 @@
     labs.charts.buffers.by_condition(study.results())
     labs.batch("DIR")                       # many points of a lab: their index as tables and charts
     labs.buffers.advice(1000, 200, "6.1")   # what the lab has for its notebook
+    labs.explain(labs.check_capture(globals()))    # why a capture's connections waited
     labs.advise(1000, 200)                  # the buffers that fill a path, as a chart
     labs.audit()                            # how this machine is set up for a measurement
     labs.verdicts(study)                    # what an article says, and whether it holds
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from labs.studies import chart_access as charts
     from labs.studies import run_access as runs
     from labs.studies.advice import advise
+    from labs.studies.capture_account import CaptureParameters
+    from labs.studies.capture_account import explained as explain
     from labs.studies.grid import study
     from labs.studies.machine_audit import audit
     from labs.studies.testbeds import testbeds
@@ -48,8 +51,10 @@ __all__ = [
     "capture",
     "charts",
     "check",
+    "check_capture",
     "check_report",
     "errors",
+    "explain",
     "grade",
     "grid",
     "guesses",
@@ -67,6 +72,7 @@ _PLACES = {
     "capture": "labs.read.capture",
     "charts": "labs.studies.chart_access",
     "errors": "labs.errors",
+    "explain": "labs.studies.capture_account:explained",
     "grade": "labs.grading.grade_sheet:grade",
     "guesses": "labs.read.display.guesses:guesses",
     "runs": "labs.studies.run_access",
@@ -113,6 +119,18 @@ def check_report(names: Mapping[str, Any]) -> ReportParameters:
     report = import_module("labs.batches.report")
     parameters: ReportParameters = cell.from_globals(report.ReportParameters, names)
     report.check(parameters)
+    return parameters
+
+
+def check_capture(names: Mapping[str, Any]) -> CaptureParameters:
+    """As `check`, the parameters of a notebook that explains a capture: CAPTURE, CONNECTION.
+
+    BadInput for a capture that does not exist.
+    """
+    cell = _cell_of_a_notebook()
+    account = import_module("labs.studies.capture_account")
+    parameters: CaptureParameters = cell.from_globals(account.CaptureParameters, names)
+    account.file_of(parameters.capture)
     return parameters
 
 

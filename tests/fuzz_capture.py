@@ -30,14 +30,17 @@ from labs.read.capture.connection_tracking import connection_rows, connection_ta
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
+from labs.read.flows.account_text import as_json, as_text
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
+from labs.read.flows.explain import account
+from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import explained, stalls
+from labs.read.flows.stalls import stalls
 from tests import captures
 
 ROOT = Path(__file__).parents[1]
-FIXTURES = ROOT / "tests" / "fixtures"
+FIXTURES, DATA = ROOT / "tests" / "fixtures", ROOT / "data"
 CRASHES = FIXTURES / "capture" / "crashes"
 SEED_BYTES = 6_000  # as much of a real capture as is worth changing
 AT_ONCE = 10_000
@@ -77,7 +80,7 @@ LENGTHS = (
 def seeds(folder: Path) -> list[bytes]:
     """The captures to mutate, in a fixed order."""
     found = [path.read_bytes() for _, path in sorted(captures.made(folder).items())]
-    for path in sorted(FIXTURES.glob("*/*.pcap*")):
+    for path in sorted([*FIXTURES.glob("*/*.pcap*"), *DATA.glob("explain-*.pcap.gz")]):
         content = path.read_bytes()
         found.append((gzip.decompress(content) if path.suffix == ".gz" else content)[:SEED_BYTES])
     return found
@@ -167,6 +170,12 @@ def explain(columns: Columns, reader: Reader) -> None:
             assert explained(reason).words
     for name in ("before", "after"):
         assert silent[name].isin(segments.index).all()
+    told = account("x", segments, connection_rows(reader.connections), remarks(reader.counts))
+    assert as_text(told)
+    json.dumps(as_json(told), allow_nan=False)
+    for one in told.accounts:
+        parts = sum(finding.time_ms for finding in one.findings)
+        assert parts >= 0 and one.lost_ms >= 0
     assert len(requests) <= len(segments) and len(acks) <= len(segments)
     assert (requests["answer_bytes"] >= 0).all() and (requests["segments"] > 0).all()
     assert figures(segments, requests).requests == len(requests)

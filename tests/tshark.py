@@ -20,7 +20,9 @@ from labs.read.capture.tcp_marks import MARKS
 from tests.kept_runs import STORE, text
 
 FIELDS = (
+    "frame.number",
     "frame.time_epoch",
+    "ip.id",
     "tcp.stream",
     "tcp.seq_raw",
     "tcp.ack_raw",
@@ -131,6 +133,8 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
         is_syn = number(found["tcp.flags"]) & 2
         unknown = found["tcp.window_size_scalefactor"] == "-1" and not is_syn
         row = {
+            "frame": number(found["frame.number"]),
+            "ip_id": number(found["ip.id"].rpartition(",")[2]),  # the innermost
             "time_ns": nanoseconds(found["frame.time_epoch"]),
             "connection": connection(path, found["tcp.stream"]),
             "seq": number(found["tcp.seq_raw"]),
@@ -164,8 +168,9 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
 
 
 def as_tshark(table: pd.DataFrame) -> pd.DataFrame:
-    """A table of labs.read.capture in tshark's terms, for comparison with `segments`."""
-    found = table.drop(columns=["direction", "offset"]).astype("int64")
+    """A table of labs.read.capture in tshark's terms, for comparison with `segments`: without the
+    columns that no field of tshark has."""
+    found = table.drop(columns=["direction", "offset", "content"]).astype("int64")
     base = found["ack"] - found["ack_rel"]  # of the numbers that are acknowledged
     for block in range(1, 5):
         for side in ("left", "right"):

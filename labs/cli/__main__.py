@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
     "advise": "compute the socket buffers that fill a path, and predict a flow with others",
+    "explain": "explain a capture: what its time was spent on, and what to change",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
     "kernel": "build, check and list the kernels that the virtual testbed boots",
 }

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.read.capture import Remarks
+    from labs.read.capture.reader import Reader
     from labs.read.flows.stalls import Stalls
 
 
@@ -48,10 +49,9 @@ LISTED_BYTES = 3_600
 """Memory that listing a connection takes, as rows and as text; measured."""
 KINDS = (".parquet", ".csv")
 UNITS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+FRAMES = re.compile(r"(\d+)-(\d+)")
 PLACE = re.compile(r"(\d+)|(\d+(?:\.\d+)?)(s|ms|us)")
 COLUMNS = ("reason", "stalls", "longest_ms", "together_ms")
-TRIP_COLUMNS = ("what", "gaps", "shortest_ms", "longest_ms", "rows")
-SHOWN_ROWS = 8
 ENDS = ("client", "server")  # direction 0 and 1
 LONGEST = 10
 GRAPH_S = 3.0
@@ -65,8 +65,9 @@ LONGEST_COLUMNS = (
     "reason",
     "waiting",
     "waited_for",
-    "before",
-    "after",
+    "frames",
+    "client",
+    "server",
 )
 
 
@@ -172,12 +173,11 @@ def _add_ladder(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "  labs capture ladder FILE --connection 3 --out ladder.html\n"
         "  labs capture ladder FILE --from 1.5s --to 1.6s --out ladder.html",
     )
+    _add_connection(verb)
     verb.add_argument(
-        "--connection",
-        type=int,
-        metavar="N",
-        help="its number in `labs capture connections` (default: the connection of the "
-        "first packet)",
+        "--frames",
+        metavar="N-M",
+        help="the first and last packet by their numbers in the file, as Wireshark counts",
     )
     verb.add_argument(
         "--from",
@@ -208,12 +208,7 @@ def _add_graph(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "  labs capture graph FILE --whole --out graph.html\n"
         "  labs capture graph FILE --connection 3 --from-s 1.5 --to-s 2 --out g.html",
     )
-    verb.add_argument(
-        "--connection",
-        type=int,
-        metavar="N",
-        help="its number in `labs capture connections` (default: the one with the most segments)",
-    )
+    _add_connection(verb)
     verb.add_argument(
         "--sender",
         choices=ENDS,
@@ -243,8 +238,9 @@ def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "stalls",
         help="list the gaps in which nothing was sent, with their reasons",
         description="List the stalls of a capture with their reasons, and who waited for whom.\n"
-        "A gap that is explained by a round trip is not a stall; these gaps are listed below.",
+        "A gap that a round trip explains is not a stall. `labs explain` divides the whole time.",
     )
+    _add_connection(verb)
     verb.add_argument(
         "--min-gap-ms",
         type=float,
@@ -253,6 +249,14 @@ def _add_stalls(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="report a gap as a stall if it exceeds the RTT by this much (default: %(default)g ms)",
     )
     _add_common(verb, main_stalls)
+
+
+def _add_connection(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--connection",
+        metavar="N|A:P-B:P",
+        help="this one only: its number in `labs capture connections`, or both its ends",
+    )
 
 
 def _add_page(verb: argparse.ArgumentParser) -> None:
@@ -277,8 +281,13 @@ def main_ladder(args: argparse.Namespace) -> int:
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
     must_have_tcp(args.file, held)
-    rows = stretch(segments, args.connection, args.begin, args.end)
-    figure = ladder(segments, args.connection, rows=rows, source=args.file)
+    chosen = _number(args.connection, reader)
+    rows = (
+        stretch(segments, chosen, args.begin, args.end)
+        if args.frames is None
+        else framed(segments, chosen, args.frames)
+    )
+    figure = ladder(segments, chosen, rows=rows, source=args.file)
     return _page(args, figure, held, {"rows": list(rows)}, f"rows {rows[0]} to {rows[1]}")
 
 
@@ -297,7 +306,7 @@ def main_graph(args: argparse.Namespace) -> int:
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
     must_have_tcp(args.file, held)
-    chosen = args.connection
+    chosen = _number(args.connection, reader)
     if chosen is None:
         chosen = int(segments["connection"].mode().iloc[0])
     figure = time_sequence(
@@ -353,7 +362,7 @@ def must_have_tcp(path: Path, held: Remarks) -> None:
 
 def without_tcp(held: Remarks) -> str:
     """How to describe a file without TCP segments."""
-    return "no TCP outside a tunnel" if "tunnelled" in held.counts else "no TCP at all"
+    return "no TCP that is not encrypted" if "encrypted" in held.counts else "no TCP at all"
 
 
 def page_path(word: str) -> Path:
@@ -361,6 +370,28 @@ def page_path(word: str) -> Path:
     if not word.endswith(".html"):
         raise BadInput(f"--out {word}: the name of the page must end in .html")
     return Path(word)
+
+
+def _number(word: str | None, reader: Reader) -> int | None:
+    """The number of the connection that was asked for, if one was."""
+    from labs.read.capture.connection_tracking import connection_rows, number_of
+
+    return None if word is None else number_of(connection_rows(reader.connections), word)
+
+
+def framed(segments: DataFrame, connection: int | None, word: str) -> tuple[int, int]:
+    """The first and the last row among these frames, such as 120-160, of the connection if any."""
+    found = FRAMES.fullmatch(word)
+    if found is None or int(found[1]) > int(found[2]):
+        raise BadInput(f"--frames {word} is invalid. Allowed: two numbers, such as 120-160")
+    own = segments if connection is None else segments[segments["connection"] == connection]
+    own = own[(own["frame"] >= int(found[1])) & (own["frame"] <= int(found[2]))]
+    if own.empty:
+        raise BadInput(
+            f"--frames {word}: no TCP segment of the connection is among them. The capture has "
+            f"frames {segments['frame'].iloc[0]} to {segments['frame'].iloc[-1]}"
+        )
+    return int(own.index[0]), int(own.index[-1])
 
 
 def stretch(
@@ -396,12 +427,17 @@ def place(segments: DataFrame, word: str, flag: str) -> int:
     return int(segments.index[later][0]) if later.any() else len(segments)
 
 
-def _stall(row: Mapping[Any, Any], begin_ns: int) -> dict[str, Any]:
-    """A row of the table of stalls as plain data."""
+def _stall(
+    row: Mapping[Any, Any], begin_ns: int, ends: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A row of the table of stalls as plain data, with the ends of its connection."""
+    own = ends[row["connection"]]
     return {
         **{str(name): value for name, value in row.items()},
         "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
         "at_s": (row["at_ns"] - begin_ns) / 1e9,
+        "frames": f"{row['frame_before']}-{row['frame_after']}",
+        **{end: f"{own[end]}:{own[f'{end}_port']}" for end in ENDS},
     }
 
 
@@ -412,19 +448,26 @@ def main_stalls(args: argparse.Namespace) -> int:
             f"--min-gap-ms {args.min_gap_ms:g} is out of range. Allowed: a number of milliseconds "
             "above 0, such as 20"
         )
+    from labs.read.capture.connection_tracking import connection_rows, number_of
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.connection_state import connection_state
-    from labs.read.flows.round_trip_gaps import round_trips
     from labs.read.flows.stalls import find_stalls
+    from labs.read.flows.verdict import verdict, without_copies
+    from labs.read.flows.waits import waits
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
-    known = connection_state(segments)
-    found = find_stalls(known, min_gap_ms=args.min_gap_ms)
-    trips = by_what(round_trips(known, min_gap_ms=args.min_gap_ms))
+    ends = connection_rows(reader.connections)
+    if args.connection is not None:
+        number = number_of(ends, args.connection)
+        segments = segments[segments["connection"] == number]
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
-    rows = [_stall(row, begin_ns) for row in found.table.to_dict("records")]
+    segments, copies = without_copies(segments)
+    waited = waits(connection_state(segments))
+    found = find_stalls(waited, min_gap_ms=args.min_gap_ms)
+    judged = verdict(segments, waited, copies=copies)
+    rows = [_stall(row, begin_ns, ends) for row in found.table.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
         print(
@@ -432,9 +475,9 @@ def main_stalls(args: argparse.Namespace) -> int:
                 {
                     "file": str(args.file),
                     "segments": len(segments),
+                    "verdict": judged.as_json(),
                     "reasons": reasons,
                     "stalls": rows,
-                    "round_trips": trips,
                     "acks_of_missing": found.acks_of_missing,
                     "rtt_unknown": found.rtt_unknown,
                     "undecided": found.undecided,
@@ -443,21 +486,15 @@ def main_stalls(args: argparse.Namespace) -> int:
                 }
             )
         )
-    else:
-        say(held)
-        if found.acks_of_missing:
-            print(
-                f"labs: ACKs of bytes that are not in the capture: {found.acks_of_missing:,}. "
-                "Packets are missing from it, so a stall near them may have another reason",
-                file=sys.stderr,
-            )
-        if found.rtt_unknown:
-            print(f"labs: {of_unknown_rtt(found)}", file=sys.stderr)
-        print(
-            as_text(args.file, rows, reasons, trips, bool(found.rtt_unknown))
-            if held.segments
-            else f"{args.file}: {without_tcp(held)}"
-        )
+        return 0
+    say(held)
+    for line in judged.lines if held.segments else ():
+        print(f"labs: {line}", file=sys.stderr)
+    if found.undecided:
+        print(f"labs: {of_undecided(found)}", file=sys.stderr)
+    print(
+        as_text(args.file, rows, reasons) if held.segments else f"{args.file}: {without_tcp(held)}"
+    )
     return 0
 
 
@@ -467,23 +504,17 @@ def say(held: Remarks) -> None:
         print(f"labs: {line}", file=sys.stderr)
 
 
-def of_unknown_rtt(found: Stalls) -> str:
-    """What is unknown about connections whose handshake is missing."""
-    said = (
-        f"connections without a complete handshake in the capture: {found.rtt_unknown:,}. "
-        "Their RTT is unknown, so no reason that depends on it is given"
+def of_undecided(found: Stalls) -> str:
+    """The gaps that are not listed because the RTT is unknown."""
+    return (
+        f"not listed, because they may be no longer than an RTT: {found.undecided:,} gaps of "
+        f"connections of unknown RTT, the longest of {found.longest_undecided_ms:.3f} ms"
     )
-    if found.undecided:
-        said += (
-            f". Not listed, because they may be no longer than an RTT: {found.undecided:,} "
-            f"of their gaps, the longest of {found.longest_undecided_ms:.3f} ms"
-        )
-    return f"{said}. Start the capture before the connection"
 
 
 def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row per reason with its meaning, in descending order of total time."""
-    from labs.read.flows.stalls import explained
+    from labs.read.flows.reasons import explained
 
     lengths: dict[str, list[float]] = {}
     for row in rows:
@@ -501,48 +532,10 @@ def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def by_what(trips: DataFrame) -> list[dict[str, Any]]:
-    """One row per kind of gap within a round trip, in the order of their first one."""
-    return [
-        {
-            "what": what,
-            "gaps": len(own),
-            "shortest_ms": float(own["gap_ms"].min()),
-            "longest_ms": float(own["gap_ms"].max()),
-            "after": [int(row) for row in own["after"]],
-        }
-        for what, own in trips.groupby("what", sort=False)
-    ]
-
-
-def trips_as_text(trips: Sequence[dict[str, Any]]) -> str:
-    """The gaps within a round trip, with the rows that end the first of them; empty for none."""
-    if not trips:
-        return ""
-    rows = [
-        {
-            **one,
-            "rows": ", ".join(map(str, one["after"][:SHOWN_ROWS]))
-            + (", ..." if len(one["after"]) > SHOWN_ROWS else ""),
-        }
-        for one in trips
-    ]
-    table = terminal_table(rows, TRIP_COLUMNS)
-    return f"gaps within a round trip, which are not stalls:\n\n{table}"
-
-
-def as_text(
-    path: Path,
-    rows: Sequence[dict[str, Any]],
-    reasons: Sequence[dict[str, Any]],
-    trips: Sequence[dict[str, Any]],
-    rtt_unknown: bool,
-) -> str:
-    within = trips_as_text(trips)
+def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]]) -> str:
+    """The stalls by reason, the longest of them, and what the reasons mean."""
     if not rows:
-        certain = "certain to be " if rtt_unknown else ""
-        none = f"{path}: no gap is {certain}longer than an RTT"
-        return "\n\n".join(filter(None, (none, within)))
+        return f"{path}: no stall: no gap is certain to be longer than an RTT"
     longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
     said = [
         "\n".join(
@@ -557,6 +550,5 @@ def as_text(
             f"the longest {len(longest)}:",
             terminal_table(longest, LONGEST_COLUMNS),
             *said,
-            *([within] if within else []),
         ]
     )

@@ -11,7 +11,7 @@ from labs.experiments.nagle.results import BELOW_1_MS
 from labs.read.display.format import in_digits, milliseconds
 from labs.read.display.rich_output import Words
 from labs.read.flows.exchanges import in_words
-from labs.read.flows.stalls import explained
+from labs.read.flows.reasons import explained
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.runs.run import Run
 

@@ -6,11 +6,9 @@ run or elsewhere: sequences of steps, who waited for whom, Wireshark's flags wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from labs.errors import Missing
 from labs.experiments.nagle.narrative import describe_requests
 from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import (
@@ -25,10 +23,10 @@ from labs.experiments.nagle.requests import (
 )
 from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
-from labs.read import capture
-from labs.read.display.rich_output import Table, Words
+from labs.read.display.beside_wireshark import beside_wireshark
+from labs.read.display.rich_output import Table
 from labs.read.flows.exchanges import AND_SO_ON, in_words
-from labs.read.flows.stalls import explained
+from labs.read.flows.reasons import explained
 from labs.read.readings.latency import latency
 from labs.read.theory.nagle import answer, sent, wait
 
@@ -55,9 +53,6 @@ __all__ = [
     "wait",
     "waits",
 ]
-
-SIDES = ("client", "server")
-ACK_RTT = "tcp.analysis.ack_rtt"
 
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
@@ -172,33 +167,5 @@ def transfers(study: Study, *conditions: str) -> Table:
             "Goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
             "Segments": [one.segments for one in found.values()],
             "Payload share of bytes sent (%)": [one.payload_pct for one in found.values()],
-        }
-    )
-
-
-def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
-    """Wireshark's expert information on these rows of a capture, with the marks of this lab; a
-    sentence if tshark is not installed. `segments` is the table of the capture. Columns without a
-    flag are left out."""
-    try:
-        found = capture.wireshark_flags(path, rows)
-    except Missing as missing:
-        return Words(f"Wireshark's analysis is not available: {missing}.")
-    own = segments.loc[found["row"]]
-    since = own["time_ns"] - own["time_ns"].iloc[0]
-    seen = found.reindex(columns=["marks", "wireshark", "expert", ACK_RTT]).fillna("")
-    flags = {
-        "Marks of this lab": seen["marks"],
-        "Wireshark's flags": seen["wireshark"],
-        "Wireshark's expert": seen["expert"],
-        "Wireshark's ack_rtt (s)": seen[ACK_RTT],
-    }
-    return Table(
-        {
-            "Record": found["record"],
-            "From": [SIDES[side] for side in own["direction"]],
-            "Bytes": own["payload_bytes"].to_list(),
-            "Time (ms)": (since / 1e6).to_list(),
-            **{title: column for title, column in flags.items() if (column != "").any()},
         }
     )

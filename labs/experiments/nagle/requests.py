@@ -13,7 +13,7 @@ from labs.read import capture
 from labs.read.capture.segment_table import FIN, RST, SYN
 from labs.read.flows.connection_state import mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
-from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK
+from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:

@@ -4,11 +4,13 @@
     batches(path, rows=)         the same in parts, which equal it when joined
     connections(path)            one row per connection
     remarks(path)                counts of what else the file contains
+    explain(path)                what the time of its connections was spent on
     packet(path, row)            one row, opened in scapy
     wireshark_flags(path, rows)  Wireshark's flags of some rows
 
-Each is imported at first use. Files are pcap or pcapng, plain, gzip or zstd. Reading needs the
-extra `capture` (numba, pyarrow), packets in scapy and Wireshark's flags the extra `packets`.
+Each is imported at first use. Files are pcap, pcapng or snoop, plain or compressed with gzip, xz or
+zstd. Reading needs the extra `capture` (numba, pyarrow), packets in scapy and Wireshark's flags the
+extra `packets`.
 """
 
 from __future__ import annotations
@@ -20,10 +22,21 @@ if TYPE_CHECKING:
     from labs.read.capture.packets import packet, wireshark_flags
     from labs.read.capture.reader import batches, connections, read, remarks
     from labs.read.capture.segment_table import Remarks
+    from labs.read.flows.explain import explain
 
-__all__ = ["Remarks", "batches", "connections", "packet", "read", "remarks", "wireshark_flags"]
+__all__ = [
+    "Remarks",
+    "batches",
+    "connections",
+    "explain",
+    "packet",
+    "read",
+    "remarks",
+    "wireshark_flags",
+]
 
 _HOME = {
+    "explain": "labs.read.flows.explain",
     "Remarks": "segment_table",
     "wireshark_flags": "packets",
     "packet": "packets",
@@ -37,7 +50,8 @@ _HOME = {
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    home = _HOME[name]
+    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

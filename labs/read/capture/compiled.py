@@ -88,6 +88,14 @@ if find_spec("numba") is not None:
             config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = others
         return made
 
+    def apart(function: Function) -> Function:
+        """The same, but not made part of its callers: what is rare does not slow what is common."""
+        _OPTIONS["forceinline"] = False
+        try:
+            return compiled(function)
+        finally:
+            _OPTIONS["forceinline"] = True
+
     def _word(form: str) -> Word:
         bits = 8 * struct.calcsize(form)
         swap = form[0] == ">"
@@ -111,6 +119,8 @@ else:
     def compiled(function: Function) -> Function:
         """A function that raises Missing, which says how to install numba."""
         return cast(Function, _not_compiled)
+
+    apart = compiled
 
     def _word(form: str) -> Word:
         return _not_compiled

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labs.errors import BadInput
 from labs.read.capture.compiled import POSITIVE, compiled
 from labs.read.capture.headers import (
     PACKET_WORDS,
@@ -55,7 +56,8 @@ DIRECTIONS = 13
     FIN_SEEN,
 ) = range(13)
 DIRECTION_WORDS = 13
-CONNECTION_WORDS = DIRECTIONS + 2 * DIRECTION_WORDS + 1  # 40: whole cache lines
+UNREACHABLE = DIRECTIONS + 2 * DIRECTION_WORDS  # 1 if an ICMP error answered the client
+CONNECTION_WORDS = UNREACHABLE + 1  # 40: whole cache lines
 
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2
 OPEN, BY_FIN, BY_RESET = 0, 1, 2
@@ -230,7 +232,7 @@ def address(version: int, high: int, low: int) -> str:
 
 def connection_columns(found: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The columns of the table of connections by name, from a reader's `connections`."""
-    versions = found[:, IP_VERSION].tolist()
+    versions = (found[:, IP_VERSION] & 0xFF).tolist()  # the rest tells tunnels apart
     made: dict[str, Any] = {"connection": np.arange(len(found), dtype=np.int32)}
     for end, first in zip(ENDS, (CLIENT_HIGH, SERVER_HIGH), strict=True):
         halves = found[:, first : first + 2].tolist()
@@ -265,6 +267,31 @@ def connection_rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
         {name: None if value == -1 else value for name, value in zip(made, row, strict=True)}
         for row in zip(*made.values(), strict=True)
     ]
+
+
+def number_of(rows: list[dict[str, Any]], word: int | str) -> int:
+    """The number of the connection that a word names: its number, or both its ends as A:P-B:P, in
+    either order. BadInput for one that is not among `rows`."""
+    known = f"connections 0 to {len(rows) - 1}" if rows else "no connections"
+    text = str(word)
+    if text.isdecimal():
+        if int(text) < len(rows):
+            return int(text)
+        raise BadInput(f"there is no connection {text}. The capture has {known}")
+    ends = [end.strip() for end in text.split("-")]
+    for row in rows:
+        own = [
+            f"[{row[end]}]:{row[f'{end}_port']}"
+            if ":" in row[end]
+            else f"{row[end]}:{row[f'{end}_port']}"
+            for end in ENDS
+        ]
+        if sorted(own) == sorted(ends):
+            return int(row["connection"])
+    raise BadInput(
+        f"connection {text} is not in the capture, which has {known}. Allowed: a number, or both "
+        "ends such as 10.0.0.1:40000-10.0.0.2:80; labs capture connections FILE lists them"
+    )
 
 
 def connection_table(found: np.ndarray[Any, Any]) -> pd.DataFrame:

@@ -1,11 +1,9 @@
-"""From a frame to its TCP header: link layers, VLAN tags, IPv4 and IPv6; tunnels are recognized.
+"""From a frame to its TCP header, the usual way: a link layer, VLAN tags, IPv4 or IPv6.
 
-The version in the header distinguishes IPv4 from IPv6. Packets of a tunnel (IP in IP, GRE, VXLAN,
-Geneve) that carry TCP are counted, so that a capture of a tunnel is not mistaken for one without
-TCP; the TCP inside them is not read.
+The version in the header distinguishes IPv4 from IPv6. `labs.read.capture.encapsulation` reads what
+has other layers or tunnels.
 Source: the link types of tcpdump.org/linktypes.html; IEEE 802.1Q; RFC 1661 and RFC 1662 (PPP);
-RFC 791 and RFC 8200 (IP); RFC 2003 (IP in IP), RFC 4213 (IPv6 in IPv4), RFC 2784 and RFC 2890
-(GRE), RFC 7348 (VXLAN), RFC 8926 (Geneve).
+RFC 791, RFC 792 and RFC 8200 (IP).
 """
 
 from __future__ import annotations
@@ -16,13 +14,13 @@ from labs.read.capture.compiled import be16, be32, be64, compiled, le32
 from labs.read.capture.segment_table import (
     DAMAGED_HEADER,
     FIRST_FRAGMENT,
+    ICMP_ERROR,
     LATER_FRAGMENT,
     LINK,
     NESTED,
     NOT_IP,
     NOT_TCP,
     SHORT,
-    TUNNELLED,
 )
 
 NULL, ETHERNET, PPP, RAW_BSD, RAW_OPENBSD, PPP_SERIAL, RAW, LOOP = 0, 1, 9, 12, 14, 50, 101, 108
@@ -114,7 +112,31 @@ MAX_EXTENSIONS = 16
 # A packet, in an array of int64: where its TCP header begins, how many bytes header and payload
 # have on the wire, and its addresses as two halves each (IPv4: the second alone).
 TCP_AT, TCP_BYTES, SOURCE_HIGH, SOURCE_LOW, TARGET_HIGH, TARGET_LOW, VERSION = 0, 1, 2, 3, 4, 5, 6
-PACKET_WORDS = 7
+# ... and the identification of IPv4; -1 for IPv6.
+IDENTIFICATION = 7
+PACKET_WORDS = 8
+
+
+ICMP, ICMP_UNREACHABLE, QUOTED_BYTES = 1, 3, 28
+
+
+@compiled
+def quoted(data: Any, at: int, end: int, packet: Any) -> int:
+    """Read from the ICMP error at `at` which TCP packet it is about (RFC 792: its IP header and
+    eight bytes): ICMP_ERROR with `packet` filled in, else NOT_TCP."""
+    inner = at + 8
+    if at + 8 + QUOTED_BYTES > end or data[at] != ICMP_UNREACHABLE or data[inner] != 0x45:
+        return NOT_TCP
+    if data[inner + 9] != TCP:
+        return NOT_TCP
+    packet[TCP_AT] = inner + 20
+    packet[TCP_BYTES] = 8
+    packet[SOURCE_HIGH] = 0
+    packet[SOURCE_LOW] = be32(data, inner + 12)
+    packet[TARGET_HIGH] = 0
+    packet[TARGET_LOW] = be32(data, inner + 16)
+    packet[VERSION] = 4
+    return ICMP_ERROR
 
 
 @compiled
@@ -133,6 +155,8 @@ def version_4(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
     if total < header:
         return DAMAGED_HEADER
     if data[at + 9] != TCP:
+        if data[at + 9] == ICMP:
+            return quoted(data, at + header, end, packet)
         return NOT_TCP
     fragment = be16(data, at + 6)
     if fragment & 0x1FFF:
@@ -146,6 +170,7 @@ def version_4(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
     packet[TARGET_HIGH] = 0
     packet[TARGET_LOW] = be32(data, at + 16)
     packet[VERSION] = 4
+    packet[IDENTIFICATION] = be16(data, at + 4)
     return 0
 
 
@@ -198,113 +223,35 @@ def version_6(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
     packet[TARGET_HIGH] = be64(data, at + 24)
     packet[TARGET_LOW] = be64(data, at + 32)
     packet[VERSION] = 6
+    packet[IDENTIFICATION] = -1
     return 0
 
 
 IP_IN_IP, IPV6_IN_IP = 4, 41
-BRIDGED = 0x6558  # an Ethernet frame inside GRE or Geneve
-GRE_CHECKSUM, GRE_KEY, GRE_NUMBER, GRE_VERSION = 0x8000, 0x2000, 0x1000, 0x0007
-# The port that IANA gave VXLAN, and the one that Linux takes if not told otherwise.
-VXLAN_PORT, VXLAN_PORT_LINUX, GENEVE_PORT = 4789, 8472, 6081
-UDP_BYTES = VXLAN_BYTES = GENEVE_BYTES = 8
-ETHERNET_TYPE_AT = 12
-MAX_TUNNELS = 4
 
 
 @compiled
-def inside_type(data: Any, at: int, end: int, kind: int) -> int:
-    """The place of the IP header inside a tunnel, by the type of its content; -1 if none."""
-    if kind == BRIDGED:
-        return tagged(data, at + ETHERNET_TYPE_AT, end)
-    return at if kind in (IP_TYPE, IPV6_TYPE) else -1
-
-
-@compiled
-def inside_gre(data: Any, at: int, end: int) -> int:
-    """The place of the IP header inside GRE, whose header is at `at`; negative if none."""
-    if at + 4 > end:
-        return -1
-    flags = be16(data, at)
-    if flags & GRE_VERSION:
-        return -1
-    inner = at + 4
-    for flag in (GRE_CHECKSUM, GRE_KEY, GRE_NUMBER):
-        if flags & flag:
-            inner += 4
-    return inside_type(data, inner, end, be16(data, at + 2))
-
-
-@compiled
-def inside_udp(data: Any, at: int, end: int) -> int:
-    """The place of the IP header inside VXLAN or Geneve over UDP at `at`; negative if none."""
-    if at + UDP_BYTES + GENEVE_BYTES > end:
-        return -1
-    port = be16(data, at + 2)
-    at += UDP_BYTES
-    if port in (VXLAN_PORT, VXLAN_PORT_LINUX):
-        return tagged(data, at + VXLAN_BYTES + ETHERNET_TYPE_AT, end)
-    if port == GENEVE_PORT:
-        options = (data[at] & 0x3F) * 4
-        return inside_type(data, at + GENEVE_BYTES + options, end, be16(data, at + 2))
-    return -1
-
-
-@compiled
-def has_tcp_inside(data: Any, at: int, end: int) -> bool:
-    """Whether the packet whose IP header is at `at` carries TCP in a tunnel, or in several."""
-    for _ in range(MAX_TUNNELS + 1):
-        if at < 0 or at + 20 > end:
-            return False
-        if data[at] >> 4 == 4:
-            if be16(data, at + 6) & 0x1FFF:  # a later fragment
-                return False
-            protocol, inner = int(data[at + 9]), at + (data[at] & 15) * 4
-        elif data[at] >> 4 == 6:
-            protocol, inner = int(data[at + 6]), at + 40
-        else:
-            return False
-        if protocol == TCP:
-            return True
-        if protocol in (IP_IN_IP, IPV6_IN_IP):
-            at = inner
-        elif protocol == GRE:
-            at = inside_gre(data, inner, end)
-        elif protocol == UDP:
-            at = inside_udp(data, inner, end)
-        else:
-            return False
-    return False
-
-
-@compiled
-def find_tcp(
-    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
-) -> int:
-    """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
-
-    Return 0 with `packet` filled in, if the header's 20 bytes and options were on the wire and the
-    20 bytes are in the buffer; else the count of the reason why the frame has no row.
-    """
-    at = beyond_link(data, at, end, link)
-    if at < 0:
-        return -at
-    if at + 1 > end:
-        return SHORT
-    version = data[at] >> 4
-    if version == 4:
-        why = version_4(data, at, end, wire_end, packet, counts)
-    elif version == 6:
-        why = version_6(data, at, end, wire_end, packet, counts)
-    else:
-        return NOT_IP
-    if why != 0:
-        return TUNNELLED if why == NOT_TCP and has_tcp_inside(data, at, end) else why
-    tcp = packet[TCP_AT]
-    if packet[TCP_BYTES] < 20:
-        return DAMAGED_HEADER
-    if tcp + 20 > end:
-        return SHORT
-    header = (data[tcp + 12] >> 4) * 4
-    if header < 20 or header > packet[TCP_BYTES]:
-        return DAMAGED_HEADER
-    return 0
+def beyond_extensions(data: Any, following: int, at: int, end: int) -> tuple[int, int]:
+    """The protocol after the extension headers of IPv6 from `at` on, and its place; -1 if they are
+    not whole."""
+    for _ in range(MAX_EXTENSIONS):
+        if following not in (
+            HOP_BY_HOP,
+            ROUTING,
+            FRAGMENT,
+            AUTHENTICATION,
+            DESTINATION,
+            MOBILITY,
+            HOST_IDENTITY,
+            SHIM6,
+        ):
+            return following, at
+        if at + 8 > end:
+            return -1, at
+        length = (int(data[at + 1]) + 1) * 8
+        if following == FRAGMENT:
+            length = 8
+        elif following == AUTHENTICATION:
+            length = (int(data[at + 1]) + 2) * 4
+        following, at = int(data[at]), at + length
+    return -1, at

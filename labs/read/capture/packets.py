@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
+from labs.read.capture.pcap import (
+    BEGIN,
+    END,
+    LINK_TYPE,
+    OF_NO_PACKET,
+    RECORD,
+    RECORD_WORDS,
+    TIME,
+    WIRE_END,
+)
 from labs.read.capture.reader import Array, Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS, Marker
 
@@ -82,11 +91,12 @@ class _Records(Reader):
 
 
 def every_record(path: str | Path) -> Iterator[Record]:
-    """All records of a file, in order. Raises what `labs.capture.read` raises."""
+    """All packets of a file, in order. Raises what `labs.capture.read` raises."""
     with opened(path, None, _Records) as reader:
         for before, words in reader.pieces():
             for place, one in enumerate(words):
-                yield reader.record(before + place + 1, one)
+                if one[LINK_TYPE] != OF_NO_PACKET:
+                    yield reader.record(before + place + 1, one)
 
 
 def records(path: str | Path, offsets: list[int]) -> list[Record]:

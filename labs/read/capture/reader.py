@@ -87,16 +87,23 @@ class Reader:
                 "option -U, which writes each packet at once"
             )
         self._interfaces: Array | None = None
+        self._walker = pcap.walk_pcap
         if head.startswith(pcap.PCAPNG_MAGIC):
             self._form = pcap.pcapng_form()
             self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
             announce("the reader of pcapng", pcap.walk_pcapng, segments.rows)
             return
+        if head.startswith(pcap.SNOOP_MAGIC):
+            self._form = pcap.snoop_form(head)
+            self._at += pcap.SNOOP_HEADER_BYTES
+            self._walker = pcap.walk_snoop
+            announce("the reader of snoop", pcap.walk_snoop, segments.rows)
+            return
         form = pcap.pcap_form(head)
         if form is None:
             raise Damaged(
-                f"{self.path} is not a capture. Allowed: pcap and pcapng files, as tcpdump -w and "
-                "dumpcap write them"
+                f"{self.path} is not a capture. Allowed: pcap, pcapng and snoop files, as "
+                "tcpdump -w, dumpcap and snoop -o write them"
             )
         self._form = form
         self._at += pcap.FILE_HEADER_BYTES
@@ -119,7 +126,7 @@ class Reader:
             given = (self._buffer, self._at, self._end, self._form)
             into = (self._records, self.counts)
             if self._interfaces is None:
-                found, at = pcap.walk_pcap(*given, *into)
+                found, at = self._walker(*given, *into)
             else:
                 found, at = pcap.walk_pcapng(*given, self._interfaces, *into)
             if self.counts[DAMAGED]:
@@ -233,6 +240,10 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     sack_blocks    uint8   0 to 4
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
                    uint32  the edges as sent; 0 beyond sack_blocks
+    ip_id          int32   the identification of IPv4, as sent; -1 for IPv6
+    content        int8    what the payload begins with: 0 other or none, 1 a TLS handshake record,
+                           2 TLS data, 3 an HTTP request, 4 an HTTP response
+    frame          int64   the number of the packet in the file, from 1: frame.number in Wireshark
     offset         int64   of the record in the (uncompressed) file
 
     tshark's columns are the same, with four exceptions. It reassembles fragments; here the first

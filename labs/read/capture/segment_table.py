@@ -42,19 +42,30 @@ LAST_NS = 13  # the time of the record before, for BACKWARDS
 CUT = 14  # bytes of a last record that ends early
 DAMAGED = 15  # 1 + the offset from which nothing could be read
 TUNNELLED = 16
-COUNTS = 17
+ICMP_ERROR = 17
+ENCRYPTED = 18
+NO_PACKET = 19  # blocks of pcapng that are numbered like packets
+COUNTS = 20
 
 # A count, whether its packets have no row, and its description.
 WORDS: tuple[tuple[str, int, bool, str], ...] = (
     ("other_link_type", LINK, True, "of an unsupported link type"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
     ("not_tcp", NOT_TCP, True, "of a protocol other than TCP"),
+    ("icmp_errors", ICMP_ERROR, True, "that are ICMP errors about TCP packets"),
     (
         "tunnelled",
         TUNNELLED,
+        False,
+        "whose TCP is inside a tunnel or a tag of a provider: addresses and numbers are the inner "
+        "ones",
+    ),
+    (
+        "encrypted",
+        ENCRYPTED,
         True,
-        "whose TCP is inside a tunnel (IP in IP, GRE, VXLAN, Geneve), which is not read. "
-        "Capture on the tunnel's own interface, or remove the outer headers with editcap -C",
+        "that are encrypted (ESP, WireGuard, OpenVPN, MACsec, 802.11). Capture on the tunnel's own "
+        "interface",
     ),
     ("later_fragments", LATER_FRAGMENT, True, "that are later fragments, without a TCP header"),
     (
@@ -119,7 +130,7 @@ def remarks(counted: Iterable[int]) -> Remarks:
     """The counts of a reader as remarks."""
     found = [int(count) for count in counted]
     return Remarks(
-        packets=found[PACKETS],
+        packets=found[PACKETS] - found[NO_PACKET],
         segments=found[SEGMENTS],
         counts={name: found[place] for name, place, _, _ in WORDS if found[place]},
         cut_bytes=found[CUT],
@@ -130,12 +141,15 @@ def remarks(counted: Iterable[int]) -> Remarks:
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
 """Bits of the column `flags`; RFC 9293 section 3.1."""
 
+OTHER, TLS_HANDSHAKE, TLS_DATA, HTTP_REQUEST, HTTP_RESPONSE = range(5)
+"""What the payload of a segment begins with; the column `content`."""
+
 # The columns of a row, by the kind of array that contains them.
-TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET = range(6)  # wide: int64
+TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET, FRAME = range(7)  # wide: int64
 SEQ, ACK_NUMBER = range(2)  # numbers: uint32
-CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES = range(3)  # middle: int32
+CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES, IP_ID = range(4)  # middle: int32
 FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
-DIRECTION, SACK_BLOCKS = range(2)  # small: int8
+DIRECTION, SACK_BLOCKS, CONTENT = range(3)  # small: int8
 SACK_EDGES = 8  # edges: uint32, left 1, right 1...
 
 # The table's columns in their order: the kind of array, and which of its rows.
@@ -160,14 +174,17 @@ PLACES: dict[str, tuple[str, int]] = {
         for block in range(SACK_EDGES // 2)
         for edge, side in enumerate(("left", "right"))
     },
+    "ip_id": ("middle", IP_ID),
+    "content": ("small", CONTENT),
+    "frame": ("wide", FRAME),
     "offset": ("wide", OFFSET),
 }
 _KINDS: dict[str, tuple[int, type[np.generic]]] = {
-    "wide": (6, np.int64),
+    "wide": (7, np.int64),
     "numbers": (2, np.uint32),
-    "middle": (3, np.int32),
+    "middle": (4, np.int32),
     "narrow": (3, np.uint16),
-    "small": (2, np.int8),
+    "small": (3, np.int8),
     "edges": (SACK_EDGES, np.uint32),
 }
 ROW_BYTES = sum(rows * np.dtype(kind).itemsize for rows, kind in _KINDS.values())
@@ -268,7 +285,7 @@ def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None 
 
 
 # Columns with few different values, or long runs of one value: a dictionary saves space.
-REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks")
+REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks", "content")
 
 
 def write_segments(columns: Columns, out: Path) -> None:

@@ -39,6 +39,7 @@ from labs.read.capture.connection_tracking import (
     SYN_SEEN,
     TARGET_PORT,
     TIMESTAMPS,
+    UNREACHABLE,
     WORD,
     begin,
     direction_in,
@@ -46,7 +47,9 @@ from labs.read.capture.connection_tracking import (
     unwrapped,
 )
 from labs.read.capture.connection_tracking import LAST_NS as LAST_SEEN_NS
+from labs.read.capture.encapsulation import find_tcp
 from labs.read.capture.headers import (
+    IDENTIFICATION,
     SOURCE_HIGH,
     SOURCE_LOW,
     TARGET_HIGH,
@@ -54,21 +57,37 @@ from labs.read.capture.headers import (
     TCP_AT,
     TCP_BYTES,
     VERSION,
-    find_tcp,
 )
-from labs.read.capture.pcap import BEGIN, END, LINK_TYPE, RECORD, RECORD_WORDS, TIME, WIRE_END
+from labs.read.capture.pcap import (
+    BEGIN,
+    END,
+    LINK_TYPE,
+    OF_NO_PACKET,
+    RECORD,
+    RECORD_WORDS,
+    TIME,
+    WIRE_END,
+)
 from labs.read.capture.segment_table import (
     ACK,
     ACK_NUMBER,
     ACK_REL,
     BACKWARDS,
     CONNECTION,
+    CONTENT,
     DIRECTION,
     FIN,
     FLAGS,
+    FRAME,
+    HTTP_REQUEST,
+    HTTP_RESPONSE,
+    ICMP_ERROR,
+    IP_ID,
     LAST_NS,
     MSS_BYTES,
+    NO_PACKET,
     OFFSET,
+    OTHER,
     PACKETS,
     PAYLOAD_BYTES,
     RST,
@@ -79,6 +98,8 @@ from labs.read.capture.segment_table import (
     SEQ_REL,
     SYN,
     TIME_NS,
+    TLS_DATA,
+    TLS_HANDSHAKE,
     TSECR,
     TSVAL,
     WINDOW,
@@ -134,6 +155,31 @@ def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: An
         elif kind == SACK_OK_OPTION and length == 2:
             options[O_SACK_OK] = 1
         at += length
+
+
+# The first bytes of a TLS record (RFC 8446 5.1) and of HTTP's methods and status line (RFC 9112).
+RECORD_HANDSHAKE, RECORD_DATA, TLS_MAJOR = 22, 23, 3
+METHODS = (0x47455420, 0x504F5354, 0x48454144, 0x50555420, 0x44454C45, 0x4F505449, 0x50415443)
+STATUS_LINE = 0x48545450
+
+
+@compiled
+def content_of(data: Any, at: int, end: int) -> int:
+    """What the captured part of a payload, data[at:end], begins with."""
+    if at + 4 > end:
+        return OTHER
+    first = be32(data, at)
+    if data[at + 1] == TLS_MAJOR and data[at + 2] <= 4:
+        if data[at] == RECORD_HANDSHAKE:
+            return TLS_HANDSHAKE
+        if data[at] == RECORD_DATA:
+            return TLS_DATA
+    if first == STATUS_LINE:
+        return HTTP_RESPONSE
+    for method in METHODS:
+        if first == method:
+            return HTTP_REQUEST
+    return OTHER
 
 
 @compiled
@@ -290,6 +336,9 @@ def rows(
     while first < last and row < capacity and state[CONNECTIONS] < most_connections:
         place = (first & POSITIVE) * RECORD_WORDS
         first += 1
+        if records[place + LINK_TYPE] == OF_NO_PACKET:
+            counts[NO_PACKET] += 1
+            continue
         seen_ns = records[place + TIME]
         if seen_ns < last_ns:
             counts[BACKWARDS] += 1
@@ -306,9 +355,14 @@ def rows(
         )
         if why != 0:
             counts[why] += 1
+            if why == ICMP_ERROR:
+                take_error(data, packet, table, slots)
             continue
         offset = base + records[place + RECORD]
-        write_row(data, end, seen_ns, offset, row, columns, state, table, slots, packet, options)
+        frame = counts[PACKETS] + first - begun
+        write_row(
+            data, end, seen_ns, offset, frame, row, columns, state, table, slots, packet, options
+        )
         row += 1
     counts[LAST_NS] = last_ns
     counts[PACKETS] += first - begun
@@ -318,11 +372,23 @@ def rows(
 
 
 @compiled
+def take_error(data: Any, packet: Any, table: Any, slots: Any) -> None:
+    """Note an ICMP error at the connection of the packet that it quotes, if there is one."""
+    at = packet[TCP_AT] & POSITIVE
+    packet[SOURCE_PORT] = be16(data, at)
+    packet[TARGET_PORT] = be16(data, at + 2)
+    slot = slot_for(packet, table, slots)
+    if slots[slot] != 0:
+        table[((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS + UNREACHABLE] = 1
+
+
+@compiled
 def write_row(
     data: Any,
     end: int,
     seen_ns: int,
     offset: int,
+    frame: int,
     row: int,
     columns: Any,
     state: Any,
@@ -333,7 +399,8 @@ def write_row(
 ) -> None:
     """Write row `row` of the TCP segment whose header is at packet[TCP_AT].
 
-    `end` is where the captured bytes of its record end, `offset` where the record is in the file.
+    `end` is where the captured bytes of its record end, `offset` where the record is in the file,
+    `frame` its number there.
     """
     wide, numbers, middle, narrow, small, edges = columns
     at = packet[TCP_AT] & POSITIVE
@@ -349,6 +416,9 @@ def write_row(
     connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
     wide[TIME_NS, here] = seen_ns
     wide[OFFSET, here] = offset
+    wide[FRAME, here] = frame
+    middle[IP_ID, here] = packet[IDENTIFICATION]
+    small[CONTENT, here] = content_of(data, at + header, end) if payload > 0 else OTHER
     wide[TSVAL, here] = tsval
     wide[TSECR, here] = tsecr
     numbers[SEQ, here] = seq

@@ -1,13 +1,19 @@
-"""The bytes of a capture file: plain, gzip or zstd, read ahead piece by piece in a thread.
+"""The bytes of a capture file: plain, gzip, xz or zstd, read ahead piece by piece in a thread.
 
-Source: RFC 1952 (gzip, with several members), RFC 8878 (zstd).
+Source: RFC 1952 (gzip, with several members), the .xz file format 1.1.0, RFC 8878 (zstd).
 """
 
 from __future__ import annotations
 
+import lzma
+import shutil
 import stat
+import sys
+import tempfile
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -16,11 +22,13 @@ import numpy as np
 from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged, Missing
 
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 INFLATE_BYTES = 1 << 16
 # gzip expands a byte to at most 1,032 bytes; a zstd file that expands further is not a capture.
 MOST_PER_BYTE = 2000
+MOST_PER_BYTE_XZ = 8000
 UNJUDGED_BYTES = 1 << 26
+XZ_MEMORY_BYTES = 128 * MIB  # what `xz -9` needs to unpack, twice
 
 
 class Source(Protocol):
@@ -89,6 +97,54 @@ class _Gzip(_Plain):
         return 0
 
 
+class _Xz(_Plain):
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        super().__init__(file, size)
+        self._unpack = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+        self._waiting = b""
+        self._given = 0
+
+    def readinto(self, place: memoryview) -> int:
+        while self.fault is None:
+            try:
+                if self._unpack.eof:
+                    rest = (self._unpack.unused_data or self._file.read(INFLATE_BYTES)).lstrip(
+                        b"\0"
+                    )
+                    if not rest:
+                        return 0
+                    self._unpack = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+                    self._waiting = rest
+                elif self._unpack.needs_input and not self._waiting:
+                    self._waiting = self._file.read(INFLATE_BYTES)
+                    if not self._waiting:
+                        self.fault = "the xz data ends early"
+                        return 0
+                found = self._unpack.decompress(self._waiting, min(len(place), INFLATE_BYTES))
+            except lzma.LZMAError:
+                self.fault = "the xz data is damaged"
+                return 0
+            except OSError as error:
+                self.fault = _failure(error)
+                return 0
+            self._waiting = b""
+            if found:
+                place[: len(found)] = found
+                self._given += len(found)
+                _must_be_plausible(self._file, self._given, MOST_PER_BYTE_XZ)
+                return len(found)
+        return 0
+
+
+def _must_be_plausible(file: BinaryIO, given: int, most: int) -> None:
+    """Damaged if more bytes unpack from a file than from any capture."""
+    if given > UNJUDGED_BYTES + most * file.tell():
+        raise Damaged(
+            f"{file.name}: more than {most:,} bytes unpack from each byte of this file, so it is "
+            "not a capture"
+        )
+
+
 class _Zstd(_Plain):
     def __init__(self, file: BinaryIO, size: int) -> None:
         super().__init__(file, size)
@@ -112,11 +168,7 @@ class _Zstd(_Plain):
             return 0
         place[: len(found)] = found
         self._given += len(found)
-        if self._given > UNJUDGED_BYTES + MOST_PER_BYTE * self._file.tell():
-            raise Damaged(
-                f"{self._file.name}: more than {MOST_PER_BYTE:,} bytes unpack from each byte of "
-                "this file, so it is not a capture"
-            )
+        _must_be_plausible(self._file, self._given, MOST_PER_BYTE)
         return len(found)
 
 
@@ -134,10 +186,11 @@ def open_source(path: Path) -> Source:
     except ValueError:
         raise BadInput(f"{str(path)!r} is not a path. Name a pcap or pcapng file") from None
     try:
-        head = file.read(4) or b""
+        head = file.read(len(XZ)) or b""
         size = file.seek(0, 2)
         file.seek(0)
-        kind = _Gzip if head.startswith(GZIP) else _Zstd if head == ZSTD else _Plain
+        kinds: tuple[tuple[bytes, type[_Plain]], ...] = ((GZIP, _Gzip), (ZSTD, _Zstd), (XZ, _Xz))
+        kind = next((one for magic, one in kinds if head.startswith(magic)), _Plain)
         return kind(file, size)
     except OSError as error:
         file.close()
@@ -152,9 +205,38 @@ def _must_be_a_file(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise BadInput(f"{path} is a folder. Name a pcap or pcapng file in it")
     if stat.S_ISFIFO(mode):
-        raise BadInput(f"{path} is a pipe. Write the capture to a file first")
+        raise BadInput(f"{path} is a pipe. Read it from standard input: labs explain - < {path}")
     if not stat.S_ISREG(mode):
         raise BadInput(f"{path} is a device or a socket. Name a pcap or pcapng file")
+
+
+@contextmanager
+def kept_input(path: Path) -> Iterator[Path]:
+    """A file with the capture: `path` itself, or a copy of what a pipe carries (a named one, or
+    standard input for -), which is removed afterwards."""
+    if str(path) != "-" and not _is_pipe(path):
+        yield path
+        return
+    with tempfile.NamedTemporaryFile(prefix="labs-capture-", suffix=".pcap") as copy:
+        try:
+            if str(path) == "-":
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+            else:
+                with path.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, copy)
+        except OSError as error:
+            raise Missing(
+                f"the capture cannot be copied from the pipe: {_failure(error)}"
+            ) from None
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _is_pipe(path: Path) -> bool:
+    try:
+        return stat.S_ISFIFO(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 Array = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
@@ -41,7 +41,9 @@ from labs.read.charts.style import (
     where_from,
 )
 from labs.read.flows.connection_state import ROW_BYTES, connection_state
-from labs.read.flows.stalls import NAGLE_AND_DELAYED_ACK, NOBODY, find_stalls
+from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
+from labs.read.flows.stalls import find_stalls
+from labs.read.flows.waits import waits
 
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
@@ -52,7 +54,7 @@ SLANT, STALL = 0.45, 2.3
 NOTE_LETTERS = 16
 """How many letters of a note fit next to the right line."""
 IN_ORDER = "in chronological order, not to scale"
-RTT_UNKNOWN = "; no complete handshake, so the RTT is unknown: not all stalls are marked"
+RTT_UNKNOWN = "; the RTT cannot be measured: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 FLAGS = (
     (SYN, "SYN"),
@@ -106,6 +108,7 @@ def ladder(
     source: Source = "",
     names: Sequence[str] = ("client", "server"),
     title: str = "Packet ladder",
+    also: Mapping[int, Mapping[str, Any]] | None = None,
 ) -> Figure:
     """The packets of one connection from top to bottom; at most 120.
 
@@ -113,14 +116,18 @@ def ladder(
     row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
     default that of the first of these segments. The vertical axis is not to scale: times are at the
     left, stalls have their reasons. `names` are those of the client and the server. `source` is a
-    run, or the text of the caption.
+    run, or the text of the caption. `also` are gaps to name that are no stalls, by the row after
+    them: `gap_ms`, `reason`, `waiting`, `waited_for`.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     state = connection_state(own)
-    found = find_stalls(state)
+    found = find_stalls(waits(state))
     stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
+    more = {after: gap for after, gap in (also or {}).items() if after not in stalls.index}
+    if more:
+        stalls = concat([stalls, DataFrame.from_dict(more, orient="index")])
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
     arrows, bars, height = _laid_out(chosen, marked, stalls, int(chosen["time_ns"].iloc[0]))
@@ -247,7 +254,8 @@ def _laid_out(
                 note=", ".join(SAID[name] for name in notes if name not in implied),
                 again=any(name in AGAIN for name in notes),
                 data=row["payload_bytes"] > 0,
-                hover=f"row {label}, {time} ms<br>{words}<br>window {_window(row)}",
+                hover=f"frame {row['frame']}, row {label}, {time} ms<br>{words}<br>"
+                f"window {_window(row)}",
             )
         )
         place += 1

@@ -8,15 +8,21 @@ from typing import Any
 
 from pandas import DataFrame
 
+from labs.read.flows.account_text import sentence
 from labs.read.flows.exchanges import exchanges, in_words
-from labs.read.flows.stalls import NOBODY, explained, stalls
+from labs.read.flows.explain import Account
+from labs.read.flows.reasons import NOBODY, explained
+from labs.read.flows.stalls import stalls
 
 
-def comments_of(segments: DataFrame) -> Mapping[int, Sequence[str]]:
+def comments_of(
+    segments: DataFrame, accounts: Sequence[Account] = ()
+) -> Mapping[int, Sequence[str]]:
     """Comments by the offset of a record, for a table of segments (`labs.capture.read`).
 
     A stall has one on the packet before it and one, with the reason, on the packet that ends it. A
-    request that met a stall has its latency and its steps on its first packet.
+    request that met a stall has its latency and its steps on its first packet. Each finding of
+    `accounts` that is trouble has its sentence on the packet that ends its longest wait.
     """
     found: defaultdict[int, list[str]] = defaultdict(list)
     offset_of = segments["offset"].astype("int64").to_dict()
@@ -31,6 +37,11 @@ def comments_of(segments: DataFrame) -> Mapping[int, Sequence[str]]:
             found[offset_of[asked["first_row"]]].append(
                 f"Request answered after {asked['latency_ms']:.1f} ms: {in_words(asked['steps'])}."
             )
+    offsets = dict(zip(segments["frame"].tolist(), segments["offset"].tolist(), strict=True))
+    for account in accounts:
+        for finding in account.findings:
+            if finding.is_trouble and finding.frames:
+                found[offsets[finding.frames[0][1]]].append(sentence(finding))
     return found
 
 

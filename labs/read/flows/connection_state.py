@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy
-from pandas import DataFrame, Series
+from pandas import DataFrame
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, must_fit
@@ -24,6 +24,10 @@ COLUMNS = (
     "ack_rel",
     "window",
     "window_bytes",
+    "ip_id",
+    "content",
+    "frame",
+    "sack_blocks",
 )
 """The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES = 300
@@ -33,6 +37,7 @@ TIMESTAMPS_BYTES = 12
 LEAST_BYTES = 48
 """TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
 LEAST_SEEN_BYTES = 536
+MOST_WORD = 1 << 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +49,7 @@ class ConnectionState:
     """
 
     rows: Array  # labels of the table
+    frame: Array  # numbers of the packets in the file, from 1
     time_ns: Array
     connection: Array
     direction: Array  # 0 from the client, 1 from the server
@@ -52,8 +58,13 @@ class ConnectionState:
     begin: Array  # the segment's first sequence number
     end: Array  # ... and the one after its last
     ack: Array
+    offered: Array  # its window in bytes, -1 if the scale is unknown
     marks: Array  # bits of labs.read.capture.tcp_marks
     mss_bytes: Array  # payload of a full segment, see mss_bytes()
+    ip_id: Array  # -1 for IPv6
+    content: Array  # what the payload begins with, see segment_table
+    sacks: Array  # whether it selectively acknowledges data above its ACK
+    repeats: Array  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
     sent: tuple[Array, Array]  # the highest sequence number sent
     acked: tuple[Array, Array]  # how far the other end had acknowledged
     edge: tuple[Array, Array]  # how far the other end allowed to send
@@ -105,13 +116,14 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     told = (flags & ACK) != 0
 
     def before(which: Array, values: Array, how: str = "last") -> Array:
-        return _before(numpy.where(which, values, NONE), connection, how)
+        return _before(numpy.where(which, values, NONE), starts, how)
 
     def both(values: Array, which: Array | None = None) -> tuple[Array, Array]:
         first, second = (side if which is None else side & which for side in own)
         return before(first, values), before(second, values)
 
     edges = both(ack + window, told & (window >= 0))
+    sacks, repeats = _selective(segments)
     sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
     # As in tcp_minshall_update(), retransmissions do not count. A frame that the device splits
@@ -127,8 +139,14 @@ def connection_state(segments: DataFrame) -> ConnectionState:
         begin=begin,
         end=end,
         ack=ack,
+        offered=window,
         marks=Marker().bits(segments)[order].astype(numpy.int64),
         mss_bytes=full,
+        frame=column["frame"],
+        ip_id=column["ip_id"],
+        content=column["content"],
+        sacks=sacks[order],
+        repeats=repeats[order],
         sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
         edge=(edges[1], edges[0]),
@@ -140,15 +158,59 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     )
 
 
-def _before(values: Array, connection: Array, how: str) -> Array:
+def _selective(segments: DataFrame) -> tuple[Array, Array]:
+    """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
+    its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
+    count = len(segments)
+    sacks, repeats = numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64)
+    some = numpy.flatnonzero(segments["sack_blocks"].to_numpy() > 0)
+    if not len(some):
+        return sacks, repeats
+    ack = segments["ack"].to_numpy()[some]
+    blocks = segments["sack_blocks"].to_numpy()[some]
+
+    def beyond(name: str) -> Array:
+        edge = segments[name].to_numpy()[some]
+        relative: Array = (edge - ack).astype(numpy.int32).astype(numpy.int64)
+        return relative
+
+    left, right = beyond("sack_left_1"), beyond("sack_right_1")
+    left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
+    inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
+    twice = (right <= 0) | inside
+    repeats[some] = numpy.where(twice, segments["ack_rel"].to_numpy()[some] + left, NONE)
+    sacks[some] = ~twice | (blocks > 1)
+    return sacks, repeats
+
+
+def _before(values: Array, starts: Array, how: str) -> Array:
     """The highest or the last known value among the earlier segments of the same connection."""
-    known = Series(values)
+    before = numpy.full(len(values), NONE, dtype=numpy.int64)
+    if not len(values):
+        return before
     if how == "cummax":
-        known = known.groupby(connection).cummax()
+        found = _highest(values, starts)
     else:
-        known = known.mask(known == NONE).groupby(connection).ffill()
-    shifted = known.groupby(connection).shift(1)
-    found: Array = shifted.fillna(NONE).to_numpy(dtype=numpy.int64)
+        known = numpy.where(values != NONE, numpy.arange(len(values)), NONE)
+        known = numpy.maximum.accumulate(known)
+        begun = numpy.repeat(starts[:-1], numpy.diff(starts))
+        found = numpy.where(known >= begun, values[numpy.maximum(known, 0)], NONE)
+    before[1:] = found[:-1]
+    before[starts[:-1]] = NONE
+    return before
+
+
+def _highest(values: Array, starts: Array) -> Array:
+    """The highest value of the connection so far."""
+    least, count = int(values.min()), len(starts) - 1
+    span = int(values.max()) - least + 1
+    found: Array
+    if span * count < MOST_WORD:  # one pass, with the connections above each other
+        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
+        found = numpy.maximum.accumulate(values + floor) - floor
+        return found
+    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    found = numpy.concatenate([numpy.maximum.accumulate(values[one:end]) for one, end in parts])
     return found
 
 
@@ -168,6 +230,7 @@ def mss_bytes(segments: DataFrame) -> Array:
     unknown = (found == 0)[connection]
     if unknown.any():
         _as_seen(segments, unknown, found)
+    _without_stamps(segments, connection, found)
     found[found == 0] = MSS_BYTES
     full: Array = found[connection]
     return full
@@ -184,6 +247,18 @@ def _agreed(segments: DataFrame, connection: Array) -> Array:
     full = numpy.maximum(both, LEAST_BYTES) - TIMESTAMPS_BYTES * stamped.min(axis=0)
     found: Array = numpy.where(both > 0, full, 0).astype(numpy.int32)
     return found
+
+
+def _without_stamps(segments: DataFrame, connection: Array, found: Array) -> None:
+    """Correct it where the timestamps were not captured: nothing is as long as the MSS says, and
+    segments that are 12 bytes shorter repeat."""
+    length = segments["payload_bytes"].to_numpy()
+    stamped = found - TIMESTAMPS_BYTES
+    count = len(found)
+    own = found[connection]
+    whole = numpy.bincount(connection, (length > 0) & (own > 0) & (length >= own), count)
+    short = numpy.bincount(connection, (own > 0) & (length == stamped[connection]), count)
+    found[(whole == 0) & (short >= 2)] -= TIMESTAMPS_BYTES
 
 
 def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:

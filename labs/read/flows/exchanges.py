@@ -20,8 +20,9 @@ from pandas import DataFrame
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, RST, SYN, must_fit
 from labs.read.flows.connection_state import ConnectionState, connection_state
-from labs.read.flows.rtt import Distances, distances
-from labs.read.flows.stalls import IDLE, MIN_GAP_MS, NOBODY, Wait, is_stalled, why
+from labs.read.flows.reasons import IDLE, Wait
+from labs.read.flows.stalls import MIN_GAP_MS
+from labs.read.flows.waits import Waits, waits
 
 REQUEST: Final = "request"
 FIRST: Final = "first part"
@@ -90,7 +91,7 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     `first_byte_ms` and `latency_ms` (from the request's first segment to the response's first and
     last; NaN without a response), `gap_ms` (the longest gap; a stall, as below, takes precedence
     over a gap that the distance explains) and `gap_before` (the label of the segment that ended
-    it), `reason`, `waiting` and `waited_for` (see `labs.read.flows.stalls`), `steps` (a tuple of
+    it), `reason`, `waiting` and `waited_for` (see `labs.read.flows.reasons`), `steps` (a tuple of
     the names of this module). A gap is a step (SILENCE) if it exceeds, by `min_gap_ms`, the time
     that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
@@ -98,9 +99,9 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     known = connection_state(segments)
     bounds = _bounds(known)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
-    far = distances(known)
+    found_waits = waits(known)
     rows = [
-        _row(known, far, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds
+        _row(found_waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds
     ]
     found = DataFrame(rows, columns=list(COLUMNS))
     return found.sort_values("at_ns", kind="stable", ignore_index=True)
@@ -146,15 +147,14 @@ def _bounds(known: ConnectionState) -> list[tuple[int, int, int]]:
     return found
 
 
-def _row(
-    known: ConnectionState, far: Distances, number: int, first: int, last: int, min_gap_ns: float
-) -> tuple[object, ...]:
+def _row(found: Waits, number: int, first: int, last: int, min_gap_ns: float) -> tuple[object, ...]:
+    known = found.known
     times = known.time_ns[first:last]
     payload, direction = known.length[first:last], known.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
-    longest = _longest(known, far, first, last, min_gap_ns)
-    wait = Wait(IDLE, NOBODY, NOBODY) if longest is None else why(known, far, longest)
+    longest = _longest(found, first, last, min_gap_ns)
+    wait = Wait(IDLE) if longest is None else found.why(longest)
     return (
         int(known.connection[first]),
         number,
@@ -171,21 +171,18 @@ def _row(
         wait.reason,
         wait.waiting,
         wait.waited_for,
-        _steps(known, far, first, last, min_gap_ns),
+        _steps(found, first, last, min_gap_ns),
     )
 
 
-def _longest(
-    known: ConnectionState, far: Distances, first: int, last: int, min_gap_ns: float
-) -> int | None:
+def _longest(found: Waits, first: int, last: int, min_gap_ns: float) -> int | None:
     """Where the longest stall of an exchange ends; without a stall, the longest gap."""
     if last - first < 2:
         return None
-    gaps = numpy.diff(known.time_ns[first:last])
-    by = known.direction[first + 1 : last]
-    beyond = gaps - numpy.where(by == 0, far.far_ns[0][first], far.far_ns[1][first])
-    chosen = beyond if beyond.max() >= min_gap_ns else gaps
-    return first + 1 + int(chosen.argmax())
+    stalled = [place for place in range(first + 1, last) if found.is_stalled(place, min_gap_ns)]
+    if stalled:
+        return max(stalled, key=lambda place: found.gaps[place].wait_ns)
+    return first + 1 + int(numpy.diff(found.known.time_ns[first:last]).argmax())
 
 
 def _new_bytes(known: ConnectionState, side: int, first: int, last: int) -> int:
@@ -202,13 +199,12 @@ def _ms(length_ns: int) -> float:
     return float(length_ns) / 1e6
 
 
-def _steps(
-    known: ConnectionState, far: Distances, first: int, last: int, min_gap_ns: float
-) -> tuple[str, ...]:
+def _steps(found: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str, ...]:
     """The steps in order; a step that repeats is listed once."""
+    known = found.known
     steps: list[str] = []
     for at in range(first, last):
-        if at > first and is_stalled(known, far, at, min_gap_ns):
+        if at > first and found.is_stalled(at, min_gap_ns):
             steps.append(SILENCE)
         step = _step(known, at, any(name in steps for name in (FIRST, REST)))
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]

@@ -8,8 +8,8 @@ from typing import Final
 import numpy
 from pandas import DataFrame
 
-from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.flows.connection_state import NONE, Array, ConnectionState, connection_state
+from labs.read.capture.segment_table import ACK, FIN, RST, SYN
+from labs.read.flows.connection_state import Array, ConnectionState, connection_state
 
 
 def time_to_ack(segments: DataFrame) -> DataFrame:
@@ -89,6 +89,8 @@ def _again(begin: Array, end: Array, new: Array, again: Array) -> Array:
 
 
 UNBOUNDED_NS: Final = 1 << 60
+NEAR_NS: Final = 5_000_000
+"""Below this the delay of an ACK, 40 ms and more, cannot be mistaken for distance."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,13 @@ NEXT_DOOR: Final = Distance(0, (0, 0))
 class Distances:
     """Arrays over the segments of `ConnectionState`, equal for all segments of a connection.
 
-    If `measured`, the capture has SYN, SYN-ACK and ACK: `rtt_ns` is the time from the last SYN to
-    the first ACK after it, which is one RTT wherever the capture was taken. `far_ns` are its two
-    parts: the time from the place of the capture to a side and back; almost zero for the side on
-    which it was taken.
+    `far_ns` are the times from the place of the capture to each end and back, almost zero for the
+    end at which it was taken; `rtt_ns` is their sum. Each is the shortest time that the capture
+    shows: of the handshake, unless its SYN or SYN-ACK was repeated (Karn's algorithm), and of all
+    ACKs of data that was sent once.
 
-    Otherwise the RTT is unknown, and these are upper bounds. No answer is faster than the distance,
-    so the shortest time in which a side acknowledged new data is a bound of its `far_ns`, and so is
-    an incomplete handshake. UNBOUNDED_NS without either.
+    If not `measured`, these are upper bounds: there is no such handshake, and an end acknowledged
+    nothing of which it is certain that it did so at once. UNBOUNDED_NS without any.
     """
 
     measured: Array
@@ -127,54 +128,78 @@ class Distances:
 
 
 def distances(known: ConnectionState) -> Distances:
-    """Measure the distances by handshakes; bound those without one."""
+    """Measure how far both ends of each connection are."""
     count = len(known.starts) - 1
     which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
-    measured, far = _handshakes(known, which, count)
-    data = numpy.zeros(count, dtype=bool)
-    data[which[known.carrying]] = True
-    for number in numpy.flatnonzero(data & ~measured).tolist():
+    far = _handshakes(known, which, count)
+    certain: Array = numpy.asarray(far < UNBOUNDED_NS)
+    for number in numpy.unique(which[known.carrying]).tolist():
         first, last = map(int, known.starts[number : number + 2])
         for side in (0, 1):
-            far[side, number] = min(far[side, number], _fastest_ns(known, first, last, side))
+            shortest, at_once = _acknowledged_ns(known, first, last, side)
+            far[side, number] = min(far[side, number], shortest)
+            certain[side, number] |= at_once
+    # An end next door needs no proof: whatever the bound hides is too short to matter.
+    certain |= far <= NEAR_NS
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
+    measured: Array = numpy.asarray(certain.all(axis=0))
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
 
 
-def _fastest_ns(known: ConnectionState, first: int, last: int, side: int) -> int:
-    """The shortest time in which that side acknowledged new data of the other."""
+def _acknowledged_ns(known: ConnectionState, first: int, last: int, side: int) -> tuple[int, bool]:
+    """The shortest time in which that side acknowledged new data of the other, and whether it
+    certainly did so at once: by an ACK of two full segments."""
     at, by = first_acks(known, first, last, 1 - side)
-    times = (known.time_ns[by] - known.time_ns[at])[by >= 0]
-    return max(0, int(times.min())) if len(times) else UNBOUNDED_NS
+    at, by = at[by >= 0], by[by >= 0]
+    if not len(at):
+        return UNBOUNDED_NS, False
+    times = known.time_ns[by] - known.time_ns[at]
+    shortest = int(times.min())
+    newest = known.end[at] == known.ack[by]  # the segment that made the receiver answer
+    covered = known.ack[by] - known.acked[1 - side][by]
+    at_once = newest & (covered >= 2 * known.mss_bytes[by]) & (times <= 2 * shortest + NEAR_NS)
+    return max(0, shortest), bool(at_once.any())
 
 
-def _handshakes(known: ConnectionState, which: Array, count: int) -> tuple[Array, Array]:
-    """For each connection whether the capture has its handshake, and both parts of it in ns, or
-    their bounds: all of it if the SYN-ACK is missing, the second part if the SYN is."""
+def _handshakes(known: ConnectionState, which: Array, count: int) -> Array:
+    """Both parts of each connection's handshake in ns; UNBOUNDED_NS for a part that is missing, or
+    that cannot be told because its SYN or SYN-ACK was repeated."""
     place, end = numpy.arange(len(known)), len(known)
     kind = known.flags & (SYN | ACK)
-    agreed = (kind == ACK) & (known.direction == 0)
-    first = numpy.full(count, end)
-    numpy.minimum.at(first, which[agreed], place[agreed])
 
-    def last(chosen: Array) -> Array:
-        found = numpy.full(count, NONE)
-        chosen = chosen & (place < first[which])
-        numpy.maximum.at(found, which[chosen], place[chosen])
+    def first_of(chosen: Array) -> Array:
+        found = numpy.full(count, end)
+        numpy.minimum.at(found, which[chosen], place[chosen])
         return found
 
-    asked = last(kind == SYN)
-    answered = last((kind == (SYN | ACK)) & (known.direction == 1))
+    def number_of(chosen: Array) -> Array:
+        return numpy.bincount(which[chosen], minlength=count)
+
+    asks, answers = kind == SYN, (kind == (SYN | ACK)) & (known.direction == 1)
+    asked, answered = first_of(asks), first_of(answers)
+    agrees = (kind == ACK) & (known.direction == 0) & ((known.flags & RST) == 0)
+    agrees &= place > answered[which]
+    agreed = first_of(agrees)
+    # Karn's algorithm: the answer may be to either of two SYNs.
+    asked_once, answered_once = number_of(asks) == 1, number_of(answers) == 1
     far = numpy.full((2, count), UNBOUNDED_NS)
-    begun, replied = ((found >= 0) & (first < end) for found in (asked, answered))
-    time = known.time_ns
-    whole, part = numpy.zeros((2, count), dtype=numpy.int64)
-    whole[begun] = time[first[begun]] - time[asked[begun]]
-    # If the last SYN follows the SYN-ACK, the whole handshake counts as the client's part.
-    late = numpy.maximum(answered, asked)
-    part[replied] = time[first[replied]] - time[late[replied]]
-    measured = begun & replied
-    far[0] = numpy.where(replied, part, numpy.where(begun, whole, far[0]))
-    far[1] = numpy.where(measured, whole - part, numpy.where(begun, whole, far[1]))
-    far[:, ~measured] = numpy.maximum(far[:, ~measured], 0)
-    return measured, far
+    time = numpy.append(known.time_ns, 0)
+    server = (asked < answered) & (answered < end) & asked_once
+    client = (agreed < end) & answered_once
+    far[1, server] = numpy.maximum(0, time[answered] - time[asked])[server]
+    far[0, client] = numpy.maximum(0, time[agreed] - time[answered])[client]
+    return far
+
+
+def spread_ms(known: ConnectionState, first: int, last: int) -> tuple[float, float, float] | None:
+    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
+    by the ACKs of data that was sent once; None without any."""
+    found = []
+    for side in (0, 1):
+        at, by = first_acks(known, first, last, side)
+        found.append((known.time_ns[by] - known.time_ns[at])[by >= 0])
+    times = numpy.concatenate(found)
+    if not len(times):
+        return None
+    low, middle, high = numpy.percentile(times, (10, 50, 90)) / 1e6
+    return float(low), float(middle), float(high)

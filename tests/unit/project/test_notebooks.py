@@ -15,14 +15,19 @@ from labs.catalog import find
 from labs.drive.parameters.declare import declared
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.read.lab import Lab
+from labs.studies.capture_account import CaptureParameters
 
 NOTEBOOKS = sorted((Path(__file__).parents[3] / "notebooks").glob("*.ipynb"))
 TAGS = {"parameters", "check", "predict", "guess", "exercise", "answer", "solution"}
 HIDDEN = {"source_hidden": True, "outputs_hidden": True}
 """How JupyterLab is told to fold a cell."""
 SECTIONS = ("**Goals.**", "**Prerequisites.**", "**Time.**")
-REPORTS = [path for path in NOTEBOOKS if "labs.check_report(" in path.read_text("utf-8")]
-"""They read the index of a batch, of whatever lab, and have no parameters of a lab."""
+OWN: dict[str, tuple[str, type[Any]]] = {
+    "09-explain-your-own": ("labs.check_capture(globals())", CaptureParameters),
+    "10-batch-report": ("labs.check_report(globals())", ReportParameters),
+}
+"""They read a file, of whatever origin, and have no parameters of a lab: how they check theirs."""
+REPORTS = [path for path in NOTEBOOKS if path.stem in OWN]
 GRADED = [path for path in NOTEBOOKS if '"answer"' in path.read_text("utf-8")]
 LONGEST_CELL = 10
 # Assignments that `papermill --help-notebook` reads: NAME = literal  # what it is
@@ -156,16 +161,15 @@ def test_parameters_cell_has_literals_with_a_comment_each(notebook: Any) -> None
 
 
 def test_parameters_cell_of_a_report_has_all_its_parameters() -> None:
-    assert [path.stem for path in REPORTS] == ["10-batch-report"]
+    assert [path.stem for path in REPORTS] == list(OWN)
     for path in REPORTS:
+        check, parameters = OWN[path.stem]
         notebook = nbformat.read(path, as_version=4)
         given: dict[str, Any] = {}
         exec(tagged(notebook, "parameters")[0].source, given)
-        from_globals(ReportParameters, given)
-        assert {name.lower() for name in given if name.isupper()} == declared(
-            ReportParameters
-        ).keys()
-        assert "labs.check_report(globals())" in tagged(notebook, "check")[0].source
+        from_globals(parameters, given)
+        assert {name.lower() for name in given if name.isupper()} == declared(parameters).keys()
+        assert check in tagged(notebook, "check")[0].source
 
 
 @pytest.mark.parametrize(

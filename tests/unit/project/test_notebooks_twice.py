@@ -91,7 +91,7 @@ def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     parameters = client.nb.cells[tagged(client, "parameters")]
     right = parameters.source
     check = tagged(client, "check") + 1
-    name = TESTBED if f"{TESTBED} =" in right else "COLUMN"
+    name = next(name for name in (TESTBED, "COLUMN", "CAPTURE") if f"{name} =" in right)
     misspelt = name[:2] + name[3] + name[2] + name[4:]
     parameters.source = re.sub(rf"^{name}", misspelt, right, flags=re.MULTILINE)
     assert parameters.source != right

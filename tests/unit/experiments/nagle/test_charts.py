@@ -13,7 +13,7 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.nagle import charts as nagle
-from labs.experiments.nagle.notebook import beside_wireshark, sequences, waits
+from labs.experiments.nagle.notebook import sequences, waits
 from labs.experiments.nagle.requests import (
     own_requests,
     own_table,
@@ -21,6 +21,7 @@ from labs.experiments.nagle.requests import (
     requests_of,
     typical,
 )
+from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.flows.exchanges import ARTICLE_OFF
 from labs.studies.study import Study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import fuzz_capture
+from tests import fuzz_capture, fuzz_explain
 
 KEPT = sorted(fuzz_capture.CRASHES.glob("*"))
 
@@ -22,6 +22,12 @@ def test_outcomes_of_mutated_captures(tmp_path: Path) -> None:
     # Most inputs are read, some are refused: a mutation that only ever did one shows nothing.
     assert set(outcomes) <= {"", "BadInput", "Damaged"} and outcomes["Damaged"]
     assert outcomes[""] > 2_000
+
+
+def test_explain_all_of_mutated_captures_and_tunnels(tmp_path: Path) -> None:
+    """`make fuzz-explain` explains a million."""
+    explained, crashes = fuzz_explain.explain_all(3, 0, 500, tmp_path)
+    assert crashes == 0 and explained > 300
 
 
 BROKEN = """

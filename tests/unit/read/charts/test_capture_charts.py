@@ -113,7 +113,9 @@ def test_ladder_dashes_and_labels_retransmissions() -> None:
     said = texts(figure)
     assert said.count("spurious<br>retransmission") == marked["spurious_retransmission"].sum() == 3
     assert said.count("retransmission") == 9 - 3
-    assert any("retransmission timer<br>the answerer waits for the asker" in text for text in said)
+    assert any(
+        "retransmission timeout<br>the asker waits for the answerer" in text for text in said
+    )
 
 
 def test_ladder_labels_acks_of_uncaptured_bytes() -> None:

@@ -12,7 +12,8 @@ from labs.read import capture
 from labs.read.capture.packets import Record, every_record
 from labs.read.exports.packet_comments import comments_of
 from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, pcapng
-from labs.read.flows.stalls import CLOSED_WINDOW, NAGLE_AND_DELAYED_ACK, stalls
+from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, ZERO_WINDOW
+from labs.read.flows.stalls import stalls
 from tests import tshark
 from tests.real_runs import nagle_run, real
 
@@ -109,7 +110,7 @@ def test_comments_of_a_closed_window_name_who_waited() -> None:
     """A reader that stops: tests/fixtures/exchanges/README.md."""
     table = capture.read(EXCHANGES / "stopped-reader.pcap")
     found = stalls(table)
-    (first, *_) = found[found["reason"] == CLOSED_WINDOW].to_dict("records")
+    (first, *_) = found[found["reason"] == ZERO_WINDOW].to_dict("records")
     said = " ".join(comments_of(table)[int(table["offset"][first["after"]])])
     assert f"The {first['waiting']} waited for the {first['waited_for']}." in said
     assert "tcp_probe_timer" in said

@@ -21,19 +21,22 @@ PORT = 20_000
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.pcap*")))
-def test_distances_rtt_is_that_of_connections(name: str) -> None:
+def test_distances_rtt_is_at_most_that_of_the_handshake(name: str) -> None:
+    """It is the shortest that the connection shows; a handshake waits for a program to wake up."""
     known = connection_state(read(FOLDER / name))
     far = distances(known)
     expected = connections(FOLDER / name).set_index("connection")["handshake_rtt_ns"]
     told = pandas.Series(numpy.where(far.measured, far.rtt_ns, -1))
-    assert told.groupby(known.connection).first().to_dict() == expected.to_dict()
+    found = told.groupby(known.connection).first()
+    whole = expected >= 0
+    assert (found[whole] >= 0).all() and (found[whole] <= expected[whole]).all()
+    assert (found[expected > 1e6] > 0.9 * expected[expected > 1e6]).all()
 
 
 @pytest.mark.parametrize(("name", "rtt_ms"), [("lossy.pcap.gz", 40), ("nagle-delay.pcap.gz", 60)])
 def test_distances_are_bounded_by_the_fastest_ack(name: str, rtt_ms: float, tmp_path: Path) -> None:
     """By the delay of netem that these were recorded with (tests/fixtures/exchanges)."""
     far = distances(connection_state(read(without_syns(FOLDER / name, tmp_path / "late.pcap"))))
-    assert not far.measured.any()
     assert far.far_ns[1] / 1e6 == pytest.approx(rtt_ms, abs=0.01) and not far.far_ns[0].any()
 
 

@@ -1,0 +1,174 @@
+"""Compares what `labs explain` says of captures with what the scenarios did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.explain.worsen import WORSE, worsened
+from labs.read.flows.explain import EVENTS, Account, Finding, explain
+from labs.read.flows.reasons import (
+    DELAYED_ACK,
+    HANDSHAKE,
+    HTTP_TURN,
+    KEEP_ALIVE,
+    SENDING,
+    SPURIOUS,
+    TLS_TURN,
+    UNTOLD,
+    explained,
+)
+
+LEAST_SHARE: Final = 0.05
+"""Of a connection's time, for a finding to count as reported."""
+LEAST_MS: Final = 5
+DELAYED_MS, MOST_DELAYED_MS = 20, 250
+EVEN_BRIEF: Final = (KEEP_ALIVE, DELAYED_ACK)
+"""Events that cost nothing by themselves; counted where the truth names them."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One capture: the reasons it has, those that were found, and how much time is wrong."""
+
+    name: str
+    group: str
+    true: frozenset[str]
+    found: frozenset[str]
+    duration_ms: float
+    wrong_ms: float
+    expected_ms: float
+
+    @property
+    def missed(self) -> frozenset[str]:
+        return self.true - self.found
+
+    @property
+    def invented(self) -> frozenset[str]:
+        return self.found - self.true
+
+
+def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[str]:
+    """The reasons that a reader is told: those with a share of the time, and events."""
+    found = set()
+    for one in accounts:
+        for finding in one.findings:
+            if _counts(one, finding, named):
+                found.add(finding.reason)
+        for kind, count in one.turns.items():
+            if kind in (HTTP_TURN, TLS_TURN) and count:
+                found.add(kind)
+    return frozenset(found)
+
+
+def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
+    if finding.reason in EVEN_BRIEF:
+        return finding.reason in named and finding.count > 0
+    if finding.reason not in named and (finding.is_usual or finding.reason in (SENDING, HANDSHAKE)):
+        return False
+    return finding.reason in EVENTS or finding.time_ms > max(
+        LEAST_SHARE * account.duration_ms, LEAST_MS
+    )
+
+
+def may_be_told(truth: dict[str, Any]) -> frozenset[str]:
+    """What follows from the causes: by the scenario, or by the counters of the kernels. A sender
+    that received a DSACK had retransmitted what had arrived."""
+    found = set(truth["scenario"].get("may", ()))
+    for own in truth["counters"].values():
+        if own["TCPDSACKRecv"] + own["TCPDSACKOfoRecv"]:
+            found.add(SPURIOUS)
+    return frozenset(found)
+
+
+def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
+    """The time that a cause took, by what the programs and the forwarder wrote down."""
+    source = cause["ms"]
+    if source is None:
+        return None
+    if "sleeps" in source:
+        steps = truth.get(source["sleeps"], ())
+        return float(sum((end - begin) / 1e6 for verb, begin, end, _ in steps if verb == "sleep"))
+    if "connect" in source:
+        step = next(one for one in truth["client"] if one[0] == "connect")
+        return float(step[2] - step[1]) / 1e6
+    if "nagle" in source:  # what receiving took beyond the two round trips that Nagle costs
+        rtt_ms = truth["scenario"]["rtt_ms"]
+        took = [
+            (end - begin) / 1e6 - 2 * rtt_ms
+            for verb, begin, end, _ in truth["client"]
+            if verb == "recv"
+        ]
+        return float(sum(ms for ms in took if DELAYED_MS < ms < MOST_DELAYED_MS))
+    return None
+
+
+def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
+    """Explain one capture and compare."""
+    scenario = truth["scenario"]
+    found = explain(path)
+    true = frozenset(one["reason"] for one in scenario["causes"])
+    may = may_be_told(truth)
+    told = reported(found.accounts, true)
+    duration = sum(one.duration_ms for one in found.accounts)
+    wrong = expected = 0.0
+    for cause in scenario["causes"]:
+        ms = expected_ms(cause, truth)
+        if ms is None:
+            continue
+        got = sum(
+            finding.time_ms
+            for one in found.accounts
+            for finding in one.findings
+            if finding.reason == cause["reason"]
+            and cause["waited_for"] in (None, finding.waited_for)
+        )
+        slack = 2 * scenario["rtt_ms"] + 10
+        wrong += max(0.0, abs(got - ms) - slack)
+        expected += ms
+    for one in found.accounts:
+        for finding in one.findings:
+            known = finding.reason in true | may or explained(finding.reason).is_usual
+            if not known and finding.reason not in (UNTOLD, *EVEN_BRIEF):
+                wrong += finding.time_ms if finding.time_ms > 5 else 0.0
+    return Scored(name, scenario["group"], true, told - (may - true), duration, wrong, expected)
+
+
+def of_folder(folder: Path, groups: Iterable[str] = ()) -> list[Scored]:
+    """Score every capture of a folder."""
+    chosen, found = set(groups), []
+    for path in sorted(folder.glob("*.json")):
+        truth = json.loads(path.read_text())
+        if chosen and truth["scenario"]["group"] not in chosen:
+            continue
+        found.append(score(path.stem, path.with_suffix(".pcap"), truth))
+    return found
+
+
+def precision_and_recall(found: Sequence[Scored]) -> dict[str, tuple[int, int, int]]:
+    """For each reason: right, invented, missed."""
+    names = sorted({name for one in found for name in one.true | one.found})
+    return {
+        name: (
+            sum(name in one.true & one.found for one in found),
+            sum(name in one.invented for one in found),
+            sum(name in one.missed for one in found),
+        )
+        for name in names
+    }
+
+
+def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[str, str, set[str]]]:
+    """Explain captures made worse: name, what was done, and reasons that are wrong."""
+    found = []
+    for name, kind, path, truth in worsened(folder, work, count, seed):
+        allowed = {one["reason"] for one in truth["scenario"]["causes"]} | may_be_told(truth)
+        told = reported(explain(path).accounts, frozenset(allowed))
+        found.append((name, kind, set(told) - allowed - {UNTOLD}))
+    return found
+
+
+__all__ = ["WORSE", "Scored", "of_folder", "of_worsened", "precision_and_recall", "score"]

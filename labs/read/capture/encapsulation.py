@@ -1,0 +1,553 @@
+"""From a frame to the TCP header in it, through link layers, tags and tunnels.
+
+Nearly every frame is Ethernet with IP, which `labs.read.capture.headers` reads. What that does not
+understand is descended into here, one layer after the other. A packet inside a tunnel is told apart
+from one outside with the same addresses: its `VERSION` word also carries a number made of the
+identifiers of its tunnels (VNI, key) and their outer addresses, the same in both directions.
+
+Source: IEEE 802.1Q, 802.1ah, 802.1BR, 802.2, 802.11; RFC 1042 (SNAP), RFC 2516 (PPPoE), RFC 3032
+and RFC 4385 (MPLS), RFC 2784, 2890 and 2637 (GRE, PPTP), draft-foschiano-erspan-03, RFC 4302 (AH),
+RFC 3378 (EtherIP), RFC 7348 and draft-ietf-nvo3-vxlan-gpe-13 (VXLAN), RFC 8926 (Geneve), 3GPP TS
+29.281 (GTP-U), RFC 2661 (L2TP), RFC 9300 (LISP), RFC 4380 (Teredo), RFC 7510 (MPLS in UDP), RFC
+8086 (GRE in UDP), RFC 8300 (NSH), RFC 4023 (MPLS in IP), RFC 2684 (ATM), RFC 2427 (frame relay);
+tcpdump.org/linktypes.html and radiotap.org for the link types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labs.read.capture.compiled import apart, be16, be32, be64, compiled, le16, le32
+from labs.read.capture.headers import (
+    AUTHENTICATION,
+    IP_IN_IP,
+    IPV6_IN_IP,
+    PACKET_WORDS,
+    PPP_ADDRESS,
+    PPP_IP,
+    PPP_IPV6,
+    TCP_AT,
+    TCP_BYTES,
+    UDP,
+    VERSION,
+    beyond_extensions,
+    beyond_link,
+    version_4,
+    version_6,
+)
+from labs.read.capture.segment_table import (
+    DAMAGED_HEADER,
+    ENCRYPTED,
+    LINK,
+    NESTED,
+    NOT_IP,
+    NOT_TCP,
+    SHORT,
+    TUNNELLED,
+)
+
+# What begins at a place of a frame.
+MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NSH, NOTHING = range(10)
+MOST_LAYERS = 16
+
+ETHERNET, TOKEN_RING, FDDI, ATM, PPP_ETHER, CISCO_HDLC, WIFI, FRAME_RELAY = (
+    1, 6, 10, 11, 51, 104, 105, 107,
+)  # fmt: skip
+ENC, LINUX_COOKED, PFLOG, PRISM, RADIOTAP, APPLE_1394, AVS, PPI = (
+    109, 113, 117, 119, 127, 138, 163, 192,
+)  # fmt: skip
+PPP_DIRECTION, NFLOG, NETANALYZER, LINUX_COOKED_2 = 204, 239, 240, 276
+IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86DD
+COOKED_LLC = 4
+ESP, GRE, ETHER_IP, MPLS_IN_IP, OLD_IP_IN_IP, L2TP_IP = 50, 47, 97, 137, 94, 115
+IKE_NAT, WIREGUARD, OPENVPN = 4500, 51820, 1194
+
+
+@compiled
+def after_type(kind: int) -> int:
+    """What follows an EtherType; NOTHING if that is unknown."""
+    if kind in (IPV4_TYPE, IPV6_TYPE):
+        return IP
+    if kind == 0x6558:
+        return MAC
+    if kind in (0x8847, 0x8848):
+        return LABELS
+    if kind == 0x880B:
+        return PPP_FRAME
+    if kind == 0x894F:
+        return NSH
+    if kind == 0x8870:
+        return LLC
+    return NOTHING
+
+
+@compiled
+def by_type(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What the EtherType at `at` announces, and where that begins."""
+    if at + 2 > end:
+        return NOTHING, -SHORT
+    kind = be16(data, at)
+    if kind in (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300):  # VLAN tags
+        return TYPE, at + 4
+    if kind == 0x8864:  # PPPoE
+        return PPP_FRAME, at + 8
+    if kind == 0x88E7:  # provider backbone bridges
+        return MAC, at + 6
+    if kind == 0x8926:  # VN-tag
+        return TYPE, at + 6
+    if kind == 0x893F:  # E-tag
+        return TYPE, at + 8
+    if kind == 0x8909:  # Cisco metadata
+        return TYPE, at + 8
+    if kind == 0x22F3:  # TRILL, without options
+        return MAC, at + 8
+    if kind == 0x88E5:
+        return NOTHING, -ENCRYPTED
+    if kind <= 1500:
+        return LLC, at + 2
+    found = after_type(kind)
+    return (found, at + 2) if found != NOTHING else (NOTHING, -NOT_IP)
+
+
+@compiled
+def by_llc(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What an LLC header announces."""
+    if at + 8 > end:
+        return NOTHING, -SHORT
+    if be16(data, at) == 0xAAAA and data[at + 2] == 3:
+        if data[at + 3] == 0 and data[at + 4] == 0x80 and data[at + 5] == 0xC2:  # bridged
+            return MAC, at + 10 if be16(data, at + 6) in (1, 7) else at + 8
+        return TYPE, at + 6
+    if data[at] == 6 and data[at + 1] == 6:
+        return IP, at + 3
+    if data[at] == 0xFE and data[at + 1] == 0xFE and data[at + 3] == 0xCC:
+        return IP, at + 4
+    return NOTHING, -NOT_IP
+
+
+@compiled
+def by_labels(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What follows a stack of MPLS labels: IP, or Ethernet with or without a control word."""
+    for _ in range(MOST_LAYERS):
+        if at + 5 > end:
+            return NOTHING, -SHORT
+        bottom = data[at + 2] & 1
+        at += 4
+        if bottom:
+            first = data[at] >> 4
+            if first in (4, 6):
+                return IP, at
+            return MAC, at + 4 if first == 0 and be16(data, at) == 0 else at
+    return NOTHING, -NESTED
+
+
+@compiled
+def by_ppp(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What a PPP frame carries."""
+    if at + 2 <= end and be16(data, at) in (PPP_ADDRESS, 0x0F00):
+        if be16(data, at) == 0x0F00:  # Cisco's HDLC
+            return TYPE, at + 2
+        at += 2
+    if at + 2 > end:
+        return NOTHING, -SHORT
+    if data[at] & 1:
+        protocol, at = int(data[at]), at + 1
+    else:
+        protocol, at = be16(data, at), at + 2
+    if protocol in (PPP_IP, PPP_IPV6):
+        return IP, at
+    if protocol in (0x0281, 0x0283):
+        return LABELS, at
+    if protocol == 0x0031:  # bridging (RFC 3518)
+        return MAC, at + 2
+    return NOTHING, -NOT_IP
+
+
+@compiled
+def by_wireless(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What an 802.11 frame carries: LLC, if it has data that is not encrypted."""
+    if at + 24 > end:
+        return NOTHING, -SHORT
+    control = le16(data, at)
+    subtype = control >> 4 & 15
+    if control >> 2 & 3 != 2 or subtype & 4:
+        return NOTHING, -NOT_IP
+    if control & 0x4000:
+        return NOTHING, -ENCRYPTED
+    length = 24
+    if control & 0x0300 == 0x0300:
+        length += 6
+    if subtype & 8:
+        length += 2
+        if control & 0x8000:
+            length += 4
+    return LLC, at + length
+
+
+@compiled
+def by_gre(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
+    """What GRE carries, in either version."""
+    if at + 4 > end:
+        return NOTHING, -SHORT
+    flags, kind = be16(data, at), be16(data, at + 2)
+    inner = at + 4
+    if flags & 0x8000 or flags & 0x4000:
+        inner += 4
+    if flags & 0x2000:
+        if flags & 7 == 0 and inner + 4 <= end:
+            packet[VERSION] = marked(packet[VERSION], be32(data, inner))
+        inner += 4
+    if flags & 0x1000:
+        inner += 4
+    if flags & 7 == 1:  # PPTP
+        return PPP_FRAME, inner + (4 if flags & 0x80 else 0)
+    if kind == 0x88BE:  # ERSPAN, type II with a header of its own
+        return MAC, inner + (8 if flags & 0x1000 else 0)
+    if kind == 0x22EB and inner + 12 <= end:
+        return MAC, inner + (20 if data[inner + 11] & 1 else 12)
+    if kind == 0x883E:  # WCCP
+        return IP, inner + (4 if inner < end and data[inner] >> 4 != 4 else 0)
+    found = after_type(kind)
+    return (found, inner) if found != NOTHING else (NOTHING, -NOT_TCP)
+
+
+@compiled
+def by_nsh(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What a network service header carries."""
+    if at + 8 > end:
+        return NOTHING, -SHORT
+    inner = at + (data[at + 1] & 0x3F) * 4
+    if data[at + 3] in (1, 2):
+        return IP, inner
+    return (MAC, inner) if data[at + 3] == 3 else (NOTHING, -NOT_TCP)
+
+
+@compiled
+def by_gtp(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What GTP-U carries: IP in a message of type 255, after any extension headers."""
+    if at + 12 > end or data[at] >> 5 != 1 or data[at + 1] != 255:
+        return NOTHING, -NOT_TCP
+    if data[at] & 7 == 0:
+        return IP, at + 8
+    following, inner = int(data[at + 11]), at + 12
+    for _ in range(MOST_LAYERS):
+        if following == 0:
+            return IP, inner
+        if inner + 4 > end or data[inner] == 0:
+            return NOTHING, -SHORT
+        length = int(data[inner]) * 4
+        if inner + length > end:
+            return NOTHING, -SHORT
+        following, inner = int(data[inner + length - 1]), inner + length
+    return NOTHING, -NESTED
+
+
+@compiled
+def by_l2tp(data: Any, at: int, end: int) -> tuple[int, int]:
+    """What L2TP carries, if it is data: PPP in version 2, Ethernet in version 3."""
+    if at + 6 > end:
+        return NOTHING, -SHORT
+    flags = be16(data, at)
+    if flags & 0x8000:
+        return NOTHING, -NOT_TCP
+    if flags & 15 == 3:
+        return MAC, at + 8
+    inner = at + 2 + (2 if flags & 0x4000 else 0) + 4 + (4 if flags & 0x0800 else 0)
+    if flags & 0x0200:
+        if inner + 2 > end:
+            return NOTHING, -SHORT
+        inner += 2 + be16(data, inner)
+    return PPP_FRAME, inner
+
+
+@compiled
+def by_udp(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
+    """What UDP at `at` carries, by its ports."""
+    if at + 16 > end:
+        return NOTHING, -SHORT if at + 8 > end else -NOT_TCP
+    inner = at + 8
+    for port in (be16(data, at + 2), be16(data, at)):
+        if port in (4789, 8472):
+            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
+            return MAC, inner + 8
+        if port == 4790:  # VXLAN-GPE
+            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
+            kind = data[inner + 3]
+            found = IP if kind in (1, 2) else MAC if kind == 3 else NSH if kind == 4 else NOTHING
+            return (found, inner + 8) if found != NOTHING else (NOTHING, -NOT_TCP)
+        if port == 6081:
+            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
+            found = after_type(be16(data, inner + 2))
+            inner += 8 + (data[inner] & 0x3F) * 4
+            return (found, inner) if found != NOTHING else (NOTHING, -NOT_TCP)
+        if port == 2152:
+            return by_gtp(data, inner, end)
+        if port == 1701:
+            return by_l2tp(data, inner, end)
+        if port == 4341:
+            return IP, inner + 8
+        if port == 3544:  # Teredo, after its authentication and origin
+            if be16(data, inner) == 1:
+                inner += 13 + int(data[inner + 2]) + int(data[inner + 3])
+            if inner + 2 <= end and be16(data, inner) == 0:
+                inner += 8
+            return IP, inner
+        if port == 6635:
+            return LABELS, inner
+        if port == 4754:
+            return GRE_HEADER, inner
+        if port == 6080:  # generic UDP encapsulation
+            if data[inner] >> 6 == 1:
+                return IP, inner
+            if data[inner + 1] in (IP_IN_IP, IPV6_IN_IP):
+                return IP, inner + 4 + (data[inner] & 0x1F) * 4
+        if port == 37008:  # TZSP
+            inner += 4
+            for _ in range(MOST_LAYERS):
+                if inner + 2 > end:
+                    return NOTHING, -SHORT
+                if data[inner] == 1:
+                    return MAC, inner + 1
+                inner += 1 if data[inner] == 0 else 2 + int(data[inner + 1])
+            return NOTHING, -NESTED
+        if port in (IKE_NAT, WIREGUARD, OPENVPN):
+            return NOTHING, -ENCRYPTED
+    return NOTHING, -NOT_TCP
+
+
+@compiled
+def by_protocol(data: Any, protocol: int, at: int, end: int, packet: Any) -> tuple[int, int]:
+    """What the payload of an IP packet is."""
+    if protocol in (IP_IN_IP, IPV6_IN_IP, OLD_IP_IN_IP):
+        return IP, at
+    if protocol == GRE:
+        return GRE_HEADER, at
+    if protocol == UDP:
+        return by_udp(data, at, end, packet)
+    if protocol == MPLS_IN_IP:
+        return LABELS, at
+    if protocol == ETHER_IP:
+        return MAC, at + 2
+    if protocol == L2TP_IP:
+        if at + 8 > end:
+            return NOTHING, -SHORT
+        return (MAC, at + 4) if be32(data, at) else (NOTHING, -NOT_TCP)
+    return NOTHING, -ENCRYPTED if protocol == ESP else -NOT_TCP
+
+
+@compiled
+def marked(version: int, identity: int) -> int:
+    """The VERSION word of what is inside a tunnel: the version, and a number that two tunnels
+    hardly share."""
+    mixed = ((version >> 8) * 0x01000193 + identity * 0x1E3779B1 + 1) & 0x3FFFFFFF
+    return mixed << 8 | version & 0xFF
+
+
+@compiled
+def entered(data: Any, at: int, packet: Any) -> None:
+    """Mark what is inside the IP packet at `at` by its outer addresses, in either order."""
+    if data[at] >> 4 == 4:
+        identity = be32(data, at + 12) ^ be32(data, at + 16)
+    else:
+        whole = be64(data, at + 8) ^ be64(data, at + 16) ^ be64(data, at + 24) ^ be64(data, at + 32)
+        identity = (whole ^ whole >> 32) & 0xFFFFFFFF
+    packet[VERSION] = marked(packet[VERSION], identity)
+
+
+@compiled
+def protocol_of(data: Any, at: int, end: int) -> tuple[int, int]:
+    """The protocol of the payload of the IP packet at `at`, and its place, after AH and the
+    extension headers of IPv6."""
+    if data[at] >> 4 == 4:
+        if at + 20 > end:
+            return -1, at
+        protocol, at = int(data[at + 9]), at + (data[at] & 15) * 4
+        if protocol == AUTHENTICATION and at + 2 <= end:
+            protocol, at = int(data[at]), at + (int(data[at + 1]) + 2) * 4
+        return protocol, at
+    if at + 40 > end:
+        return -1, at
+    return beyond_extensions(data, int(data[at + 6]), at + 40, end)
+
+
+@compiled
+def on_link(data: Any, at: int, end: int, link: int) -> tuple[int, int]:
+    """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
+    if link == ETHERNET:
+        return TYPE, at + 12
+    if at + 16 > end:
+        return NOTHING, -SHORT
+    if link == LINUX_COOKED:
+        return (LLC, at + 16) if be16(data, at + 14) == COOKED_LLC else (TYPE, at + 14)
+    if link == LINUX_COOKED_2:
+        return (LLC, at + 20) if be16(data, at) == COOKED_LLC else (TYPE, at)
+    if link == WIFI:
+        return WIRELESS, at
+    if link == RADIOTAP:
+        return WIRELESS, at + le16(data, at + 2)
+    if link == PPI:
+        kind = le32(data, at + 4)
+        inner = at + le16(data, at + 2)
+        return (
+            (WIRELESS, inner) if kind == WIFI else (MAC, inner) if kind == 1 else (NOTHING, -LINK)
+        )
+    if link == PRISM:
+        return WIRELESS, at + 144
+    if link == AVS:
+        return WIRELESS, at + min(be32(data, at + 4), 1 << 16)
+    if link == FDDI:
+        return LLC, at + 13
+    if link == TOKEN_RING:
+        return LLC, at + 14 + (data[at + 14] & 0x1F if data[at + 8] & 0x80 else 0)
+    if link == ATM:
+        return LLC, at
+    if link == PPP_ETHER:
+        return PPP_FRAME, at + 6
+    if link == PPP_DIRECTION:
+        return PPP_FRAME, at + 1
+    if link == CISCO_HDLC:
+        return TYPE, at + 2
+    if link == FRAME_RELAY:
+        if data[at + 2] == 3 and data[at + 3] == 0xCC:
+            return IP, at + 4
+        return (TYPE, at + 8) if data[at + 3] == 0 and data[at + 4] == 0x80 else (TYPE, at + 2)
+    if link == ENC:
+        return IP, at + 12
+    if link == PFLOG:
+        return IP, at + (int(data[at]) + 3 & ~3)
+    if link == APPLE_1394:
+        return TYPE, at + 16
+    if link == NETANALYZER:
+        return MAC, at + 4
+    if link == NFLOG:
+        at += 4
+        for _ in range(64):
+            if at + 4 > end:
+                return NOTHING, -SHORT
+            length = le16(data, at)
+            if le16(data, at + 2) == 9:
+                return IP, at + 4
+            if length < 4:
+                return NOTHING, -DAMAGED_HEADER
+            at += length + 3 & ~3
+        return NOTHING, -NESTED
+    if link in (9, 50):
+        return PPP_FRAME, at
+    return NOTHING, -LINK
+
+
+@apart
+def descend(
+    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
+) -> int:
+    """Find the TCP header through any layers: 0 with `packet` filled in, or why there is none."""
+    place = beyond_link(data, at, end, link)
+    kind = IP
+    if place < 0:
+        kind, place = on_link(data, at, end, link)
+    packet[VERSION] = 0
+    for _ in range(MOST_LAYERS):
+        if place < 0:
+            return -place
+        if place + 1 > end:
+            return SHORT
+        if kind == MAC:
+            kind, place = TYPE, place + 12
+        elif kind == TYPE:
+            kind, place = by_type(data, place, end)
+        elif kind == LLC:
+            kind, place = by_llc(data, place, end)
+        elif kind == LABELS:
+            kind, place = by_labels(data, place, end)
+        elif kind == PPP_FRAME:
+            kind, place = by_ppp(data, place, end)
+        elif kind == WIRELESS:
+            kind, place = by_wireless(data, place, end)
+        elif kind == GRE_HEADER:
+            kind, place = by_gre(data, place, end, packet)
+        elif kind == NSH:
+            kind, place = by_nsh(data, place, end)
+        elif kind == IP:
+            outer = packet[VERSION]
+            version = data[place] >> 4
+            if version == 4:
+                why = version_4(data, place, end, wire_end, packet, counts)
+            elif version == 6:
+                why = version_6(data, place, end, wire_end, packet, counts)
+            else:
+                return NOT_IP
+            if why == 0:
+                packet[VERSION] |= outer & ~0xFF
+                return 0
+            if why != NOT_TCP:
+                return why
+            protocol, inner = protocol_of(data, place, end)
+            if protocol < 0:
+                return SHORT
+            packet[VERSION] = outer
+            if protocol == 6:  # behind AH
+                return behind_authentication(data, place, inner, end, wire_end, packet)
+            entered(data, place, packet)
+            kind, place = by_protocol(data, protocol, inner, end, packet)
+        else:
+            return NOT_IP
+    return NESTED
+
+
+@compiled
+def behind_authentication(
+    data: Any, at: int, inner: int, end: int, wire_end: int, packet: Any
+) -> int:
+    """Fill in `packet` for TCP behind the authentication header of the IPv4 packet at `at`."""
+    outer = packet[VERSION]
+    total = be16(data, at + 2)
+    if total == 0 or at + total > wire_end:
+        total = wire_end - at
+    if at + total < inner or be16(data, at + 6) & 0x1FFF:
+        return DAMAGED_HEADER
+    for word in range(PACKET_WORDS):
+        packet[word] = 0
+    packet[TCP_AT] = inner
+    packet[TCP_BYTES] = at + total - inner
+    packet[3] = be32(data, at + 12)
+    packet[5] = be32(data, at + 16)
+    packet[VERSION] = 4 | outer & ~0xFF
+    packet[7] = be16(data, at + 4)
+    return 0
+
+
+@compiled
+def find_tcp(
+    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
+) -> int:
+    """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
+
+    Return 0 with `packet` filled in, if the header's 20 bytes and options were on the wire and the
+    20 bytes are in the buffer; else the count of the reason why the frame has no row.
+    """
+    ip = beyond_link(data, at, end, link)
+    why = -ip
+    if ip >= 0:
+        if ip + 1 > end:
+            return SHORT
+        version = data[ip] >> 4
+        if version == 4:
+            why = version_4(data, ip, end, wire_end, packet, counts)
+        elif version == 6:
+            why = version_6(data, ip, end, wire_end, packet, counts)
+        else:
+            return NOT_IP
+    if why in (NOT_TCP, NOT_IP, LINK):
+        why = descend(data, at, end, wire_end, link, packet, counts)
+        counts[TUNNELLED] += 1 if why == 0 and packet[VERSION] >> 8 else 0
+    if why != 0:
+        return why
+    tcp = packet[TCP_AT]
+    if packet[TCP_BYTES] < 20:
+        return DAMAGED_HEADER
+    if tcp + 20 > end:
+        return SHORT
+    header = (data[tcp + 12] >> 4) * 4
+    if header < 20 or header > packet[TCP_BYTES]:
+        return DAMAGED_HEADER
+    return 0

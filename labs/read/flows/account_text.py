@@ -1,0 +1,293 @@
+"""The account of a capture in sentences, and as plain data."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Any, Final
+
+from labs.read.flows.explain import EVENTS, LIKELY, Account, FileAccount, Finding
+from labs.read.flows.reasons import (
+    APPLICATION,
+    CLOSED_LATE,
+    CONGESTION_WINDOW,
+    DELAYED_ACK,
+    DOUBLE_LOSS,
+    FAST_RECOVERY,
+    FILTERED,
+    FULL_WINDOW,
+    GAVE_UP,
+    HANDSHAKE,
+    HTTP_TURN,
+    IDLE,
+    KEEP_ALIVE,
+    NAGLE,
+    NAGLE_AND_DELAYED_ACK,
+    NOBODY,
+    PATH,
+    REFUSED,
+    RESET,
+    ROUND_TRIP,
+    SEND_BUFFER,
+    SENDING,
+    SILLY_WINDOW,
+    SLOW_START,
+    SPURIOUS,
+    SYN_REPEATED,
+    TAIL_LOSS,
+    TIMEOUT,
+    TLS_TURN,
+    TURN,
+    UNANSWERED,
+    UNTOLD,
+    ZERO_WINDOW,
+    explained,
+)
+
+SCHEMA_VERSION: Final = 1
+LEAST_SHARE, LEAST_LOST = 0.01, 0.001
+"""A usual reason, and one that is none, with less of the time are not told."""
+MOST_ADVICE: Final = 3
+MOST_TOLD: Final = 8
+# `{n}` is the count with its noun, `{who}` whom they waited for, `{other}` who waited.
+SENTENCES: Final[dict[str, tuple[str, str]]] = {
+    REFUSED: ("SYN", "The server refused the connection: {n} answered with a reset"),
+    UNANSWERED: ("repetition", "Nothing answered the SYN, in spite of {n}"),
+    FILTERED: ("SYN", "A router or firewall refused the connection with an ICMP error"),
+    SYN_REPEATED: ("repetition", "the handshake waited for {n} of a lost SYN or SYN-ACK"),
+    HANDSHAKE: ("step", "the handshake took"),
+    RESET: ("reset", "The {who} aborted the connection with a reset"),
+    TIMEOUT: ("loss", "the {who}'s retransmission timer had to expire for {n}"),
+    TAIL_LOSS: ("loss", "the last segment of a burst of the {who} was lost ({n})"),
+    DOUBLE_LOSS: ("segment", "{n} of the {who} had to be retransmitted more than once"),
+    FAST_RECOVERY: ("loss", "the {who} repaired {n} by fast recovery"),
+    SPURIOUS: ("time", "the {who} retransmitted data that had arrived ({n})"),
+    NAGLE_AND_DELAYED_ACK: ("delayed ACK", "{n} of the {who} met Nagle's algorithm of the {other}"),
+    NAGLE: ("small segment", "Nagle's algorithm held back {n} for a round trip"),
+    DELAYED_ACK: ("ACK", "the {who} delayed {n}, and the {other} waited for them"),
+    APPLICATION: ("wait", "the {who}'s program had not written its data yet ({n})"),
+    ZERO_WINDOW: ("wait", "the {who}'s window was zero, because its program did not read ({n})"),
+    SILLY_WINDOW: ("round trip", "the window was smaller than one segment ({n})"),
+    FULL_WINDOW: ("round trip", "the receiver's window was full ({n})"),
+    SEND_BUFFER: ("round trip", "the sender's buffer, or its program, limited the flight ({n})"),
+    CONGESTION_WINDOW: ("round trip", "the congestion window limited the flight ({n})"),
+    PATH: ("round trip", "the path carried all it can ({n})"),
+    SLOW_START: ("round trip", "slow start opened the congestion window ({n})"),
+    TURN: ("wait", "requests and responses were in flight ({n})"),
+    TLS_TURN: ("wait", "the TLS handshake was in flight ({n})"),
+    HTTP_TURN: ("wait", "HTTP requests and responses were in flight ({n})"),
+    ROUND_TRIP: ("wait", "segments or their ACKs were in flight ({n})"),
+    SENDING: ("stretch", "segments followed each other"),
+    KEEP_ALIVE: ("keep-alive", "nobody had anything to send; {n} kept the connection alive"),
+    IDLE: ("wait", "nobody had anything to send"),
+    GAVE_UP: ("time", "the {who} repeated its data and gave up: the {other} no longer answered"),
+    CLOSED_LATE: ("wait", "all was delivered, but the {who}'s program had not closed yet"),
+    UNTOLD: ("wait", "the capture does not show the reason of {n}"),
+}
+FREE: Final = {
+    DELAYED_ACK: "{n} was delayed, but nobody waited for it: nothing was lost",
+    KEEP_ALIVE: "{n} kept the connection alive",
+}
+
+
+def duration(ms: float) -> str:
+    """A time in words: 9.13 s, 42.0 ms, 380 µs."""
+    if ms >= 1000:
+        return f"{ms / 1000:,.2f} s"
+    if ms >= 1:
+        return f"{ms:.1f} ms"
+    return f"{ms * 1000:.0f} µs"
+
+
+def _counted(count: int, noun: str) -> str:
+    if noun == TURN:
+        return f"{count:,} request{'' if count == 1 else 's'} with responses"
+    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
+
+
+def sentence(finding: Finding) -> str:
+    """One finding as a sentence, with its figures and the frames that show it."""
+    noun, words = SENTENCES[finding.reason]
+    n = _counted(finding.count, noun)
+    if finding.waiting == NOBODY and finding.time_ms == 0 and finding.reason in FREE:
+        plural = finding.count != 1
+        said = FREE[finding.reason].format(n=n)
+        if plural:
+            said = said.replace(" was delayed", " were delayed").replace("for it", "for them")
+        return f"{said}{_shown(finding)}."
+    said = words.format(n=n, who=finding.waited_for, other=finding.waiting)
+    if finding.time_ms:
+        said = f"{duration(finding.time_ms)}: {said}"
+        if finding.count > 1 and finding.longest_ms:
+            said += f"; the longest took {duration(finding.longest_ms)}"
+    else:
+        said = said[0].upper() + said[1:]
+    if finding.detail:
+        said += f"; {finding.detail}"
+    doubt = " (likely)" if finding.confidence == LIKELY else ""
+    return f"{said}{doubt}{_shown(finding)}."
+
+
+def _shown(finding: Finding) -> str:
+    """Where to look in Wireshark."""
+    if not finding.frames:
+        return ""
+    pairs = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in finding.frames[:3]]
+    more = ", ..." if len(finding.frames) > len(pairs) else ""
+    noun = "frame" if len(pairs) == 1 and "-" not in pairs[0] else "frames"
+    return f" [{noun} {', '.join(pairs)}{more}]"
+
+
+def told(account: Account) -> list[Finding]:
+    """The findings that are worth a sentence: trouble first, then what takes time."""
+    trouble = [one for one in account.findings if one.is_trouble]
+    told = [
+        one
+        for one in trouble
+        if one.reason in EVENTS or one.time_ms >= LEAST_LOST * account.duration_ms
+    ]
+    rest = [
+        one
+        for one in account.findings
+        if one not in trouble
+        and (one.time_ms >= LEAST_SHARE * account.duration_ms or one.reason in FREE)
+        and one.reason != SENDING
+    ]
+    return told[:MOST_TOLD] + rest[: MOST_TOLD - len(told[:MOST_TOLD]) + 2]
+
+
+def advice(found: list[Finding]) -> dict[str, str]:
+    """What to change, by reason, for the findings that are trouble."""
+    said = {one.reason: explained(one.reason).advice for one in found if one.is_trouble}
+    return dict([one for one in said.items() if one[1]][:MOST_ADVICE])
+
+
+def heading(account: Account) -> str:
+    """The connection, its data and its RTT in one line."""
+    said = (
+        f"connection {account.connection}: {account.client} to {account.server}, "
+        f"{duration(account.duration_ms)}, {account.client_bytes:,} bytes from the client, "
+        f"{account.server_bytes:,} from the server"
+    )
+    if account.rtt_ms is not None:
+        said += f", RTT {duration(account.rtt_ms)}"
+        if account.rtt_spread_ms is not None and account.rtt_spread_ms[2] > 1.5 * account.rtt_ms:
+            said += f" (ACKs take up to {duration(account.rtt_spread_ms[2])})"
+    turns = [f"{_counted(count, kind)}" for kind, count in account.turns.items()]
+    return said + (f"; {', '.join(turns)}" if turns else "")
+
+
+def ladder(file: str, account: Account, finding: Finding) -> str:
+    """The command that draws the worst wait of a finding."""
+    word = f"labs capture ladder {quote(file)} --connection {account.connection}"
+    if finding.frames:
+        begin, end = finding.frames[0]
+        ends = max(account.first_frame, begin - 8), min(account.last_frame, end + 8)
+        word += f" --frames {ends[0]}-{ends[1]}"
+    return f"{word} --out ladder.html"
+
+
+def as_text(found: FileAccount, *, most: int = 5) -> str:
+    """The verdict, then the connections with most time lost."""
+    parts = ["\n".join(found.verdict.lines)]
+    if len(found.accounts) > 1:
+        parts.append(_first_look(found))
+    for account in found.accounts[:most]:
+        parts.append(_account(found.file, account))
+    left = len(found.accounts) - most
+    if left > 0:
+        parts.append(f"{left:,} more connections: --connection N explains one, --json all.")
+    return "\n\n".join(parts)
+
+
+def _first_look(found: FileAccount) -> str:
+    trouble = [one for one in found.accounts if one.rank[0]]
+    if not trouble:
+        return f"None of {len(found.accounts):,} connections lost time."
+    first = trouble[0]
+    total = sum(one.lost_ms for one in trouble)
+    causes = [one for one in found.totals if one.is_trouble and one.time_ms]
+    of = ", ".join(f"{one.reason} {duration(one.time_ms)}" for one in causes[:4])
+    return (
+        f"{len(trouble):,} of {len(found.accounts):,} connections lost time, "
+        f"{duration(total)} together{f': {of}' if of else ''}. Look first at connection "
+        f"{first.connection} ({first.client} to {first.server})."
+    )
+
+
+def _account(file: str, account: Account) -> str:
+    lines = [heading(account)]
+    found = told(account)
+    if not any(one.is_trouble for one in found):
+        lines.append("  no time was lost")
+    for finding in found:
+        lines.append(f"  {sentence(finding)}")
+    trouble = [one for one in found if one.is_trouble]
+    for reason, words in advice(found).items():
+        lines.append(f"  To change ({reason}): {words}")
+    if trouble:
+        lines.append(f"  See it: {ladder(file, account, trouble[0])}")
+    return "\n".join(lines)
+
+
+def finding_as_json(finding: Finding) -> dict[str, Any]:
+    meant = explained(finding.reason)
+    return {
+        "reason": finding.reason,
+        "waiting": finding.waiting,
+        "waited_for": finding.waited_for,
+        "count": finding.count,
+        "time_ms": finding.time_ms,
+        "longest_ms": finding.longest_ms,
+        "frames": [list(pair) for pair in finding.frames],
+        "confidence": finding.confidence,
+        "is_trouble": finding.is_trouble,
+        "sentence": sentence(finding),
+        "words": meant.words,
+        "source": meant.source,
+        "advice": meant.advice,
+    }
+
+
+def as_json(found: FileAccount) -> dict[str, Any]:
+    """The whole account as plain data; `labs/read/flows/explain.schema.json` describes it."""
+    first = found.accounts[0] if found.accounts and found.accounts[0].rank[0] else None
+    return {
+        "schema": SCHEMA_VERSION,
+        "file": found.file,
+        "verdict": found.verdict.as_json(),
+        "remarks": found.remarks.as_json(),
+        "look_first_at": None if first is None else first.connection,
+        "totals": [
+            {
+                "reason": one.reason,
+                "waited_for": one.waited_for,
+                "time_ms": one.time_ms,
+                "count": one.count,
+            }
+            for one in found.totals
+        ],
+        "connections": [
+            {
+                "connection": one.connection,
+                "client": one.client,
+                "server": one.server,
+                "first_frame": one.first_frame,
+                "last_frame": one.last_frame,
+                "duration_ms": one.duration_ms,
+                "lost_ms": one.lost_ms,
+                "client_bytes": one.client_bytes,
+                "server_bytes": one.server_bytes,
+                "rtt_ms": one.rtt_ms,
+                "rtt_spread_ms": None
+                if one.rtt_spread_ms is None
+                else dict(zip(("p10", "p50", "p90"), one.rtt_spread_ms, strict=True)),
+                "turns": one.turns,
+                "findings": [finding_as_json(finding) for finding in one.findings],
+                "ladder": next(
+                    (ladder(found.file, one, each) for each in one.findings if each.is_trouble),
+                    None,
+                ),
+            }
+            for one in found.accounts
+        ],
+    }

@@ -1,0 +1,466 @@
+"""The account of a capture: for each connection and for the file, what its time was spent on.
+
+The time of a connection, from its first to its last segment, is divided among the reasons of
+`labs.read.flows.reasons`: the parts add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy
+from pandas import DataFrame
+
+from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows, number_of
+from labs.read.capture.reader import read_columns
+from labs.read.capture.segment_table import (
+    ACK,
+    FIN,
+    HTTP_REQUEST,
+    RST,
+    SYN,
+    TLS_HANDSHAKE,
+    Remarks,
+    remarks,
+)
+from labs.read.flows.connection_state import ConnectionState, connection_state
+from labs.read.flows.reasons import (
+    CONGESTION_WINDOW,
+    DELAYED_ACK,
+    DOUBLE_LOSS,
+    FAST_RECOVERY,
+    FILTERED,
+    GAVE_UP,
+    HANDSHAKE,
+    HTTP_TURN,
+    NAMES,
+    NOBODY,
+    PATH,
+    REFUSED,
+    RESET,
+    ROUND_TRIP,
+    SEND_BUFFER,
+    SENDING,
+    SPURIOUS,
+    SYN_REPEATED,
+    TAIL_LOSS,
+    TIMEOUT,
+    TLS_TURN,
+    TURN,
+    UNANSWERED,
+    UNTOLD,
+    explained,
+)
+from labs.read.flows.rtt import spread_ms
+from labs.read.flows.verdict import Verdict, verdict, without_copies
+from labs.read.flows.waits import Waits, waits
+
+SHOWN_FRAMES: Final = 6
+CERTAIN, LIKELY = "certain", "likely"
+INFERRED: Final = (SEND_BUFFER, CONGESTION_WINDOW, PATH, TAIL_LOSS, UNTOLD)
+"""The capture shows these only by what is missing or by a pattern."""
+LOSSES: Final = (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS, FAST_RECOVERY, SPURIOUS, GAVE_UP)
+EVENTS: Final = (REFUSED, FILTERED, UNANSWERED, RESET, *LOSSES)
+"""Reported even if they cost no time."""
+NEVER_ANSWERED: Final = (REFUSED, FILTERED, UNANSWERED)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One reason of a connection: how often, how long, and the frames that show it.
+
+    `frames` are pairs: the packets before and after each of the longest waits, or one packet twice.
+    """
+
+    reason: str
+    waiting: str
+    waited_for: str
+    count: int
+    time_ms: float
+    longest_ms: float
+    frames: tuple[tuple[int, int], ...]
+    confidence: str
+    detail: str = ""
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether every connection spends time in this way."""
+        return explained(self.reason).is_usual
+
+    @property
+    def is_trouble(self) -> bool:
+        return not self.is_usual and (self.time_ms > 0 or self.reason in EVENTS)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the time of one connection was spent on; `findings` are ordered by time."""
+
+    connection: int
+    client: str
+    server: str
+    first_frame: int
+    last_frame: int
+    duration_ms: float
+    client_bytes: int
+    server_bytes: int
+    rtt_ms: float | None  # of the path: the shortest
+    rtt_spread_ms: tuple[float, float, float] | None  # 10th, 50th, 90th percentile as seen
+    findings: tuple[Finding, ...]
+    turns: dict[str, int]
+
+    @property
+    def lost_ms(self) -> float:
+        """The time of all findings that are trouble."""
+        return sum(one.time_ms for one in self.findings if one.is_trouble)
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        events = any(one.is_trouble and one.reason in EVENTS for one in self.findings)
+        return (self.lost_ms > 0 or events, self.lost_ms)
+
+
+@dataclass(frozen=True)
+class FileAccount:
+    """The account of a file: the verdict on it, and its connections, most time lost first."""
+
+    file: str
+    remarks: Remarks
+    verdict: Verdict
+    accounts: tuple[Account, ...]
+    totals: tuple[Finding, ...] = field(default=())
+
+
+def explain(path: str | Path, *, connection: int | str | None = None) -> FileAccount:
+    """Explain a capture: for each connection what its time was spent on, most time lost first.
+
+    `connection` selects one, by its number in `labs.capture.connections` or by both its ends
+    ("10.0.0.1:40000-10.0.0.2:80"). Raises what `labs.capture.read` raises, BadInput for a
+    connection that the capture does not have.
+    """
+    return read_account(path, connection)[1]
+
+
+def read_account(
+    path: str | Path, connection: int | str | None = None
+) -> tuple[DataFrame, FileAccount]:
+    """The same, with the table of segments that it explains."""
+    columns, reader = read_columns(path)
+    table = columns.table()
+    rows = connection_rows(reader.connections)
+    if connection is not None:
+        table = table[table["connection"] == number_of(rows, connection)]
+    found = remarks(reader.counts)
+    unreachable = numpy.flatnonzero(reader.connections[:, UNREACHABLE])
+    return table, account(str(path), table, rows, found, frozenset(unreachable.tolist()))
+
+
+def account(
+    file: str,
+    segments: DataFrame,
+    connections: Sequence[dict[str, Any]],
+    held: Remarks,
+    unreachable: frozenset[int] = frozenset(),
+) -> FileAccount:
+    """The same, of a table of segments and the rows of its connections."""
+    segments, copies = without_copies(segments)
+    found = waits(connection_state(segments), filtered=unreachable)
+    judged = verdict(
+        segments,
+        found,
+        copies=copies,
+        clipped=held.counts.get("headers_cut", 0),
+        backwards=held.counts.get("backwards", 0),
+    )
+    known = found.known
+    accounts = [
+        _account(found, connections[int(known.connection[first])], first, last, unreachable)
+        for first, last in zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
+    ]
+    accounts.sort(key=lambda one: one.rank, reverse=True)
+    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts))
+
+
+def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
+    """The findings of all connections, one per reason and pair of ends."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for one in accounts:
+        for finding in one.findings:
+            key = (finding.reason, finding.waiting, finding.waited_for)
+            groups.setdefault(key, []).append(finding)
+    found = [
+        Finding(
+            *key,
+            count=sum(one.count for one in own),
+            time_ms=sum(one.time_ms for one in own),
+            longest_ms=max(one.longest_ms for one in own),
+            frames=max(own, key=lambda one: one.longest_ms).frames,
+            confidence=LIKELY if any(one.confidence == LIKELY for one in own) else CERTAIN,
+        )
+        for key, own in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda one: -one.time_ms))
+
+
+class _Sums:
+    """The findings of one connection while they are collected."""
+
+    def __init__(self) -> None:
+        self.times: Counter[tuple[str, str, str]] = Counter()
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.places: dict[tuple[str, str, str], list[tuple[int, int, int]]] = {}
+        self.details: dict[tuple[str, str, str], str] = {}
+
+    def add(
+        self,
+        reason: str,
+        time_ns: int,
+        frames: tuple[int, int] | None = None,
+        ends: tuple[str, str] = (NOBODY, NOBODY),
+        count: int = 1,
+    ) -> tuple[str, str, str]:
+        key = (reason, *ends)
+        self.times[key] += time_ns
+        self.counts[key] += count
+        if frames is not None:
+            self.places.setdefault(key, []).append((time_ns, *frames))
+        return key
+
+    def findings(self, confidence: dict[str, str]) -> tuple[Finding, ...]:
+        made = []
+        for key, time_ns in self.times.items():
+            longest = sorted(self.places.get(key, ()), key=lambda one: -one[0])
+            made.append(
+                Finding(
+                    *key,
+                    count=self.counts[key],
+                    time_ms=time_ns / 1e6,
+                    longest_ms=longest[0][0] / 1e6 if longest else 0.0,
+                    frames=tuple((begin, end) for _, begin, end in longest[:SHOWN_FRAMES]),
+                    confidence=confidence.get(key[0], CERTAIN),
+                    detail=self.details.get(key, ""),
+                )
+            )
+        return tuple(sorted(made, key=lambda one: -one.time_ms))
+
+
+def _account(
+    found: Waits, row: dict[str, Any], first: int, last: int, unreachable: frozenset[int]
+) -> Account:
+    known = found.known
+    number = int(known.connection[first])
+    sums = _Sums()
+    _of_gaps(found, first, last, sums)
+    _of_losses(found, number, sums)
+    _of_ends(found, first, last, sums, number in unreachable)
+    turns = _turns(known, first, last)
+    measured = bool(found.far.measured[first])
+    doubtful = not measured or found.holes.get(number, 0) > 0
+    findings = sums.findings(
+        {
+            name: LIKELY
+            for name, *_ in sums.times
+            if name in INFERRED or (doubtful and name not in NEVER_ANSWERED)
+        }
+    )
+    return Account(
+        connection=number,
+        client=_end(row["client"], row["client_port"]),
+        server=_end(row["server"], row["server_port"]),
+        first_frame=int(known.frame[first]),
+        last_frame=int(known.frame[last - 1]),
+        duration_ms=float(known.time_ns[last - 1] - known.time_ns[first]) / 1e6,
+        client_bytes=int(row["client_bytes"] or 0),
+        server_bytes=int(row["server_bytes"] or 0),
+        rtt_ms=float(found.far.rtt_ns[first]) / 1e6 if measured else None,
+        rtt_spread_ms=spread_ms(known, first, last),
+        findings=findings,
+        turns=turns,
+    )
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
+    """Divide the time of a connection among the reasons of its gaps."""
+    known = found.known
+    number = int(known.connection[first])
+    places = numpy.arange(first + 1, last)
+    lengths = numpy.maximum(0, numpy.diff(known.time_ns[first:last]))
+    looked_at = numpy.zeros(len(places), dtype=bool)
+    for place in places[lengths > 0].tolist() if len(found.gaps) < 64 else _looked(found, places):
+        gap = found.gaps.get(place)
+        if gap is None:
+            continue
+        looked_at[place - first - 1] = True
+        frames = int(known.frame[place - 1]), int(known.frame[place])
+        if (
+            gap.wait_ns
+            and gap.wait.reason == DELAYED_ACK
+            and gap.instead is None
+            and (gap.wait.waiting == NOBODY)
+        ):
+            sums.add(DELAYED_ACK, 0, frames)
+            sums.add(gap.rest, gap.wait_ns, frames)
+        elif gap.wait_ns:
+            cause = gap.cause
+            sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
+            if gap.instead is not None:
+                sums.add(gap.wait.reason, 0, frames)
+        if gap.length_ns > gap.wait_ns:
+            repairs = gap.rest == FAST_RECOVERY
+            ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else (NOBODY, NOBODY)
+            sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames, ends)
+    undecided = set(found.undecided)
+    for place in places[~looked_at & (lengths >= 4_000_000)].tolist():
+        if place in undecided:
+            frames = int(known.frame[place - 1]), int(known.frame[place])
+            sums.add(ROUND_TRIP, int(lengths[place - first - 1]), frames)
+            looked_at[place - first - 1] = True
+    _of_short_gaps(found, number, first, places[~looked_at], lengths[~looked_at], sums)
+
+
+def _looked(found: Waits, places: numpy.ndarray[Any, Any]) -> list[int]:
+    gaps = found.gaps
+    return [place for place in places.tolist() if place in gaps]
+
+
+def _of_short_gaps(
+    found: Waits,
+    number: int,
+    first: int,
+    places: numpy.ndarray[Any, Any],
+    lengths: numpy.ndarray[Any, Any],
+    sums: _Sums,
+) -> None:
+    """The time of gaps too short to be looked at one by one, by the limit of the round."""
+    known = found.known
+    limits = found.rounds.get(number, [])
+    if not limits:
+        if lengths.sum():
+            sums.add(SENDING, int(lengths.sum()))
+        return
+    begins = numpy.array([one.begin_ns for one in limits])
+    ends = numpy.array([one.end_ns for one in limits])
+    time = known.time_ns[places - 1]
+    which = numpy.searchsorted(begins, time, side="right") - 1
+    inside = (which >= 0) & (time <= ends[numpy.maximum(which, 0)] + 5_000_000)
+    outside = int(lengths[~inside].sum())
+    if outside:
+        sums.add(SENDING, outside)
+    names = sorted({one.reason for one in limits})
+    codes = numpy.array([names.index(one.reason) for one in limits])
+    each = numpy.bincount(codes[which[inside]], lengths[inside], minlength=len(names))
+    for name, time_ns in zip(names, each.tolist(), strict=True):
+        own = [one for one in limits if one.reason == name]
+        key = sums.add(name, int(time_ns), None, count=len(own))
+        most, window = max(one.flight_bytes for one in own), max(one.window_bytes for one in own)
+        sums.details[key] = (
+            f"at most {most:,} bytes in flight"
+            if window >= 1 << 39
+            else f"at most {most:,} bytes in flight, window {window:,} bytes"
+        )
+
+
+def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
+    known = found.known
+    for one in found.episodes.get(number, ()):
+        frames = int(known.frame[max(one.first, 0)]), int(known.frame[one.places[0]])
+        ends = (NAMES[1 - one.direction], NAMES[one.direction])
+        key = (one.reason, *ends)
+        if key in sums.times:
+            continue
+        sums.add(one.reason, 0, frames, ends)
+    for reason in LOSSES:
+        own = [one for one in found.episodes.get(number, ()) if one.reason == reason]
+        for side in (0, 1):
+            mine = [one for one in own if one.direction == side]
+            key = (reason, NAMES[1 - side], NAMES[side])
+            if mine and key in sums.times:
+                sums.counts[key] = len(mine)
+                repeated = sum(len(one.places) for one in mine)
+                if repeated > len(mine):
+                    sums.details[key] = f"{repeated:,} retransmissions"
+
+
+def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool) -> None:
+    """How the connection began and ended, where that is trouble."""
+    known = found.known
+    here = slice(first, last)
+    flags, direction = known.flags[here], known.direction[here]
+    syn = (flags & SYN) != 0
+    acked = (flags & ACK) != 0
+    rst = numpy.flatnonzero((flags & RST) != 0)
+    asked = bool((syn & ~acked).any())
+    established = bool((syn & acked).any()) or not asked or bool((known.length[here] > 0).any())
+    if not established:
+        # A single SYN may have been answered where the capture did not see it.
+        alone = UNANSWERED if int(syn.sum()) > 1 else UNTOLD
+        reason = FILTERED if unreachable else REFUSED if len(rst) else alone
+        at = first + (int(rst[0]) if len(rst) else 0)
+        before = int(known.frame[first])
+        _as_one(sums, reason, (before, int(known.frame[at])))
+        return
+    if not len(rst) or len(numpy.unique(direction)) < 2:
+        return
+    at = first + int(rst[0])
+    by = int(known.direction[at])
+    left = [
+        int(known.sent[side][at] - max(0, known.acked[side][at])) if known.sent[side][at] > 0 else 0
+        for side in (0, 1)
+    ]
+    fins = [bool(((flags & FIN) != 0)[direction == side].any()) for side in (0, 1)]
+    fins_before = [
+        bool(((flags[: at - first] & FIN) != 0)[direction[: at - first] == side].any())
+        for side in (0, 1)
+    ]
+    gave_up = any(key[0] == GAVE_UP for key in sums.times)
+    if gave_up or (all(fins_before) or (any(fins) and fins_before[by] and not any(left))):
+        return
+    if fins_before[by] and left[1 - by] <= 1 and left[by] <= 1:
+        return
+    frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
+    key = sums.add(RESET, 0, frames, (NAMES[1 - by], NAMES[by]))
+    sums.details[key] = (
+        f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
+    )
+
+
+def _as_one(sums: _Sums, reason: str, frames: tuple[int, int]) -> None:
+    """One finding for a connection that was never established, in place of its parts."""
+    ends = (NAMES[0], NAMES[1])
+    keys = [key for key in sums.times if key[0] in (SYN_REPEATED, *NEVER_ANSWERED, UNTOLD)]
+    keys += [key for key in sums.times if key[0] in (HANDSHAKE, SENDING, ROUND_TRIP)]
+    time_ns = sum(sums.times.pop(key) for key in keys)
+    places = [place for key in keys for place in sums.places.pop(key, ())]
+    for key in keys:
+        sums.counts.pop(key, None)
+    made = sums.add(reason, time_ns, None, ends)
+    sums.places[made] = places or [(time_ns, *frames)]
+    sums.counts[made] = max(1, len(places))
+
+
+def _turns(known: ConnectionState, first: int, last: int) -> dict[str, int]:
+    """How many requests the server answered, by what they begin with."""
+    here = slice(first, last)
+    carrying = numpy.flatnonzero(known.length[here] > 0)
+    if not len(carrying):
+        return {}
+    direction = known.direction[here][carrying]
+    answers = numpy.flatnonzero((direction[1:] == 1) & (direction[:-1] == 0)) + 1
+    content = known.content[here][carrying]
+    kinds = Counter(
+        TLS_TURN
+        if TLS_HANDSHAKE in (content[place], content[place - 1])
+        else HTTP_TURN
+        if content[place - 1] == HTTP_REQUEST
+        else TURN
+        for place in answers.tolist()
+    )
+    return dict(kinds)

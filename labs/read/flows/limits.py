@@ -1,0 +1,207 @@
+"""What limits a bulk sender, per round trip: a window, a buffer, the path, or slow start.
+
+All is seen as the sender saw it: an ACK that passes the place of the capture reaches the sender and
+shows its effect there after the time from that place to the sender and back.
+Source: the rounds follow Zhang et al., On the Characteristics and Origins of Internet Flow Rates
+(SIGCOMM 2002); RFC 5681, RFC 9293 3.8.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy
+
+from labs.read.capture.segment_table import ACK, SYN
+from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.reasons import (
+    CONGESTION_WINDOW,
+    FULL_WINDOW,
+    PATH,
+    ROUND_TRIP,
+    SEND_BUFFER,
+    SILLY_WINDOW,
+    SLOW_START,
+    UNTOLD,
+)
+from labs.read.flows.rtt import Distance
+
+BULK_SEGMENTS: Final = 10
+"""A sender of less fits into its first congestion window (RFC 6928)."""
+FIRST_SEGMENTS: Final = 10.5
+IDLE_NS: Final = 200_000_000
+IDLE_ROUNDS: Final = 3
+"""After an idle RTO the congestion window begins anew (tcp_cwnd_restart, RFC 5681 4.1)."""
+LEAST_ROUND_NS: Final = 1_000_000
+GROWTH: Final = 1.25
+"""Slow start doubles, or grows by half if every second segment is acknowledged."""
+UNKNOWN_BYTES: Final = 1 << 40
+QUEUED: Final = 1.2
+ALIKE: Final = 0.15
+LEADS: Final = 0.5
+PLATEAU: Final = 3
+"""Rounds of equal flights that show a limit other than the congestion window, if nothing was lost.
+After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
+EVEN: Final = 0.3
+"""The longest pause of a round as a share of it, below which segments come evenly."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round trip of a sender: its time, its limit, and the most bytes in flight."""
+
+    begin_ns: int
+    end_ns: int
+    reason: str
+    flight_bytes: int
+    window_bytes: int
+
+
+def rounds(
+    known: ConnectionState,
+    far: Distance,
+    first: int,
+    last: int,
+    direction: int,
+    lost: list[tuple[int, int]],
+) -> list[Round]:
+    """The rounds of one sender of a connection; none if it sends no bulk. `lost` are the times at
+    which an episode of loss begins and ends."""
+    here = slice(first, last)
+    sends = (known.direction[here] == direction) & (known.length[here] > 0)
+    sends &= (known.flags[here] & SYN) == 0
+    data = numpy.flatnonzero(sends) + first
+    full = int(known.mss_bytes[first])
+    if not len(data) or known.length[data].sum() < BULK_SEGMENTS * full:
+        return []
+    acks = numpy.flatnonzero(
+        (known.direction[here] != direction) & ((known.flags[here] & ACK) != 0)
+    )
+    acks += first
+    if not len(acks):
+        return []
+    heard_ns = numpy.maximum.accumulate(known.time_ns[acks] + far.far_ns[direction])
+    reach = numpy.maximum.accumulate(known.ack[acks])
+    window = known.ack[acks] + _window(known, acks)
+    times = known.time_ns[data]
+    sent = numpy.maximum.accumulate(known.end[data])
+    # The ACKs that had reached the sender before each of its segments; a tie counts as heard.
+    early = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
+    before = numpy.searchsorted(heard_ns, times + early, side="right") - 1
+    flight = sent - numpy.where(before >= 0, reach[numpy.maximum(before, 0)], 0)
+    room = numpy.where(before >= 0, window[numpy.maximum(before, 0)], 1 << 40) - sent
+    offered = _window(known, acks)[numpy.maximum(before, 0)]
+    answered = numpy.searchsorted(reach, sent, side="left")
+    return _measured(
+        times,
+        known.length[data],
+        known.time_ns[here][(known.direction[here] != direction) & (known.length[here] > 0)]
+        + far.far_ns[direction],
+        flight,
+        room,
+        offered,
+        heard_ns,
+        answered,
+        full,
+        far.rtt_ns,
+        lost,
+    )
+
+
+def _window(known: ConnectionState, places: Array) -> Array:
+    """The window of these segments in bytes, -1 (unknown) as very large."""
+    told = known.offered[places]
+    found: Array = numpy.where(told >= 0, told, UNKNOWN_BYTES)
+    return found
+
+
+def _measured(
+    times: Array,
+    lengths: Array,
+    asked_ns: Array,
+    flight: Array,
+    room: Array,
+    offered: Array,
+    heard_ns: Array,
+    answered: Array,
+    full: int,
+    rtt_ns: int,
+    lost: list[tuple[int, int]],
+) -> list[Round]:
+    found: list[Round] = []
+
+    def asks_between(begin: int, end: int) -> bool:
+        """Whether the other end's data reached the sender in that time."""
+        least, most = numpy.searchsorted(asked_ns, (begin + LEAST_ROUND_NS, end + 1000))
+        return bool(most > least)
+
+    early = max(LEAST_ROUND_NS // 10, rtt_ns // 50)
+    at, top, flat, slow, last_rate, idle_ns = 0, 0.0, 0, True, 0.0, 0
+    count = len(times)
+    while at < count:
+        begin = int(times[at])
+        has_ack = answered[at] < len(heard_ns)
+        end = int(heard_ns[answered[at]]) if has_ack else begin + max(rtt_ns, LEAST_ROUND_NS)
+        end = max(end, begin + LEAST_ROUND_NS)
+        following = max(at + 1, int(numpy.searchsorted(times, end - early)))
+        own = slice(at, following)
+        most = float(flight[own].max())
+        round_ns = end - begin
+        next_ns = int(times[following]) if following < count else end
+        pauses = numpy.diff(times[own])
+        if following < count:  # of the last round the end shows nothing
+            pauses = numpy.append(pauses, min(next_ns, end) - times[following - 1])
+        even = following - at >= 3 and pauses.max() < EVEN * round_ns
+        queued = has_ack and round_ns > QUEUED * rtt_ns + LEAST_ROUND_NS
+        window = int(offered[own].min())
+        if at and begin - int(times[at - 1]) > max(IDLE_NS, IDLE_ROUNDS * rtt_ns):
+            top, flat, slow, last_rate, idle_ns = 0.0, 0, True, 0.0, begin
+        in_loss = any(since <= begin < until for since, until in lost)
+        slow = slow and not in_loss and not any(idle_ns <= since < begin for since, _ in lost)
+        grows = most >= GROWTH * top and top > 0
+        rate = float(flight[at]) / round_ns  # Little's law: what is in flight arrives in a round
+        saturated = even and queued and rate < GROWTH * last_rate
+        last_rate = rate
+        same = abs(most - top) < 0.5 * full
+        flat = flat + 1 if same else 0
+        if room[own].min() < full:
+            reason = SILLY_WINDOW if window < full else FULL_WINDOW
+        elif saturated or (even and not grows):
+            reason = PATH
+        elif slow and (grows or most <= FIRST_SEGMENTS * full):
+            reason = SLOW_START
+        elif slow and flat >= PLATEAU:
+            reason = SEND_BUFFER
+        else:
+            reason = CONGESTION_WINDOW
+        by_window = reason in (FULL_WINDOW, SILLY_WINDOW)
+        whole = lengths[following - 1] % full == 0
+        goes_on = following < count and (whole or by_window)
+        if (not goes_on or asks_between(begin, next_ns)) and not saturated:
+            reason = reason if by_window and goes_on else ROUND_TRIP
+        if window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
+            reason = UNTOLD  # it may be the window, whose scale is unknown
+        if following >= count and answered[-1] < len(heard_ns):
+            end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
+        found.append(Round(begin, end, reason, int(most), window))
+        top = max(top, most) if slow else most
+        at = following
+    return _settled(found)
+
+
+def _settled(found: list[Round]) -> list[Round]:
+    """The same; the rounds that lead to a plateau are as limited as those that follow: slow start
+    would have doubled them."""
+    made = list(found)
+    plateau = 0
+    for place in range(len(made) - 1, -1, -1):
+        one = made[place]
+        leads = LEADS * plateau <= one.flight_bytes <= (1 + ALIKE) * plateau
+        if one.reason == SEND_BUFFER:
+            plateau = one.flight_bytes
+        elif plateau and one.reason == CONGESTION_WINDOW and leads:
+            made[place] = replace(one, reason=SEND_BUFFER)
+        else:
+            plateau = 0
+    return made

@@ -1,0 +1,253 @@
+"""Episodes of loss: which retransmissions repair it, what made the sender retransmit, how it ends.
+
+An episode begins with the first evidence of a loss and ends when everything is acknowledged that
+had been sent by then. A retransmission that follows an ACK at once was made by that ACK; one that
+follows nothing was made by a timer.
+Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 2883 (DSACK).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy
+
+from labs.read.capture import tcp_marks as bits
+from labs.read.capture.segment_table import FIN, RST, SYN
+from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows.reasons import (
+    DOUBLE_LOSS,
+    FAST_RECOVERY,
+    GAVE_UP,
+    SPURIOUS,
+    TAIL_LOSS,
+    TIMEOUT,
+)
+from labs.read.flows.rtt import Distance
+
+SOON_NS: Final = 5_000_000
+LEAST_TIMER_NS: Final = 180_000_000
+REPORTS: Final = 3
+"""Duplicate ACKs that start fast retransmission (RFC 5681 3.2)."""
+PROBES: Final = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
+
+
+@dataclass
+class Episode:
+    """A loss of `direction`'s data on the segments after place `first` up to place `last`.
+
+    `places` are its retransmissions, `timers` those of them that a timer made.
+    """
+
+    direction: int
+    first: int
+    recover: int  # the highest sequence number sent when it began
+    reason: str
+    last: int = -1
+    places: list[int] = field(default_factory=list)
+    timers: list[int] = field(default_factory=list)
+    by_ack: set[int] = field(default_factory=set)  # sequence numbers retransmitted by an ACK
+    ended: bool = False
+
+
+def episodes(known: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
+    """The episodes of the connection on the places `first` to `last` - 1, in order."""
+    found: list[Episode] = []
+    for direction in (0, 1):
+        found += _of_direction(known, far, first, last, direction)
+    return sorted(found, key=lambda one: one.first)
+
+
+def _of_direction(
+    known: ConnectionState, far: Distance, first: int, last: int, direction: int
+) -> list[Episode]:
+    here = slice(first, last)
+    own = known.direction[here] == direction
+    carries = (known.length[here] > 0) | ((known.flags[here] & FIN) != 0)
+    old = known.begin[here] < known.sent[direction][here]
+    plain = (known.flags[here] & (SYN | RST)) == 0
+    probe = (known.marks[here] & PROBES) != 0
+    again = numpy.flatnonzero(own & carries & old & plain & ~probe) + first
+    found: list[Episode] = []
+    for at in again.tolist():
+        if found and not found[-1].ended:
+            _end(known, found[-1], at)
+        if not found or found[-1].ended:
+            if _is_reordered(known, far, first, at):
+                continue
+            found.append(_begun(known, first, at))
+        _add(known, far, first, found[-1], at)
+    for one in found:
+        if not one.ended:
+            _end(known, one, last)
+        _judge(known, first, last, one)
+    return found
+
+
+def _is_reordered(known: ConnectionState, far: Distance, first: int, at: int) -> bool:
+    """Whether the segment was overtaken on its way: it fills a hole that is younger than the time
+    in which an ACK could have made its sender retransmit it."""
+    direction = int(known.direction[at])
+    if far.far_ns[direction] < SOON_NS // 5:
+        return False
+    place = at - 1
+    while place >= first and known.end[place] > known.begin[at]:
+        if known.direction[place] == direction and known.begin[place] == known.begin[at]:
+            return False  # sent before
+        place -= 1
+    opened = at
+    for later in range(at - 1, max(first, at - 400) - 1, -1):
+        if known.direction[later] == direction and known.begin[later] >= known.end[at]:
+            opened = later
+    return bool(
+        opened < at
+        and known.time_ns[at] - known.time_ns[opened] < 0.8 * far.far_ns[direction]
+        and not ((known.direction[opened:at] != direction) & (known.repeats[opened:at] >= 0)).any()
+    )
+
+
+def _begun(known: ConnectionState, first: int, at: int) -> Episode:
+    """The episode that the retransmission at that place begins: from the first ACK that shows the
+    hole, or from the segment before the retransmission."""
+    direction = int(known.direction[at])
+    start, place = at - 1, at - 1
+    while place > first and known.acked[direction][place] >= known.begin[at] - 1:
+        shows = known.marks[place] & bits.DUPLICATE_ACK or known.sacks[place]
+        if known.direction[place] != direction and shows:
+            if known.ack[place] > known.begin[at]:
+                break
+            start = place - 1
+        elif known.direction[place] != direction and known.ack[place] > known.begin[at]:
+            break
+        place -= 1
+        if at - place > 4000:
+            break
+    return Episode(direction, start, int(known.sent[direction][at]), FAST_RECOVERY)
+
+
+def _add(known: ConnectionState, far: Distance, first: int, episode: Episode, at: int) -> None:
+    """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
+    direction = episode.direction
+    seq = int(known.begin[at])
+    if is_by_timer(known, far, first, at):
+        if not episode.timers and (
+            seq in episode.by_ack or _was_reported(known, far, first, at, seq)
+        ):
+            episode.reason = DOUBLE_LOSS
+        elif not episode.timers and episode.reason != DOUBLE_LOSS:
+            episode.reason = TAIL_LOSS if _is_tail(known, first, at) else TIMEOUT
+        elif episode.reason == TAIL_LOSS:
+            episode.reason = TIMEOUT
+        episode.timers.append(at)
+    else:
+        if seq in episode.by_ack and not episode.timers:
+            episode.reason = DOUBLE_LOSS
+        episode.by_ack.add(seq)
+    episode.places.append(at)
+    episode.recover = max(episode.recover, int(known.sent[direction][at]))
+
+
+def _was_reported(known: ConnectionState, far: Distance, first: int, at: int, seq: int) -> bool:
+    """Whether ACKs had made the sender retransmit the segment before, by what they say, although
+    the capture lacks that retransmission: it was lost before it passed here."""
+    direction = int(known.direction[at])
+    if far.far_ns[direction] < SOON_NS // 5:
+        return False
+    reports = 0
+    for place in range(at - 1, max(first, at - 400) - 1, -1):
+        if known.direction[place] == direction:
+            continue
+        if known.ack[place] > seq or known.ack[place] < seq - 1:
+            break
+        if known.sacks[place]:
+            age = int(known.time_ns[at] - known.time_ns[place])
+            reports += age > 2 * far.rtt_ns
+    return reports >= REPORTS
+
+
+def is_by_timer(known: ConnectionState, far: Distance, first: int, at: int) -> bool:
+    """Whether the retransmission at that place follows nothing that its sender had just received.
+
+    RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole one,
+    before it takes a segment for lost (RFC 8985 6.2).
+    """
+    direction = int(known.direction[at])
+    slack = SOON_NS + far.rtt_ns // 4
+    patience = min(max(slack, 2 * SOON_NS + far.rtt_ns), LEAST_TIMER_NS)
+    time = known.time_ns[at]
+    for place in range(at - 1, first - 1, -1):
+        age = int(time - known.time_ns[place])
+        if age > far.far_ns[direction] + patience:
+            return True
+        if known.direction[place] == direction:
+            # One of a row of retransmissions, or sent together with new data.
+            if age < SOON_NS // 5 and known.length[place]:
+                return False
+            continue
+        if age < far.far_ns[direction] - SOON_NS // 5:
+            continue
+        if age <= far.far_ns[direction] + slack:
+            shows = known.marks[place] & bits.DUPLICATE_ACK or known.sacks[place]
+            return not (shows or known.ack[place] > known.acked[direction][place])
+        # Only RACK's timer can be that late after the ACK that reports the hole.
+        return not known.sacks[place]
+    return True
+
+
+def _is_tail(known: ConnectionState, first: int, at: int) -> bool:
+    """Whether the segment is the last one sent, all before it is acknowledged, and what came
+    before it was sent together with it."""
+    direction = int(known.direction[at])
+    if known.end[at] < known.sent[direction][at]:
+        return False
+    if known.acked[direction][at] < known.begin[at] - 1:
+        return False
+    original = None
+    for place in range(at - 1, first - 1, -1):
+        if not known.length[place]:
+            continue
+        if known.direction[place] != direction:
+            if original is None:
+                return False  # a request: what came before was another response
+            continue
+        if original is None and known.begin[place] >= known.begin[at]:
+            original = place
+            continue
+        if original is None:  # the capture lacks it: was there data just before this?
+            return bool(known.end[place] == known.begin[at])
+        return bool(known.time_ns[original] - known.time_ns[place] < SOON_NS)
+    return False
+
+
+def _end(known: ConnectionState, episode: Episode, before: int) -> None:
+    """End the episode at the first ACK before that place of everything sent when it began."""
+    start = episode.places[-1] if episode.places else episode.first
+    begin = max(start, episode.first) + 1
+    acks = numpy.flatnonzero(
+        (known.direction[begin:before] != episode.direction)
+        & (known.ack[begin:before] >= episode.recover)
+        & ((known.flags[begin:before] & 16) != 0)
+    )
+    if len(acks):
+        episode.last, episode.ended = begin + int(acks[0]), True
+    else:
+        episode.last = before - 1
+
+
+def _judge(known: ConnectionState, first: int, last: int, episode: Episode) -> None:
+    """Is it spurious, or did the sender give up?"""
+    at = episode.places[0]
+    direction = episode.direction
+    after = slice(at + 1, min(last, episode.last + 40))
+    theirs = known.direction[after] != direction
+    twice = set(known.repeats[after][theirs & (known.repeats[after] >= 0)].tolist())
+    # Every retransmission of the episode was in vain, not only one among those that repair it.
+    in_vain = {int(known.begin[place]) for place in episode.places} <= twice
+    if in_vain or known.marks[at] & bits.SPURIOUS_RETRANSMISSION:
+        episode.reason = SPURIOUS
+    if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
+        heard = known.direction[at:last] != direction
+        if len(episode.timers) > 2 and not heard.any():
+            episode.reason = GAVE_UP
+            episode.last = last - 1

@@ -1,0 +1,227 @@
+"""The verdict on a capture before anything is explained: what it lacks, and where it was taken."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy
+from pandas import DataFrame
+
+from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.flows.waits import Waits
+
+COPY_NS: Final = 50_000_000
+"""A copy of a packet follows within this time; its identification and timestamp are the same."""
+COPIES_SHARE: Final = 0.3
+COPIED_FIELDS: Final = (
+    "connection",
+    "direction",
+    "seq",
+    "ack",
+    "flags",
+    "window",
+    "payload_bytes",
+    "tsval",
+    "tsecr",
+    "ip_id",
+    "sack_left_1",
+    "sack_right_1",
+)
+NEAR: Final = 0.1
+"""At an end, the distance to that end is at most this share of the RTT."""
+LEAST_RTT_NS: Final = 300_000
+STEP_NS: Final = 500_000_000
+LEAST_STAMPS: Final = 20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a capture is good for. Counts are of connections, unless the name says otherwise."""
+
+    connections: int
+    copies_removed: int  # packets that were captured twice
+    one_direction: int
+    without_syn: int
+    holes: int  # places at which packets are missing
+    filtered: int  # connections of whose data next to nothing was captured
+    rtt_unknown: int
+    clock_steps: int
+    backwards: int  # packets earlier than the one before
+    clipped: int  # packets whose headers were not captured whole
+    place: str  # "client", "server", "between", "one host" or "unknown"
+    large_segments: int  # segments larger than the MSS: offloads at the place of the capture
+    answered_nearby: int  # a middlebox completes the handshake
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One sentence per finding."""
+        said = [self._place()]
+        of = f"of {self.connections:,} connections"
+        if self.large_segments:
+            said.append(
+                f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
+                "or joins them (TSO, GRO), so times within a burst are not those of the wire."
+            )
+        for count, words in (
+            (self.copies_removed, "packets were captured twice. The copies are ignored."),
+            (
+                self.one_direction,
+                f"{of} have packets of one direction only. No reason is given for their waits.",
+            ),
+            (self.without_syn, f"{of} began before the capture, so their window scale is unknown."),
+            (self.rtt_unknown, f"{of} have no measurable RTT. Reasons that need it are not given."),
+            (
+                self.holes,
+                "times the capture lacks packets. Reasons for waits next to them are not given.",
+            ),
+            (self.filtered, f"{of} lack nearly all their data: a capture filter removed it."),
+            (self.clipped, "packets were captured without their whole headers."),
+            (self.backwards, "packets are earlier than the packet before them."),
+            (self.clock_steps, "times the clock of the capture was set while it ran."),
+            (
+                self.answered_nearby,
+                f"{of} were answered by something nearer than the server: a proxy or firewall "
+                "completes the handshake.",
+            ),
+        ):
+            if count:
+                said.append(f"{count:,} {words}")
+        return tuple(said)
+
+    def _place(self) -> str:
+        return {
+            "client": "The capture was taken at the client.",
+            "server": "The capture was taken at the server.",
+            "between": "The capture was taken between client and server.",
+            "one host": "Client and server are so close that the place of the capture does not "
+            "matter.",
+        }.get(self.place, "Where the capture was taken cannot be told.")
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "lines": list(self.lines)}
+
+
+def without_copies(segments: DataFrame) -> tuple[DataFrame, int]:
+    """The table without the second copy of packets that were captured twice, and their number.
+
+    Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
+    large share of the capture: a duplicate ACK may equal the one before it.
+    """
+    if len(segments) < 2:
+        return segments, 0
+    fields = [segments[name] for name in COPIED_FIELDS]
+    groups = DataFrame(dict(zip(COPIED_FIELDS, fields, strict=True)))
+    seen = groups.duplicated(keep="first").to_numpy()
+    if seen.mean() < COPIES_SHARE:
+        return segments, 0
+    number = groups.groupby(list(COPIED_FIELDS), sort=False).ngroup().to_numpy()
+    first = numpy.full(int(number.max()) + 1, -1, dtype=numpy.int64)
+    times = segments["time_ns"].to_numpy()
+    order = numpy.flatnonzero(~seen)
+    first[number[order]] = times[order]
+    copies = seen & (numpy.abs(times - first[number]) <= COPY_NS)
+    if copies.mean() < COPIES_SHARE:
+        return segments, 0
+    return segments[~copies], int(copies.sum())
+
+
+def verdict(
+    segments: DataFrame, found: Waits, *, copies: int = 0, clipped: int = 0, backwards: int = 0
+) -> Verdict:
+    """Judge a capture: `segments` is the table without copies, `found` its waits."""
+    known, far = found.known, found.far
+    firsts = known.starts[:-1]
+    count = len(firsts)
+    one_direction = without_syn = filtered = holes = nearby = steps = 0
+    for first, last in zip(firsts.tolist(), known.starts[1:].tolist(), strict=True):
+        here = slice(first, last)
+        flags, direction = known.flags[here], known.direction[here]
+        opened = bool(((flags & SYN) != 0).any())
+        sides = numpy.unique(direction)
+        only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
+        one_direction += len(sides) == 1 and not only_syns
+        without_syn += not opened
+        reach = int(max(known.end[here].max(), known.ack[here].max()))
+        carried = int(known.length[here].sum())
+        missing = max(0, int(known.end[here][direction == 0].max(initial=0)))
+        missing += max(0, int(known.end[here][direction == 1].max(initial=0)))
+        closed = bool(((flags & FIN) != 0).any())
+        filtered += opened and closed and reach > 5000 and carried < 0.1 * missing
+        holes += found.holes.get(int(known.connection[first]), 0)
+        nearby += _is_answered_nearby(found, first, last)
+        steps += _steps(segments, found, first, last)
+    full = known.length > known.mss_bytes
+    return Verdict(
+        connections=count,
+        copies_removed=copies,
+        one_direction=one_direction,
+        without_syn=without_syn,
+        holes=holes,
+        filtered=filtered,
+        rtt_unknown=int((~far.measured[firsts]).sum()) - one_direction if count else 0,
+        clock_steps=steps,
+        backwards=backwards,
+        clipped=clipped,
+        place=_place(found),
+        large_segments=int(full.sum()),
+        answered_nearby=nearby,
+    )
+
+
+def _place(found: Waits) -> str:
+    """Where the capture was taken, by the distances of most connections."""
+    far = found.far
+    firsts = found.known.starts[:-1]
+    chosen = firsts[far.measured[firsts]]
+    if not len(chosen):
+        return "unknown"
+    client, server = (numpy.median(far.far_ns[side][chosen]) for side in (0, 1))
+    rtt = client + server
+    if rtt < LEAST_RTT_NS:
+        return "one host"
+    if client <= NEAR * rtt:
+        return "client"
+    return "server" if server <= NEAR * rtt else "between"
+
+
+def _is_answered_nearby(found: Waits, first: int, last: int) -> bool:
+    """Whether the SYN-ACK came much sooner than any ACK of data ever does."""
+    known = found.known
+    syns = numpy.flatnonzero((known.flags[first:last] & SYN) != 0) + first
+    if len(syns) != 2 or known.direction[syns[0]] != 0 or known.direction[syns[1]] != 1:
+        return False
+    handshake = int(known.time_ns[syns[1]] - known.time_ns[syns[0]])
+    times = found.ack_times_ns(first, last, 0)
+    return bool(
+        len(times) >= 5
+        and times.min() > 4 * handshake
+        and times.min() - handshake > 5_000_000
+        and numpy.percentile(times, 80) < 2 * times.min()
+        and times.min() < 35_000_000
+    )
+
+
+def _steps(segments: DataFrame, found: Waits, first: int, last: int) -> int:
+    """How often the capture's clock and the timestamps of both ends disagree by half a second."""
+    known = found.known
+    stamps = segments["tsval"].to_numpy()
+    place_of = numpy.searchsorted(segments.index.to_numpy(), known.rows[first:last])
+    seen = 0
+    for side in (0, 1):
+        own = known.direction[first:last] == side
+        values, times = stamps[place_of[own]], known.time_ns[first:last][own]
+        if len(values) < LEAST_STAMPS or (values < 0).any():
+            return 0
+        ticks, lengths = numpy.diff(values), numpy.diff(times)
+        total, span = int(values[-1] - values[0]), int(times[-1] - times[0])
+        if total <= 0 or span <= STEP_NS:
+            return 0
+        moving = ticks > 0
+        if moving.sum() < LEAST_STAMPS // 2:
+            return 0
+        tick_ns = numpy.median(lengths[moving] / ticks[moving])
+        tick_ns = min((1e6, 4e6, 1e7), key=lambda one: abs(one - tick_ns))
+        off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS
+        seen = max(seen, int(off.sum())) if side == 0 else min(seen, int(off.sum()))
+    return seen

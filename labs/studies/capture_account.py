@@ -1,0 +1,184 @@
+"""A capture for notebooks (`labs.explain`): its account, charts, ladder, and single packets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labs.drive.parameters.declare import did_you_mean, parameter, validate
+from labs.drive.parameters.notebook_cell import beside_the_notebooks
+from labs.errors import BadInput, Missing
+from labs.read.capture.packets import packet
+from labs.read.charts.account_page import time_by_cause, worst_finding, worst_ladder
+from labs.read.charts.style import nothing
+from labs.read.charts.time_sequence import time_sequence
+from labs.read.display.beside_wireshark import beside_wireshark
+from labs.read.display.rich_output import Table, Text, Words
+from labs.read.flows.account_text import advice, heading, sentence, told
+from labs.read.flows.explain import Account, FileAccount, read_account
+from labs.read.runs import recorded
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+PREFIX, SUFFIX = "explain-", ".pcap.gz"
+MOST_BESIDE = 20
+"""Packets that are shown beside Wireshark's word."""
+
+
+def examples() -> Mapping[str, Path]:
+    """The captures that come with the project, by name."""
+    return {
+        path.name.removeprefix(PREFIX).removesuffix(SUFFIX): path
+        for path in sorted(recorded.folder().glob(f"{PREFIX}*{SUFFIX}"))
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureParameters:
+    """The parameters of a notebook that explains a capture."""
+
+    capture: str = parameter(
+        "delayed-ACK-meets-Nagle",
+        form="a capture file, or the name of a capture that comes with the notebook",
+        help="the capture: a file of yours, or one that comes with the notebook",
+    )
+    connection: str = parameter(
+        "",
+        form="the number of a connection, both its ends (A:P-B:P), or nothing",
+        help="the connection to look at (empty: the one that lost most time)",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+def file_of(name: str) -> Path:
+    """The file of a capture that comes with the project, or of one's own. BadInput for neither."""
+    known = examples()
+    if name in known:
+        return known[name]
+    path = Path(beside_the_notebooks(name))
+    if path.is_file():
+        return path
+    raise BadInput(
+        f"{name} is neither a file nor a capture that comes with the notebook"
+        f"{did_you_mean(name, known)}. Allowed: a pcap, pcapng or snoop file; {', '.join(known)}"
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explained:
+    """The account of a capture; `one` is the connection to look at, None without any."""
+
+    path: Path
+    segments: DataFrame
+    file: FileAccount
+    one: Account | None
+
+    @property
+    def capture(self) -> Words:
+        """What kind of capture it is, and what it lacks."""
+        lines = [*self.file.verdict.lines, *self.file.remarks.lines]
+        return Words("\n".join(f"- {line}" for line in lines) or "Nothing to remark.")
+
+    @property
+    def connections(self) -> Table:
+        """One row per connection, the one that lost most time first."""
+        rows = []
+        for account in self.file.accounts:
+            worst = worst_finding(account)
+            rows.append(
+                {
+                    "Connection": account.connection,
+                    "Client": account.client,
+                    "Server": account.server,
+                    "Duration (ms)": account.duration_ms,
+                    "Time lost (ms)": account.lost_ms,
+                    "Main reason": "" if worst is None else worst.reason,
+                    "First frame": account.first_frame,
+                }
+            )
+        return Table(rows)
+
+    @property
+    def account(self) -> Words:
+        """The connection in sentences, and what to change."""
+        if self.one is None:
+            return Words("The capture has no TCP connection.")
+        found = told(self.one)
+        said = [f"**{heading(self.one)}**", ""]
+        said += [f"- {sentence(finding)}" for finding in found] or ["- No time was lost."]
+        changes = [f"- {reason}: {words}" for reason, words in advice(found).items()]
+        if changes:
+            said += ["", "What to change:", ""]
+        return Words("\n".join([*said, *changes]))
+
+    def chart(self) -> Figure:
+        """The time of each connection by reason."""
+        return time_by_cause(self.file)
+
+    def timeline(self) -> Figure:
+        """Sequence numbers, ACKs and the window of the connection over time."""
+        if self.one is None:
+            return nothing("Time-sequence graph", "The capture has no TCP connection.")
+        return time_sequence(self.segments, self.one.connection, source=self.path.name)
+
+    def ladder(self) -> Figure:
+        """The packets around the longest wait."""
+        worst = None if self.one is None else worst_finding(self.one)
+        if self.one is None or worst is None:
+            return nothing("The longest wait", "No time was lost.")
+        return worst_ladder(self.segments, self.path.name, self.one, worst)
+
+    @property
+    def frames(self) -> list[int]:
+        """The frames that the sentences name, in their order; at most 20."""
+        if self.one is None:
+            return []
+        pairs = [pair for finding in told(self.one) for pair in finding.frames[:3]]
+        named = dict.fromkeys(frame for pair in pairs for frame in pair)
+        return list(named)[:MOST_BESIDE]
+
+    def packet(self, frame: int) -> Text:
+        """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no
+        TCP segment of the connection."""
+        own = self.segments[self.segments["frame"] == frame]
+        if own.empty:
+            raise BadInput(
+                f"frame {frame} is no TCP segment of {self.path.name}. "
+                f"Allowed: a frame that a sentence names, such as {self.frames[:3]}"
+            )
+        try:
+            return Text(str(packet(self.path, own.iloc[0]).show(dump=True)))
+        except Missing as missing:
+            return Text(f"The packet cannot be opened: {missing}.")
+
+    def wireshark(self) -> Table | Words:
+        """Wireshark's word on the frames that the sentences name, beside the marks of this lab."""
+        if not self.frames:
+            return Words("No sentence names a frame.")
+        rows = self.segments.index[self.segments["frame"].isin(self.frames)]
+        return beside_wireshark(self.path, self.segments, rows.tolist())
+
+
+def explained(p: CaptureParameters) -> Explained:
+    """Explain the capture that the parameters name. Raises what `labs.capture.read` raises, and
+    BadInput for a capture or a connection that does not exist."""
+    path = file_of(p.capture)
+    segments, found = read_account(path)
+    chosen = [one for one in found.accounts if not p.connection or p.connection in _names(one)]
+    if p.connection and not chosen:
+        raise BadInput(
+            f"{path.name} has no connection {p.connection}. Allowed: a number or both ends, as in "
+            "the table of its connections"
+        )
+    return Explained(path, segments, found, next(iter(chosen), None))
+
+
+def _names(one: Account) -> tuple[str, ...]:
+    """What a connection may be called: its number, or both its ends."""
+    return str(one.connection), f"{one.client}-{one.server}", f"{one.server}-{one.client}"

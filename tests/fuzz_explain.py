@@ -1,0 +1,160 @@
+"""Explain mutated captures until something breaks: `make fuzz-explain`.
+
+    python -m tests.fuzz_explain [--inputs N] [--seed N] [--first N]
+
+The inputs are those of `tests.fuzz_capture` and captures of every tunnel, changed in a few places.
+Connections are explained one by one, so the segments of many inputs are explained as one table,
+which is ten times as fast. If that breaks, its inputs are explained singly, and the one that breaks
+is kept in tests/fixtures/capture/crashes, where a unit test reads it ever after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from pandas import DataFrame, concat
+
+from labs.errors import LabError
+from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows
+from labs.read.capture.reader import read_columns
+from labs.read.capture.segment_table import COUNTS, remarks
+from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.explain import FileAccount, account
+from tests.captures import pcap
+from tests.fuzz_capture import CRASHES, mutated, seeds
+from tests.shells import KINDS
+
+AT_ONCE = 500
+SECONDS = 60
+MEMORY_BYTES = 3 << 30
+MOST_ROWS = 2_000
+
+Input = tuple[DataFrame, list[dict[str, object]], list[int]]  # segments, connections, unreachable
+
+
+def sources(folder: Path) -> list[bytes]:
+    """The captures to mutate, in a fixed order."""
+    made = [
+        pcap(folder / f"{kind}.pcap", frames, link).read_bytes()
+        for kind, (frames, link) in KINDS.items()
+    ]
+    return seeds(folder / "captures") + made
+
+
+def taken(path: Path) -> Input | None:
+    """The segments of an input; None if it has none, or is refused."""
+    try:
+        columns, reader = read_columns(path)
+    except LabError as error:
+        assert "\n" not in str(error)
+        return None
+    if not columns.rows:
+        return None
+    unreachable = reader.connections[:, UNREACHABLE].nonzero()[0].tolist()
+    return columns.table().iloc[:MOST_ROWS], connection_rows(reader.connections), unreachable
+
+
+def joined(inputs: Sequence[Input]) -> FileAccount:
+    """The account of all inputs as one table."""
+    tables: list[DataFrame] = []
+    rows: list[dict[str, object]] = []
+    unreachable: set[int] = set()
+    for table, own, filtered in inputs:
+        tables.append(table.assign(connection=table["connection"] + len(rows)))
+        unreachable.update(number + len(rows) for number in filtered)
+        rows += own
+    table = concat(tables, ignore_index=True)
+    return account("x", table, rows, remarks([0] * COUNTS), frozenset(unreachable))
+
+
+def judge(told: FileAccount) -> None:
+    """The account holds together and can be printed."""
+    assert as_text(told, most=len(told.accounts))
+    json.dumps(as_json(told), allow_nan=False)
+    for one in told.accounts:
+        parts = sum(finding.time_ms for finding in one.findings)
+        assert parts >= one.duration_ms - 0.001 and one.lost_ms <= parts + 0.001, one
+        for finding in one.findings:
+            assert finding.count > 0 and finding.time_ms >= 0, finding
+            for begin, end in finding.frames:
+                assert one.first_frame <= begin <= end <= one.last_frame, finding
+
+
+def too_long(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError(f"more than {SECONDS} s")
+
+
+def explain_all(seed: int, first: int, count: int, work: Path) -> tuple[int, int]:
+    """Explain these inputs: how many connections were explained, and how many inputs broke it."""
+    found = sources(work)
+    current, explained, crashes = work / "input", 0, 0
+    for begin in range(first, first + count, AT_ONCE):
+        numbers = range(begin, min(begin + AT_ONCE, first + count))
+        inputs: dict[int, Input] = {}
+        for number in numbers:
+            signal.alarm(SECONDS)
+            current.write_bytes(content(seed, number, found))
+            one = taken(current)
+            if one is not None:
+                inputs[number] = one
+        try:
+            signal.alarm(SECONDS)
+            told = joined(list(inputs.values()))
+            judge(told)
+            explained += len(told.accounts)
+        except Exception:
+            for number, one in inputs.items():
+                try:
+                    signal.alarm(SECONDS)
+                    judge(joined([one]))
+                except Exception as error:
+                    crashes += 1
+                    kept = CRASHES / f"explain-seed-{seed}-input-{number}"
+                    kept.write_bytes(content(seed, number, found))
+                    print(f"{kept.name}: {type(error).__name__}: {error}"[:300], flush=True)
+    signal.alarm(0)
+    return explained, crashes
+
+
+def content(seed: int, number: int, found: list[bytes]) -> bytes:
+    chance = random.Random(seed * 1_000_003 + number)
+    return mutated(chance.choice(found), found, chance)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first input")
+    args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    signal.signal(signal.SIGALRM, too_long)
+    begun, crashes, each = time.monotonic(), 0, 10_000
+    for first in range(args.first, args.first + args.inputs, each):
+        count = min(each, args.first + args.inputs - first)
+        with tempfile.TemporaryDirectory() as folder:
+            explained, broke = explain_all(args.seed, first, count, Path(folder))
+        crashes += broke
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(
+            f"{first + count - args.first:,} inputs, {explained:,} connections of the last, "
+            f"{crashes} crashes, {time.monotonic() - begun:.0f} s, at most {peak_mb:,} MB",
+            flush=True,
+        )
+    return 1 if crashes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,311 @@
+"""What `labs explain` says of captures with known causes: one test for each earlier defect.
+
+The captures data/explain-* are from virtual kernels; benchmarks/explain sets their causes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import shlex
+import struct
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from benchmarks.explain.worsen import doubled, from_client, records, written
+from labs.cli.__main__ import main
+from labs.read.capture import read
+from labs.read.flows import reasons as of
+from labs.read.flows.account_schema import SCHEMA
+from labs.read.flows.account_text import as_json, as_text, sentence
+from labs.read.flows.connection_state import connection_state
+from labs.read.flows.explain import Account, explain
+from labs.read.flows.stalls import stalls
+from labs.read.flows.waits import waits
+from tests import tshark
+from tests.captures import without_syns
+from tests.made_flows import ACK, PSH, RST, SYN, capture, segment
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+TRUTH, EXCHANGES = Path(__file__).parents[4] / "data", FIXTURES / "exchanges"
+PORT = 20_000
+MSS = b"\2\4\5\xb4"
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.pcap"
+    path.write_bytes(gzip.decompress((TRUTH / f"{name}.pcap.gz").read_bytes()))
+    return path
+
+
+def only(path: Path) -> Account:
+    (found,) = explain(path).accounts
+    return found
+
+
+def times(account: Account) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in account.findings:
+        found[one.reason] = found.get(one.reason, 0.0) + one.time_ms
+    return found
+
+
+def trouble(account: Account) -> set[str]:
+    return {one.reason for one in account.findings if one.is_trouble}
+
+
+def test_1_a_refused_syn_is_no_loss() -> None:
+    found = explain(TRUTH / "explain-connection-refused.pcap.gz")
+    assert all(trouble(one) == {of.REFUSED} for one in found.accounts)
+    assert "refused" in as_text(found)
+
+
+def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
+    """SYN and reset, three times, as a host that does not listen answers a stubborn client."""
+    made = []
+    for at in (0, 500_000, 1_000_000):
+        made.append((at, segment(PORT, 0, 1000, 0, SYN)))
+        made.append((at + 100, segment(PORT, 1, 0, 1001, RST | ACK)))
+    assert trouble(only(capture(tmp_path / "x.pcap", made))) == {of.REFUSED}
+
+
+@pytest.mark.parametrize("client", [True, False])
+def test_2_one_direction_gets_no_reasons(client: bool, tmp_path: Path) -> None:
+    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
+    half = [one for one in found if from_client(one[2]) == client]
+    told = explain(written(tmp_path / "half.pcap", header, half))
+    assert told.verdict.one_direction == 1
+    assert any("one direction only" in line for line in told.verdict.lines)
+    assert trouble(told.accounts[0]) <= {of.UNTOLD}
+
+
+def handshake(syn_ack_us: int, *, syns: int = 1) -> list[tuple[int, bytes]]:
+    made = [(at, segment(PORT, 0, 1000, 0, SYN, options=MSS)) for at in range(syns)]
+    made.append((syn_ack_us, segment(PORT, 1, 5000, 1001, SYN | ACK, options=MSS)))
+    return [*made, (syn_ack_us + 20, segment(PORT, 0, 1001, 5001, ACK))]
+
+
+def test_3_the_rtt_is_not_the_handshake_if_acks_are_faster(tmp_path: Path) -> None:
+    """The SYN-ACK took 110 ms, every ACK takes 0.07 ms: the path is short."""
+    made, at, seq = handshake(110_000), 200_000, 1001
+    for _ in range(6):
+        made.append((at, segment(PORT, 0, seq, 5001, ACK | PSH, length=2920)))
+        made.append((at + 70, segment(PORT, 1, 5001, seq + 2920, ACK)))
+        at, seq = at + 97_000, seq + 2920
+    path = capture(tmp_path / "x.pcap", made)
+    found = only(path)
+    assert found.rtt_ms is not None and found.rtt_ms < 0.2
+    assert times(found)[of.APPLICATION] == pytest.approx(5 * 97 + 90, abs=2)
+
+
+def test_3_a_repeated_syn_measures_nothing(tmp_path: Path) -> None:
+    """Karn's algorithm: the second SYN left 2 ms before the answer to the first."""
+    made = [
+        (0, segment(PORT, 0, 1000, 0, SYN, options=MSS)),
+        (137_000, segment(PORT, 0, 1000, 0, SYN, options=MSS)),
+        (139_000, segment(PORT, 1, 5000, 1001, SYN | ACK, options=MSS)),
+        (139_020, segment(PORT, 0, 1001, 5001, ACK)),
+    ]
+    at, seq = 140_000, 1001
+    for _ in range(8):
+        made.append((at, segment(PORT, 0, seq, 5001, ACK, length=2920)))
+        made.append((at + 139_000, segment(PORT, 1, 5001, seq + 2920, ACK)))
+        at, seq = at + 139_050, seq + 2920
+    found = only(capture(tmp_path / "x.pcap", made))
+    assert found.rtt_ms == pytest.approx(139, abs=1)
+    assert of.DELAYED_ACK not in times(found)
+
+
+def test_4_an_unanswered_syn_is_no_capture_begun_late() -> None:
+    found = explain(TRUTH / "explain-connection-unanswered.pcap.gz")
+    assert found.verdict.without_syn == 0
+    assert trouble(found.accounts[0]) == {of.UNANSWERED}
+
+
+def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> None:
+    """Retransmitted after 0.2, 0.6, 1.2, 2.4 and 4.8 s."""
+    made = handshake(1_000)
+    for ms in (2, 202, 602, 1202, 2402, 4802):
+        made.append((1000 * ms, segment(PORT, 0, 1001, 5001, ACK | PSH, length=100)))
+    made.append((4_803_000, segment(PORT, 1, 5001, 1101, ACK)))
+    found = only(capture(tmp_path / "x.pcap", made))
+    assert trouble(found) == {of.TIMEOUT}
+    assert times(found)[of.TIMEOUT] == pytest.approx(4800, abs=10)
+
+
+def test_5_an_outage_is_one_timeout() -> None:
+    """3.5 s of 3.7 s; its end is the last retransmission that got through."""
+    found = only(TRUTH / "explain-retransmission-timeout.pcap.gz")
+    assert times(found)[of.TIMEOUT] / found.duration_ms > 0.9
+    (one,) = [one for one in found.findings if one.reason == of.TIMEOUT]
+    assert (one.waiting, one.waited_for) == ("client", "server")
+
+
+def test_7_a_window_below_one_segment_is_no_application() -> None:
+    found = only(FIXTURES / "explain" / "window-below-one-segment-00.pcap.gz")
+    assert times(found)[of.SILLY_WINDOW] / found.duration_ms > 0.7
+    assert of.APPLICATION not in trouble(found)
+
+
+def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
+    """The capture lacks a response, which the client acknowledges."""
+    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
+    big = [n for n, one in enumerate(found) if not from_client(one[2]) and one[1] > 150]
+    path = written(tmp_path / "holed.pcap", header, [*found[: big[22]], *found[big[22] + 1 :]])
+    told = explain(path)
+    assert told.verdict.holes >= 1
+    assert times(told.accounts[0])[of.UNTOLD] > 20
+
+
+def test_8_recovery_is_never_nothing_to_send() -> None:
+    for name in ("explain-fast-recovery", "explain-zero-window", "explain-SYN-repeated"):
+        assert of.IDLE not in times(only(TRUTH / f"{name}.pcap.gz"))
+    assert of.FAST_RECOVERY in trouble(only(TRUTH / "explain-fast-recovery.pcap.gz"))
+
+
+def test_9_a_delayed_ack_covers_less_than_two_segments(tmp_path: Path) -> None:
+    made = [*handshake(100), (1_000, segment(PORT, 0, 1001, 5001, ACK | PSH, length=2920))]
+    made.append((45_000, segment(PORT, 1, 5001, 3921, ACK)))
+    assert of.DELAYED_ACK not in set(stalls(read(capture(tmp_path / "x.pcap", made)))["reason"])
+
+
+@pytest.mark.parametrize("name", ["explain-retransmission-timeout", "explain-delayed-ACK"])
+def test_10_packets_captured_twice_are_counted_once(name: str, tmp_path: Path) -> None:
+    from random import Random
+
+    path = unpacked(name, tmp_path)
+    header, found = records(path)
+    twice = explain(written(tmp_path / "twice.pcap", header, doubled(found, Random(1))))
+    assert twice.verdict.copies_removed == len(found)
+    assert times(twice.accounts[0]) == pytest.approx(times(only(path)), abs=0.1)
+
+
+def test_11_a_reset_says_by_whom_and_frames_are_those_of_wireshark() -> None:
+    found = only(TRUTH / "explain-reset.pcap.gz")
+    (one,) = [one for one in found.findings if one.reason == of.RESET]
+    assert (one.waited_for, one.confidence) == ("server", "certain")
+    table = read(TRUTH / "explain-reset.pcap.gz")
+    (row,) = table[(table["flags"] & RST) != 0].to_dict("records")
+    assert one.frames[0][1] == row["frame"] and "unacknowledged then" in one.detail
+
+
+def test_11_a_connection_is_selected_by_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    ends = "10.77.0.1:80-10.77.0.2:45732"
+    assert main(["explain", str(EXCHANGES / "nagle-off.pcap.gz"), "--connection", ends]) == 0
+    assert "connection 0" in capsys.readouterr().out
+
+
+def test_12_xz_snoop_and_a_pipe_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = unpacked("explain-delayed-ACK", tmp_path)
+    expected = read(plain)
+    packed = tmp_path / "x.pcap.xz"
+    packed.write_bytes(lzma.compress(plain.read_bytes()))
+    assert read(packed).equals(expected)
+    snoop = b"snoop\0\0\0" + struct.pack(">II", 2, 4)
+    for at, wire, kept in records(plain)[1]:
+        pad = -len(kept) % 4
+        sizes = (wire, len(kept), 24 + len(kept) + pad, 0, at // 10**9, at % 10**9 // 1000)
+        snoop += struct.pack(">6I", *sizes) + kept + bytes(pad)
+    (tmp_path / "x.snoop").write_bytes(snoop)
+    columns = ["seq", "ack", "payload_bytes", "connection", "frame"]
+    assert read(tmp_path / "x.snoop")[columns].equals(expected[columns])
+
+    class Input:
+        buffer = io.BytesIO(plain.read_bytes())
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert main(["explain", "-"]) == 0
+    assert "delayed, but nobody waited" in capsys.readouterr().out
+
+
+def test_parts_add_up_to_the_whole() -> None:
+    for path in [*TRUTH.glob("explain-*.pcap.gz"), *EXCHANGES.glob("*.pcap*")]:
+        for one in explain(path).accounts:
+            assert sum(times(one).values()) == pytest.approx(one.duration_ms, abs=0.01), path
+
+
+def test_gave_up_and_zero_window_name_the_end() -> None:
+    for name, reason, end in (
+        ("explain-gave-up", of.GAVE_UP, "server"),
+        ("explain-zero-window", of.ZERO_WINDOW, "client"),
+        ("explain-SYN-repeated", of.SYN_REPEATED, "client"),
+    ):
+        account = only(TRUTH / f"{name}.pcap.gz")
+        found = [one for one in account.findings if one.reason == reason]
+        assert end in {one.waited_for for one in found}, name
+        assert max(one.time_ms for one in found) > 0.5 * account.duration_ms
+
+
+def test_as_json_follows_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in TRUTH.glob("explain-*.pcap.gz"):
+        jsonschema.validate(as_json(explain(path)), SCHEMA)
+    assert main(["explain", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == SCHEMA
+
+
+def test_main_writes_a_page_and_comments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = EXCHANGES / "outage.pcap"
+    page, notes = tmp_path / "x.html", tmp_path / "x.pcapng"
+    assert main(["explain", str(path), "--out", str(page), "--dry-run"]) == 0
+    assert not page.exists()
+    for out in (page, notes):
+        assert main(["explain", str(path), "--out", str(out)]) == 0
+    text = page.read_text()
+    assert "Time by cause" in text and "retransmission timer had to expire" in text
+    assert 'src="http' not in text and str(EXCHANGES) not in text
+    assert 'name="viewport"' in text and "prefers-color-scheme: dark" in text
+    assert b"retransmission timeout" in notes.read_bytes()
+    capsys.readouterr()
+    assert main(["explain", str(path), "--out", "x.txt"]) == 2
+    assert ".html or .pcapng" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
+def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Path) -> None:
+    for name, reason, frame in (
+        ("explain-connection-refused", of.REFUSED, 2),
+        ("explain-gave-up", of.GAVE_UP, None),
+        ("explain-retransmission-timeout", of.TIMEOUT, 145),
+    ):
+        path = TRUTH / f"{name}.pcap.gz"
+        out = tmp_path / f"{name}.pcapng"
+        assert main(["explain", str(path), "--out", str(out)]) == 0
+        shown = tshark.printed(out, ("frame.number", "frame.comment"), "frame.comment")
+        comments = {int(number): text for number, text in shown}
+        (finding,) = [one for one in only(path).findings if one.reason == reason]
+        assert frame in (None, finding.frames[0][1])
+        assert sentence(finding) in comments[finding.frames[0][1]]
+
+
+def test_ladder_command_draws_the_worst_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that the account prints runs as it is."""
+    for name in ("explain-connection-refused", "explain-fast-recovery", "explain-zero-window"):
+        found = as_json(explain(TRUTH / f"{name}.pcap.gz"))
+        words = shlex.split(found["connections"][0]["ladder"])
+        assert words[0] == "labs" and words[-1] == "ladder.html"
+        assert main([*words[1:-1], str(tmp_path / "x.html")]) == 0, capsys.readouterr().err
+
+
+def test_a_repaired_loss_is_one_finding() -> None:
+    """Its time and its count stand in one sentence, which names the sender."""
+    (found,) = [
+        one for one in only(EXCHANGES / "lossy.pcap.gz").findings if one.reason == of.FAST_RECOVERY
+    ]
+    assert found.waited_for == "server" and found.count == 11 and found.time_ms > 300
+
+
+def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
+    late = without_syns(EXCHANGES / "download.pcap.gz", tmp_path / "late.pcap")
+    found = waits(connection_state(read(late)))
+    assert of.SEND_BUFFER not in {one.reason for own in found.rounds.values() for one in own}

@@ -1,0 +1,94 @@
+"""A capture in a notebook: the ten that come with it have the reasons that their names say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas
+import pytest
+
+import labs
+from labs.errors import BadInput
+from labs.read.flows import reasons as of
+from labs.studies.capture_account import CaptureParameters, Explained, examples, explained
+from tests import tshark
+
+NAGLE = "delayed-ACK-meets-Nagle"
+SHOWS = {
+    "SYN-repeated": of.SYN_REPEATED,
+    "connection-refused": of.REFUSED,
+    "connection-unanswered": of.UNANSWERED,
+    "delayed-ACK": of.DELAYED_ACK,
+    NAGLE: of.NAGLE_AND_DELAYED_ACK,
+    "fast-recovery": of.FAST_RECOVERY,
+    "gave-up": of.GAVE_UP,
+    "reset": of.RESET,
+    "retransmission-timeout": of.TIMEOUT,
+    "zero-window": of.ZERO_WINDOW,
+}
+
+
+def seen(capture: str, connection: str = "") -> Explained:
+    return explained(CaptureParameters(capture=capture, connection=connection))
+
+
+def test_examples_are_ten_captures_with_the_reason_of_their_name() -> None:
+    assert set(examples()) == set(SHOWS)
+    for name, reason in SHOWS.items():
+        one = seen(name).one
+        assert one is not None and reason in {finding.reason for finding in one.findings}, name
+
+
+def test_explained_shows_every_part_of_every_example() -> None:
+    for name in SHOWS:
+        found = seen(name)
+        assert found.capture and len(found.connections) == 1
+        assert found.account.startswith("**connection 0: ")
+        assert found.frames and len(set(found.frames)) == len(found.frames)
+        for figure in (found.chart(), found.timeline(), found.ladder()):
+            assert figure.layout.meta["tell"]
+
+
+def test_packet_opens_the_frame_that_a_sentence_names() -> None:
+    """By its number as tshark counts: the same acknowledgment number in scapy and in the table."""
+    pytest.importorskip("scapy")
+    found = seen(NAGLE)
+    frame = found.frames[-1]
+    (row,) = found.segments[found.segments["frame"] == frame].to_dict("records")
+    assert f"ack       = {row['ack']}\n" in found.packet(frame)
+    with pytest.raises(BadInput, match="frame 9999 is no TCP segment"):
+        found.packet(9999)
+
+
+@pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
+def test_wireshark_has_a_row_for_each_named_frame() -> None:
+    pytest.importorskip("pyshark")
+    found = seen("retransmission-timeout")
+    shown = found.wireshark()
+    assert isinstance(shown, pandas.DataFrame)
+    assert list(shown["Record"]) == sorted(found.frames)
+    assert shown["Wireshark's flags"].str.contains("retransmission").any()
+
+
+def test_explained_takes_a_file_and_a_connection(tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "fixtures" / "exchanges" / "nagle-off.pcap.gz"
+    ends = "10.77.0.2:45748-10.77.0.1:80"
+    for word in ("2", ends, "10.77.0.1:80-10.77.0.2:45748"):
+        found = seen(str(path), word)
+        assert found.one is not None and found.one.connection == 2 and len(found.connections) == 20
+    for wrong in ("20", "1.2.3.4:5-6.7.8.9:1"):
+        with pytest.raises(BadInput, match="has no connection"):
+            seen(str(path), wrong)
+    nothing = tmp_path / "empty.pcap"
+    nothing.write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0" + bytes(12) + b"\1\0\0\0")
+    empty = seen(str(nothing))
+    assert empty.one is None and "no TCP" in empty.account and empty.frames == []
+    for figure in (empty.chart(), empty.timeline(), empty.ladder()):
+        assert figure.layout.meta["tell"]
+
+
+def test_check_capture_names_the_captures_that_exist() -> None:
+    assert labs.check_capture({}) == CaptureParameters()
+    with pytest.raises(BadInput, match=r"did you mean gave-up.*zero-window") as error:
+        labs.check_capture({"CAPTURE": "gave-upp"})
+    assert "\n" not in str(error.value)
