@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -100,19 +100,25 @@ class Diagnosis:
 
 
 def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
-    """The diagnosis of every testbed; `kernel` is the one that the virtual testbed will boot."""
-    return (
-        Diagnosis(
+    """The diagnosis of every testbed; `kernel` is the one that the virtual testbed will boot.
+
+    The trials are programs, so the testbeds are examined side by side.
+    """
+    looks: tuple[tuple[str, str, Callable[[], Iterator[Check]]], ...] = (
+        (
             "virtual",
             "a Linux kernel as a process, in virtual time; needs no root",
-            tuple(virtual(kernel)),
+            lambda: virtual(kernel),
         ),
-        Diagnosis(
-            "namespaces", "two hosts on this machine's own kernel; needs root", tuple(namespaces())
-        ),
-        Diagnosis("vagrant", "two virtual machines, each with its own kernel", tuple(vagrant())),
-        Diagnosis("recorded", "recorded runs; needs only Python", tuple(recorded())),
+        ("namespaces", "two hosts on this machine's own kernel; needs root", namespaces),
+        ("vagrant", "two virtual machines, each with its own kernel", vagrant),
+        ("recorded", "recorded runs; needs only Python", recorded),
     )
+    with ThreadPoolExecutor(len(looks)) as side_by_side:
+        checks = side_by_side.map(lambda one: tuple(one[2]()), looks)
+        return tuple(
+            Diagnosis(name, what, each) for (name, what, _), each in zip(looks, checks, strict=True)
+        )
 
 
 def virtual(kernel: str) -> Iterator[Check]:
@@ -123,8 +129,10 @@ def virtual(kernel: str) -> Iterator[Check]:
         return
     yield built_kernel(kernel)
     yield from tools((*DRIVING_TOOLS, "taskset"))
-    yield guest_python()
-    yield from boot_modes()
+    with ThreadPoolExecutor() as trials:
+        modes = trials.submit(lambda: tuple(boot_modes()))
+        yield guest_python()
+        yield from modes.result()
     memory_mib = guest_memory_mib(GUEST_MEMORY_MIB, read_kernel_spec(kernel).series)
     yield guest_memory(memory_mib)
     yield process_limits(memory_mib)
