@@ -71,7 +71,7 @@ class Receiver:
         self.rcvbuf, self.largest = rcvbuf_bytes, tcp_rmem[2]
         self._open(core_max_bytes)
         self.nxt = self.wup = self.copied = 0
-        self.queued_truesize = 0
+        self.queued_truesize = self.waiting_truesize = 0
         self.rcv_mss = max(LEAST_MSS, min(self.advmss, self.wnd // 2, DEFAULT_MSS))
         self.last_length = 0
         self.quick = 0
@@ -123,22 +123,29 @@ class Receiver:
 
     def arrives(self, now_ns: int, length: int, segment: int, push: bool, echoed_ms: int) -> bool:
         """Queue a packet, and return whether it is acknowledged at once."""
-        now_ms = now_ns // MILLISECOND
         if echoed_ms != self.echoed_ms:
-            self.echoed_ms = echoed_ms
-            if length >= self.rcv_mss:
-                self._rtt_sample((now_ms - echoed_ms) * 1000)
-        self.nxt += length
+            self._echoed(now_ns, length, echoed_ms)
+        self._queue(now_ns, length, segment, push)
+        if (self.nxt - self.wup > self.rcv_mss and self._select_window() >= self.wnd) or self.quick:
+            return True
+        return self._delays(now_ns // TICK_NS)
+
+    def _echoed(self, now_ns: int, length: int, echoed_ms: int) -> None:
+        """A packet repeats the timestamp of an ACK for the first time: a sample of the RTT."""
+        self.echoed_ms = echoed_ms
+        if length >= self.rcv_mss:
+            self._rtt_sample((now_ns // MILLISECOND - echoed_ms) * 1000)
+
+    def _queue(self, now_ns: int, length: int, segment: int, push: bool) -> None:
+        """Queue the next packet in sequence."""
         # Packets that wait to be read are coalesced: the first one's overhead remains.
-        self.queued_truesize += length if self.queued_truesize else length + self.overhead
+        self.queued_truesize += length if self.nxt > self.copied else length + self.overhead
+        self.nxt += length
         self._measure_mss(length, segment, push)
         self._rtt_by_window(now_ns)
         self._pace_acks(now_ns // TICK_NS)
         if length >= LEAST_GROWING_BYTES:
             self._grow_window(length)
-        if (self.nxt - self.wup > self.rcv_mss and self._select_window() >= self.wnd) or self.quick:
-            return True
-        return self._delays(now_ns // TICK_NS)
 
     def _pace_acks(self, tick: int) -> None:
         """The delay of ACKs (ato) follows the intervals between arrivals. The first arrival and one
@@ -172,7 +179,7 @@ class Receiver:
         occupies its memory until its last byte is read."""
         self.copied = min(self.copied + read_bytes, self.nxt)
         if self.copied == self.nxt:
-            self.queued_truesize = 0
+            self.queued_truesize = self.waiting_truesize
         self._adjust_space(now_ns)
         if self.wup < self.nxt and (
             self.nxt - self.wup > self.rcv_mss or (self.pushed and not self.queued_truesize)

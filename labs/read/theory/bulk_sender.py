@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.cubic import Cubic
+from labs.read.theory.reno import Reno
 from labs.read.theory.windows import segment_overhead_bytes, series
 
 GSO_MAX_BYTES = 65_536 - 321
@@ -53,12 +54,12 @@ SLOW_START, NAGLE_HOLDS = "slow start", "Nagle"
 """Why nothing more was sent."""
 
 
-def _ticks(microseconds: int) -> int:
+def ticks(microseconds: int) -> int:
     """usecs_to_jiffies(), which rounds up."""
     return -(-microseconds // TICK_US)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sent:
     """A packet in flight."""
 
@@ -66,6 +67,7 @@ class Sent:
     length: int
     segments: int
     sent_ns: int
+    state: int = 0
 
 
 class Sender:
@@ -81,13 +83,14 @@ class Sender:
         locked: bool,
         edge: int,
         rtt_us: int,
-        transmit: Callable[[int, Sent, bool], None],
+        reno: bool,
+        transmit: Callable[[int, Sent, bool], bool],
     ) -> None:
         self.mss = mss_bytes
         self.overhead = segment_overhead_bytes(kernel)
         self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
         self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
-        self.cubic = Cubic(kernel)
+        self.control = Reno() if reno else Cubic(kernel)
         self.locked = locked
         self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
         self.transmit = transmit
@@ -97,7 +100,7 @@ class Sender:
         self.goal = self._size_goal()
         self.unsent: deque[int] = deque()
         self.flight: deque[Sent] = deque()
-        self.packets = self.queued = 0
+        self.packets = self.queued = self.left = 0
         self.no_space = self.woken = False
         self.stopped_by = SLOW_START
         self.srtt_us8, self.min_rtt_us = rtt_us << 3, max(rtt_us, 1)
@@ -242,15 +245,16 @@ class Sender:
         self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
     ) -> None:
         most_segments = self.most_segments
-        mss, cubic, unsent = self.mss, self.cubic, self.unsent
-        cwnd = cubic.cwnd
+        mss, control, unsent = self.mss, self.control, self.unsent
+        cwnd = control.cwnd
+        most_packets = cwnd + self.left
         sent, limited = 0, False
         stopped = ""
         while unsent:
-            if self.packets >= cwnd and not probes:
-                stopped = SLOW_START if cubic.in_slow_start else CONGESTION_WINDOW
+            if self.packets >= most_packets and not probes:
+                stopped = SLOW_START if control.in_slow_start else CONGESTION_WINDOW
                 break
-            quota = min(cwnd >> 1 or 1, cwnd - self.packets, most_segments)
+            quota = min(cwnd >> 1 or 1, most_packets - self.packets, most_segments)
             if quota < 1:
                 quota = 1
             if self.grows_packets and len(unsent) > 1:
@@ -296,7 +300,7 @@ class Sender:
         if not stopped or (stopped == NAGLE_HOLDS and self.no_space):
             stopped = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
         self.stopped_by = stopped
-        limited |= self.packets >= cwnd
+        limited |= self.packets >= most_packets
         if sent or limited:
             self._validate(now_ns, limited)
         if sent and not probes:
@@ -346,11 +350,11 @@ class Sender:
         if now_ns - self.last_sent_ns > DEFER_NS or not self.flight:
             return False, False
         window = self.edge - self.nxt
-        congestion = (self.cubic.cwnd - self.packets) * self.mss
+        congestion = (self.control.cwnd + self.left - self.packets) * self.mss
         limit = min(window, congestion)
         if limit >= most_segments * self.mss or (len(self.unsent) > 1 and limit >= length):
             return False, False
-        usable = min(self.edge - self.una, self.cubic.cwnd * self.mss)
+        usable = min(self.edge - self.una, self.control.cwnd * self.mss)
         if limit >= usable // TSO_WIN_DIVISOR:
             return False, False
         srtt_ns = self.srtt_us8 * 125
@@ -386,18 +390,18 @@ class Sender:
             return
         if self.packets > self.cwnd_used:
             self.cwnd_used = self.packets
-        if tick - self.cwnd_stamp >= _ticks((self.srtt_us8 >> 3) + self.rttvar_us):
+        if tick - self.cwnd_stamp >= ticks((self.srtt_us8 >> 3) + self.rttvar_us):
             if not self.no_space:
                 used = max(self.cwnd_used, INITIAL_WINDOW_SEGMENTS)
-                if used < self.cubic.cwnd:
-                    self.cubic.ssthresh = max(self.cubic.ssthresh, self.cubic.cwnd * 3 >> 2)
-                    self.cubic.cwnd = self.cubic.cwnd + used >> 1
+                if used < self.control.cwnd:
+                    self.control.ssthresh = max(self.control.ssthresh, self.control.cwnd * 3 >> 2)
+                    self.control.cwnd = self.control.cwnd + used >> 1
                 self.cwnd_used = 0
             self.cwnd_stamp = tick
 
     def _is_limited(self) -> bool:
         return self.cwnd_limited or (
-            self.cubic.in_slow_start and self.cubic.cwnd < 2 * self.most_packets
+            self.control.in_slow_start and self.control.cwnd < 2 * self.most_packets
         )
 
     # What acknowledgements change.
@@ -429,15 +433,11 @@ class Sender:
         self.una = ack
         if first is not None and last is not None:
             self._rtt(now_ns, first.sent_ns)
-            delay_us = (
-                min(MOST_ACK_DELAY_US, GSO_MAX_BYTES * 4 * 1_000_000 / self.pacing_bytes_s)
-                if self.pacing_bytes_s
-                else 0
-            )
             now_us = now_ns // 1000
-            self.cubic.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
+            delay_us = self._ack_delay_us()
+            self.control.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
             if self._is_limited():
-                self.cubic.grow(now_us, acked)
+                self.control.grow(now_us, acked)
             self.cwnd_stamp = now_ns // TICK_NS
             self._pace()
             if self.probed and ack >= self.probed:
@@ -449,6 +449,11 @@ class Sender:
             self._transmit_some(now_ns, self.nagle)
         if self.no_space:
             self._check_space(now_ns)
+
+    def _ack_delay_us(self) -> float:
+        """How long ACKs may be delayed by the sizes of packets (hystart_ack_delay())."""
+        rate = self.pacing_bytes_s
+        return min(MOST_ACK_DELAY_US, GSO_MAX_BYTES * 4 * 1_000_000 / rate) if rate else 0
 
     def probe(self, now_ns: int) -> None:
         """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
@@ -462,8 +467,8 @@ class Sender:
 
     def _schedule_probe(self, now_ns: int) -> None:
         least_us = LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US
-        ticks = _ticks((self.srtt_us8 >> 2) + least_us)
-        self.probe_ns = (now_ns // TICK_NS + ticks + 1) * TICK_NS
+        wait = ticks((self.srtt_us8 >> 2) + least_us)
+        self.probe_ns = (now_ns // TICK_NS + wait + 1) * TICK_NS
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)
@@ -483,15 +488,15 @@ class Sender:
             self.rtt_end, self.mdev_max_us = self.nxt, LEAST_RTO_US
 
     def _pace(self) -> None:
-        cwnd, packets = self.cubic.cwnd, self.packets
-        ratio = SLOW_START_PACE_PCT if cwnd < self.cubic.ssthresh // 2 else LATER_PACE_PCT
+        cwnd, packets = self.control.cwnd, self.packets
+        ratio = SLOW_START_PACE_PCT if cwnd < self.control.ssthresh // 2 else LATER_PACE_PCT
         most = cwnd if cwnd > packets else packets
         rate = self.mss * (1_000_000 // 100 << 3) * ratio * most
         self.pacing_bytes_s = rate // (self.srtt_us8 or 1)
         self.most_segments = self._tso_segments()
 
     def _check_space(self, now_ns: int | None = None) -> None:
-        if not self.locked and self.packets < self.cubic.cwnd:
+        if not self.locked and self.packets < self.control.cwnd + self.left:
             self._expand()
             if now_ns is not None:
                 self.cwnd_stamp = now_ns // TICK_NS
@@ -500,6 +505,6 @@ class Sender:
 
     def _expand(self) -> None:
         if self.sndbuf != self.largest:
-            wanted = 2 * max(INITIAL_WINDOW_SEGMENTS, self.cubic.cwnd) * self.per_segment
+            wanted = 2 * max(INITIAL_WINDOW_SEGMENTS, self.control.cwnd) * self.per_segment
             if self.sndbuf < wanted:
                 self.sndbuf = min(wanted, self.largest)

@@ -1,25 +1,28 @@
-"""CUBIC with HyStart for a sender without losses: the congestion window in segments.
+"""CUBIC with HyStart: the congestion window in segments.
 
-Source: net/ipv4/tcp_cubic.c bictcp_update(), hystart_update(), cubictcp_acked();
-net/ipv4/tcp_cong.c tcp_slow_start(), tcp_cong_avoid_ai(). Times are in microseconds and jiffies.
+Source: net/ipv4/tcp_cubic.c bictcp_update(), hystart_update(), cubictcp_acked(),
+cubictcp_recalc_ssthresh(), cubictcp_state(). Times are in microseconds and jiffies.
 """
 
 from __future__ import annotations
 
-from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.reno import INFINITE, LEAST_THRESHOLD_SEGMENTS, Reno
 from labs.read.theory.windows import series
 
 HZ = 250
 """As in the kernels of distributions and in those built here."""
 JIFFY_US = 1_000_000 // HZ
-INFINITE = 0x7FFFFFFF
 LOW_WINDOW_SEGMENTS = 16
 ACK_DELTA_US = 2000
 MIN_SAMPLES = 8
 LEAST_RISE_US, MOST_RISE_US = 4000, 16000
+BETA, BETA_SCALE = 717, 1024
+"""What remains of the window after a loss."""
 FRIENDLY_EIGHTHS = 15
-"""Eighths of a window that must be acknowledged for Reno to grow by one segment: beta 717/1024."""
+"""Eighths of a window that must be acknowledged for Reno to grow by one segment, with that beta."""
 CUBE_SCALE = 410
+SLOWEST = 100
+"""At its target the window grows by one segment per hundred windows."""
 ROUNDS_BEGIN_EARLY_SINCE = (5, 15)
 """Older kernels let HyStart's first round begin in the middle of a train of ACKs, and so end slow
 start too early (commit 25c1a9ca53db, Linux 6.14, which the stable kernels from 5.15 on have)."""
@@ -27,23 +30,23 @@ EARLY_COUNT = 20
 """Before the first loss the window grows by at least 5 % per round trip."""
 
 
-class Cubic:
+class Cubic(Reno):
     """The congestion window and the threshold of slow start, both in segments."""
 
     def __init__(self, kernel: str) -> None:
+        super().__init__()
         self.rounds_begin_early = series(kernel) >= ROUNDS_BEGIN_EARLY_SINCE
-        self.cwnd, self.ssthresh = INITIAL_WINDOW_SEGMENTS, INFINITE
+        self.round_end = 0
+        self._reset()
+
+    def _reset(self) -> None:
         self.found = False
         self.delay_min_us = 0
-        self.round_start_us = self.last_ack_us = self.round_end = self.samples = 0
+        self.round_start_us = self.last_ack_us = self.samples = 0
         self.round_rtt_us = INFINITE
         self.epoch_start = self.last_time = -1
-        self.last_cwnd = self.origin = self.acked = self.friendly_cwnd = 0
-        self.count = self.credit = 0
-
-    @property
-    def in_slow_start(self) -> bool:
-        return self.cwnd < self.ssthresh
+        self.last_cwnd = self.last_max = self.origin = self.reaches = 0
+        self.acked = self.friendly_cwnd = self.count = 0
 
     def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, ack_delay_us: float) -> None:
         """Take a measured RTT: slow start ends if acknowledgements have arrived for half an RTT
@@ -76,36 +79,38 @@ class Cubic:
         if self.found:
             self.ssthresh = self.cwnd
 
-    def grow(self, now_us: int, acked: int) -> None:
-        """Grow after segments were acknowledged while the window limited the sender."""
-        if self.in_slow_start:
-            cwnd = min(self.cwnd + acked, self.ssthresh)
-            acked -= cwnd - self.cwnd
-            self.cwnd = cwnd
-            if not acked:
-                return
-        self._update(now_us // JIFFY_US, acked)
-        if self.credit >= self.count:
-            self.credit = 0
-            self.cwnd += 1
-        self.credit += acked
-        more, self.credit = divmod(self.credit, self.count)
-        self.cwnd += more
+    def threshold(self) -> int:
+        """The threshold after a loss. If the window had not reached its former maximum again, the
+        next one is lower, so that other flows find room."""
+        self.epoch_start = -1
+        fast = self.cwnd < self.last_max
+        self.last_max = self.cwnd * (BETA_SCALE + BETA) // (2 * BETA_SCALE) if fast else self.cwnd
+        return max(self.cwnd * BETA // BETA_SCALE, LEAST_THRESHOLD_SEGMENTS)
 
-    def _update(self, now: int, acked: int) -> None:
-        """Compute how many acknowledged segments enlarge the window by one."""
+    def timed_out(self) -> None:
+        """A retransmission timeout, after which CUBIC begins anew."""
+        self._reset()
+
+    def _segments_per_step(self, now_us: int, acked: int) -> int:
+        now = now_us // JIFFY_US
         self.acked += acked
         if self.last_cwnd == self.cwnd and now - self.last_time <= HZ // 32:
-            return
+            return self.count
         if self.epoch_start < 0 or now != self.last_time:
             self.last_cwnd, self.last_time = self.cwnd, now
             if self.epoch_start < 0:
                 self.epoch_start, self.acked = now, acked
-                self.friendly_cwnd = self.origin = self.cwnd
+                self.friendly_cwnd = self.cwnd
+                missing = max(self.last_max - self.cwnd, 0)
+                self.origin = self.cwnd + missing
+                self.reaches = round(((1 << 40) // CUBE_SCALE * missing) ** (1 / 3))
             delay_min = -(-self.delay_min_us // JIFFY_US)  # as usecs_to_jiffies() rounds
             since = ((now - self.epoch_start + delay_min) << 10) // HZ
-            above = self.origin + (CUBE_SCALE * since**3 >> 40) - self.cwnd
-            self.count = min(self.cwnd // above, EARLY_COUNT) if above > 0 else EARLY_COUNT
+            away = CUBE_SCALE * abs(since - self.reaches) ** 3 >> 40
+            above = self.origin + (away if since >= self.reaches else -away) - self.cwnd
+            self.count = self.cwnd // above if above > 0 else SLOWEST * self.cwnd
+            if not self.last_max:
+                self.count = min(self.count, EARLY_COUNT)
         per = self.cwnd * FRIENDLY_EIGHTHS >> 3
         while self.acked > per:
             self.acked -= per
@@ -113,3 +118,4 @@ class Cubic:
         if self.friendly_cwnd > self.cwnd:
             self.count = min(self.count, self.cwnd // (self.friendly_cwnd - self.cwnd))
         self.count = max(self.count, 2)
+        return self.count

@@ -1,0 +1,89 @@
+"""The shaped link of a bulk flow: a delay, a rate, and what it drops.
+
+Source: net/sched/sch_netem.c netem_enqueue(); net/sched/sch_htb.c htb_dequeue(). Times are in
+nanoseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+
+from labs.read.theory.bdp import HEADER_BYTES
+from labs.read.theory.bulk_sender import Sent
+
+Packet = tuple[int, int, int, bool, int]
+"""When a packet arrives, where it begins, its length, its flag PSH, and the time of the ACK whose
+timestamp it repeats."""
+
+
+@dataclass
+class Link:
+    """The packets in flight, and when the shaper is free again. With `segment_bytes` packets are
+    split into segments before the shaper. `most_queued` is the most packets that it held."""
+
+    rtt_ns: int
+    byte_ns: float
+    credit_bytes: int
+    segment_bytes: int | None = None
+    free_ns: float = 0.0
+    most_queued: int = 0
+    packets: deque[Packet] = field(default_factory=deque)
+    idle: list[tuple[int, float, str]] = field(default_factory=list)
+
+    def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
+        """htb sends a packet as a whole as soon as its class has credit. Returns whether the packet
+        was queued."""
+        ready_ns = float(now_ns + self.rtt_ns)
+        last_ns = float(self.packets[-1][0]) if self.packets else 0.0
+        goes_ns = max(ready_ns, self.free_ns, last_ns)
+        if ready_ns > self.free_ns:
+            self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
+        begin = packet.end - packet.length
+        if self.segment_bytes is None:
+            size = packet.length + packet.segments * HEADER_BYTES
+            spent_ns = goes_ns - self.credit_bytes * self.byte_ns
+            self.free_ns = max(self.free_ns, spent_ns) + size * self.byte_ns
+            self.packets.append((round(goes_ns), begin, packet.length, push, echoed_ms))
+        else:
+            for at in range(begin, packet.end, self.segment_bytes):
+                length = min(self.segment_bytes, packet.end - at)
+                if not self._takes():
+                    continue
+                goes_ns = max(goes_ns, self.free_ns)
+                spent_ns = goes_ns - self.credit_bytes * self.byte_ns
+                taken_ns = (length + HEADER_BYTES) * self.byte_ns
+                self.free_ns = max(self.free_ns, spent_ns) + taken_ns
+                last = at + length == packet.end
+                self.packets.append((round(goes_ns), at, length, push and last, echoed_ms))
+        if len(self.packets) > self.most_queued:
+            self.most_queued = len(self.packets)
+        return True
+
+    def _takes(self) -> bool:
+        """Whether the queue takes a segment."""
+        return True
+
+
+@dataclass
+class DroppingLink(Link):
+    """A link that drops segments at random, and those for which its queue has no room."""
+
+    limit: int | None = None
+    loss: float = 0.0
+    random: Random = field(default_factory=Random)
+    dropped: int = 0
+
+    def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
+        """As `Link.send`. What the sender's own queue refuses, the sender still has."""
+        if self.segment_bytes is None and not self._takes():
+            return False
+        return super().send(now_ns, packet, push, echoed_ms, waited)
+
+    def _takes(self) -> bool:
+        lost = self.loss and self.random.random() < self.loss
+        if lost or (self.limit is not None and len(self.packets) >= self.limit):
+            self.dropped += 1
+            return False
+        return True

@@ -1,0 +1,251 @@
+"""Both ends of a bulk flow and its link, from the first write to the last arrival."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.read.theory.bdp import HEADER_BYTES
+from labs.read.theory.bulk_flow import RENO, Flow, buffers
+from labs.read.theory.bulk_gaps import GapReceiver
+from labs.read.theory.bulk_link import DroppingLink, Link
+from labs.read.theory.bulk_reader import Reader
+from labs.read.theory.bulk_receiver import Receiver
+from labs.read.theory.bulk_recovery import RecoveringSender
+from labs.read.theory.bulk_sender import NEVER_NS, Sender, Sent
+from labs.read.theory.bulk_writers import Blocks, File, Writer
+from labs.read.theory.defaults import default_core_max_bytes
+
+HTB_CBURST_BYTES = 1600
+"""The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
+READING_NS, WRITING_NS = 300, 2800
+"""How long after its kernel woke it a program reads or writes: on virtual time some readings of the
+clock, of 256 ns each, and on machines not much more."""
+LEAST_PACKETS, MOST_ARRIVED = 2500, 0.3
+EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
+SAME_EPOCHS, SAME = 5, 0.002
+MANY_EPOCHS, SAME_MANY = 6, 0.001
+"""A flow is settled if the link was not idle for two periods of four round trips, if its rate was
+the same, within 0.2 %, in five of them, or in six as in the six before, within 0.1 %. What is left
+is then computed, unless fewer than 2,500 packets or more than 30 % of the transfer have arrived."""
+
+
+
+class _Epochs:
+    """The progress of a flow at the ends of periods of some round trips."""
+
+    def __init__(self, link: Link, *, enabled: bool) -> None:
+        self.link = link
+        self.length_ns = EPOCH_ROUND_TRIPS * link.rtt_ns
+        self.ends_ns = 0 if enabled else NEVER_NS
+        self.progress: deque[tuple[int, int, int]] = deque(maxlen=2 * MANY_EPOCHS + 1)
+        self.bytes_per_ns = 0.0
+
+    def settled(self, now_ns: int, received: int) -> bool:
+        """Note the progress, and return whether the rate no longer changes: the link was never
+        idle, the last periods are the same, or many of them the same as as many before."""
+        self.ends_ns = now_ns + self.length_ns
+        self.progress.append((now_ns, received, len(self.link.idle)))
+        noted = list(self.progress)
+        if len(noted) > BUSY_EPOCHS and noted[-1][2] == noted[-1 - BUSY_EPOCHS][2]:
+            return self._at_rate(noted[-1 - BUSY_EPOCHS], noted[-1])
+        if len(noted) > SAME_EPOCHS:
+            rates = [_rate(*pair) for pair in pairwise(noted[-1 - SAME_EPOCHS :])]
+            if max(rates) - min(rates) <= SAME * max(rates):
+                return self._at_rate(noted[-1 - SAME_EPOCHS], noted[-1])
+        if len(noted) > 2 * MANY_EPOCHS:
+            before, after = (_rate(*pair) for pair in pairwise(noted[::MANY_EPOCHS]))
+            if abs(after - before) <= SAME_MANY * after:
+                return self._at_rate(noted[0], noted[-1])
+        return False
+
+    def _at_rate(self, first: tuple[int, int, int], last: tuple[int, int, int]) -> bool:
+        self.bytes_per_ns = _rate(first, last)
+        return self.bytes_per_ns > 0
+
+
+def _rate(first: tuple[int, int, int], last: tuple[int, int, int]) -> float:
+    """Bytes per nanosecond between two notes of the progress."""
+    return (last[1] - first[1]) / (last[0] - first[0])
+
+
+class Simulation:
+    """Both ends and the link, from the first write on."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        transfer_bytes: int,
+        *,
+        credit_bytes: int = HTB_CBURST_BYTES,
+        phase_ns: int = 0,
+        writing_ns: int = WRITING_NS,
+        reading_ns: int = READING_NS,
+    ) -> None:
+        self.flow, self.transfer_bytes = flow, transfer_bytes
+        self.writing_ns, self.reading_ns = writing_ns, reading_ns
+        self.rtt_ns = round(flow.rtt_ms * 1e6)
+        began_ns = 2 * self.rtt_ns + phase_ns
+        limit_s = flow.limit_s
+        self.ends_ns = NEVER_NS if limit_s is None else began_ns + round(limit_s * SECOND_NS)
+        self.acknowledged_ns = began_ns
+        self._connect(credit_bytes, began_ns)
+        self.writer: Writer = (
+            File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes, flow.keep_alive)
+            if flow.header_bytes
+            else Blocks(self.sender, flow.write_bytes, flow.writes_per_wake, flow.nodelay)
+        )
+        self.reader = Reader(flow, self.receiver)
+        if flow.header_bytes:
+            # The ACK of the request.
+            spent_ns = self.link.byte_ns * (HEADER_BYTES - credit_bytes)
+            self.link.free_ns = began_ns + self.rtt_ns + spent_ns
+        self.settled_ns: int | None = None
+        self.times_ns: list[int] = []
+        self.lengths: list[int] = []
+
+    def _connect(self, credit_bytes: int, now_ns: int) -> None:
+        """The link, and both ends after the handshake."""
+        self.link = Link(*self._shaper(credit_bytes))
+        self.receiver = Receiver(self.flow.kernel, **self._of_receiver(now_ns))
+        self.sender = Sender(self.flow.kernel, **self._of_sender())
+
+    def _shaper(self, credit_bytes: int) -> tuple[int, float, int, int | None]:
+        flow = self.flow
+        segment_bytes = None if flow.offloads else flow.mss_bytes
+        return self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes, segment_bytes
+
+    def _of_receiver(self, now_ns: int) -> dict[str, Any]:
+        flow, (rmem, _) = self.flow, buffers(self.flow)
+        return {
+            "mss_bytes": flow.mss_bytes,
+            "tcp_rmem": rmem,
+            "rcvbuf_bytes": rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
+            "locked": flow.rcvbuf_locked,
+            "core_max_bytes": flow.core_max_bytes or default_core_max_bytes(flow.kernel),
+            "adv_win_scale": flow.adv_win_scale,
+            "rtt_ns": self.rtt_ns,
+            "now_ns": now_ns,
+        }
+
+    def _of_sender(self) -> dict[str, Any]:
+        flow, (_, wmem) = self.flow, buffers(self.flow)
+        return {
+            "mss_bytes": flow.mss_bytes,
+            "tcp_wmem": wmem,
+            "sndbuf_bytes": wmem[1] if flow.sndbuf_bytes is None else flow.sndbuf_bytes,
+            "locked": flow.sndbuf_locked,
+            "edge": self.receiver.acknowledge()[1],
+            "rtt_us": self.rtt_ns // 1000,
+            "reno": flow.congestion == RENO,
+            "transmit": self._transmit,
+        }
+
+    def run(self, *, whole: bool = False) -> None:
+        """Run until the receiver has all (a writer without a file would continue), or until the
+        flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
+        packets, receiver, sender = self.link.packets, self.receiver, self.sender
+        self.writer.write(self.acknowledged_ns)
+        reads_ns = writes_ns = NEVER_NS
+        most_arrived = MOST_ARRIVED * self.transfer_bytes
+        extrapolates = not whole and not self.flow.pause_ms and not self.flow.limit_s
+        epochs = _Epochs(self.link, enabled=extrapolates)
+        while receiver.nxt < self.transfer_bytes:
+            arrives_ns = packets[0][0] if packets else NEVER_NS
+            timer_ns = receiver.delayed_until_ns or NEVER_NS
+            now_ns = min(arrives_ns, timer_ns, reads_ns, writes_ns, sender.probe_ns)
+            if now_ns == NEVER_NS:
+                raise RuntimeError("no packet is in flight and no timer is set")
+            if now_ns >= self.ends_ns:
+                return
+            if now_ns == arrives_ns:
+                if now_ns >= epochs.ends_ns:
+                    settled = epochs.settled(now_ns, receiver.nxt)
+                    enough = len(self.lengths) >= LEAST_PACKETS
+                    if settled and enough and receiver.nxt <= most_arrived:
+                        self._extrapolate(now_ns, epochs)
+                        return
+                self._arrive()
+                if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
+                    reads_ns = now_ns + self.reading_ns
+            elif now_ns == reads_ns:
+                acknowledges, next_ns = self.reader.read(now_ns)
+                if acknowledges:
+                    self._acknowledge(now_ns)
+                reads_ns = NEVER_NS if next_ns is None else next_ns
+            elif now_ns == writes_ns:
+                writes_ns = NEVER_NS
+                self.writer.write(now_ns)
+            elif now_ns == timer_ns:
+                receiver.timer()
+                self._acknowledge(now_ns)
+            else:
+                sender.probe(now_ns)
+            if sender.woken:
+                sender.woken = False
+                writes_ns = now_ns + self.writing_ns
+
+    def _extrapolate(self, now_ns: int, epochs: _Epochs) -> None:
+        """The rest of the transfer, at the rate of the last periods, as one arrival."""
+        left = self.transfer_bytes - self.receiver.nxt
+        self.settled_ns = now_ns
+        self.times_ns.append(now_ns + round(left / epochs.bytes_per_ns))
+        self.lengths.append(left)
+
+    def _transmit(self, now_ns: int, packet: Sent, push: bool) -> bool:
+        echoed_ms = self.acknowledged_ns // 1_000_000
+        return self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
+
+    def _arrive(self) -> None:
+        """The next packet arrives."""
+        now_ns, _, length, push, echoed_ms = self.link.packets.popleft()
+        self.times_ns.append(now_ns)
+        self.lengths.append(length)
+        if self.receiver.arrives(now_ns, length, self.flow.mss_bytes, push, echoed_ms):
+            self._acknowledge(now_ns)
+
+    def _acknowledge(self, now_ns: int) -> None:
+        self.acknowledged_ns = now_ns
+        self.sender.acknowledged(now_ns, *self.receiver.acknowledge())
+
+
+class LossySimulation(Simulation):
+    """A flow whose link drops segments: both ends keep what arrived, and repair what was lost."""
+
+    receiver: GapReceiver
+    sender: RecoveringSender
+
+    def __init__(self, flow: Flow, transfer_bytes: int, *, seed: int = 0, **unknown: int) -> None:
+        self.seed = seed
+        super().__init__(flow, transfer_bytes, **unknown)
+
+    def _connect(self, credit_bytes: int, now_ns: int) -> None:
+        flow = self.flow
+        self.link: DroppingLink = DroppingLink(
+            *self._shaper(credit_bytes),
+            limit=flow.queue_packets,
+            loss=flow.loss_pct / 100,
+            random=Random(self.seed),
+        )
+        self.receiver = GapReceiver(flow.kernel, self._acknowledge, **self._of_receiver(now_ns))
+        self.sender = RecoveringSender(flow.kernel, **self._of_sender())
+
+    def _arrive(self) -> None:
+        now_ns, begin, length, push, echoed_ms = self.link.packets.popleft()
+        receiver, before = self.receiver, self.receiver.nxt
+        acknowledges = receiver.segment(
+            now_ns, begin, length, self.flow.mss_bytes, push, echoed_ms
+        )
+        self.times_ns.append(now_ns)
+        self.lengths.append(receiver.nxt - before)
+        if acknowledges or receiver.compressed_is_due(now_ns):
+            self._acknowledge(now_ns)
+
+    def _acknowledge(self, now_ns: int) -> None:
+        self.acknowledged_ns = now_ns
+        blocks = self.receiver.acknowledged_blocks()
+        ack, edge = self.receiver.acknowledge()
+        self.sender.acknowledged(now_ns, ack, edge, blocks)
