@@ -42,7 +42,8 @@ from labs.launch.launch import run
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses
 from labs.read.runs.run import Run
-from labs.read.theory.bulk import Flow, Transfer, transfer
+from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk_flow import Flow
 from labs.studies.progress import Bar
 
 INTO = "runs/model"

@@ -26,7 +26,7 @@ from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bulk import LINK as OF_THE_LINK
-from labs.read.theory.bulk import Flow
+from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.mathis import mathis_bytes_s

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypedDict
 
+from labs.drive.testbed.link import Link
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
     Buffer,
+    congestion_control,
     receive_buffer,
     send_buffer,
     settings_of,
@@ -20,14 +22,20 @@ from labs.experiments.buffers.socket_buffers import (
 from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Flow, transfer
-from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
+from labs.read.theory.bulk import LINK, Transfer, transfer
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
+from labs.read.theory.bulk_interval import Interval, interval
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
 TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
 ADV_WIN_SCALE, RMEM_MAX = "net.ipv4.tcp_adv_win_scale", "net.core.rmem_max"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
+NETEM_PACKETS = 1000
+"""The queue of netem by default, as tc sets it."""
+SHOWN_WIDTH = 0.005
+"""The least width of an interval that is shown, relative to its upper end."""
 TOLERANCE_PCT = 2.0
 """How far a steady flow may lie from its prediction: the goal at the points of `make model`."""
 
@@ -57,6 +65,7 @@ class Prediction:
     window_bytes: int
     send_bytes: int
     line_bytes_s: float
+    interval: Interval | None = None
 
     @property
     def goodput_mib_s(self) -> float:
@@ -104,27 +113,37 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
         ),
         send_bytes=send_bound_bytes(sndbuf, flow.kernel),
         line_bytes_s=line_goodput_bytes_s(flow.rate_mbit),
+        interval=_interval(flow, transfer_bytes, found),
     )
+
+
+def _interval(flow: Flow, transfer_bytes: int, found: Transfer) -> Interval | None:
+    """The interval of a prediction if it is wide enough to be shown. What the link or the receive
+    window limits does not depend on single packets, and is not simulated again."""
+    if found.bound in (LINK, RECEIVE_WINDOW) and not flow.loss_pct:
+        return None
+    wide = interval(flow, transfer_bytes)
+    return wide if wide is not None and wide.width > SHOWN_WIDTH else None
 
 
 @lru_cache(maxsize=KEPT_RUNS)
 def expected(run: Run) -> Prediction | None:
     """The prediction for a run; None where the theory has no value: no rate (then the machine is
-    the limit), loss, jitter that reorders, little memory for TCP, a reader that pauses, or no
-    download. Those of the last runs are cached."""
+    the limit), jitter that reorders, a congestion control that the model does not know, little
+    memory for TCP, or no download. Those of the last runs are cached."""
     link, settings = run.link.asked, settings_of(run)
-    if link.rate_mbit is None or link.loss_pct or link.jitter_ms:
+    if link.rate_mbit is None or link.jitter_ms or (link.loss_pct and link.shaped_at != "router"):
         return None
     if not settings.is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
         return None
-    if settings.pause_ms is not None:
-        return None
     flow, received = flow_of(run), download(run).bytes
+    if received <= 0 or flow.congestion not in CONGESTION_CONTROLS:
+        return None
     # Less than a segment in flight fills the link, so no buffer limits a download.
-    if _bdp_bytes(flow) < flow.mss_bytes or received <= 0:
+    if _bdp_bytes(flow) < flow.mss_bytes:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0, line)
-    return predicted(flow, received)
+    return predicted(flow, settings.transfer_bytes if flow.loss_pct else received)
 
 
 def _bdp_bytes(flow: Flow) -> float:
@@ -148,8 +167,21 @@ def flow_of(run: Run) -> Flow:
         core_max_bytes=int(run.sysctls["client"]["after"].get(RMEM_MAX, "0")) or None,
         adv_win_scale=int(run.sysctls["client"]["after"].get(ADV_WIN_SCALE, "1")),
         offloads=link.shaped_at != "router",
+        congestion=congestion_control(run) or CUBIC,
+        queue_packets=_queue_packets(link),
+        loss_pct=link.loss_pct,
+        pause_ms=settings.pause_ms,
+        # How much arrives until then depends on chance.
+        limit_s=settings.limit_s if link.loss_pct else None,
         **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
     )
+
+
+def _queue_packets(link: Link) -> int | None:
+    """The limit of netem's queue; without netem the queue is another one."""
+    if not link.uses_netem:
+        return None
+    return link.queue_packets or NETEM_PACKETS
 
 
 def _set(buffer: Buffer) -> int | None:
@@ -170,6 +202,6 @@ def expected_mean_bytes_s(run: Run, size: int) -> float | None:
     if steady is None or size <= 0:
         return None
     flow = flow_of(run)
-    if size == download(run).bytes or _bdp_bytes(flow) < flow.mss_bytes:
+    if size == download(run).bytes or flow.loss_pct or _bdp_bytes(flow) < flow.mss_bytes:
         return steady.mean_bytes_s
     return predicted(flow, size).mean_bytes_s

@@ -15,7 +15,7 @@ from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bulk import Flow
+from labs.read.theory.bulk_flow import Flow
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,7 +7,8 @@ from labs.drive.units import KIB, MIB
 from labs.experiments.sweeps.results import results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Flow, transfer
+from labs.read.theory.bulk import LINK, transfer
+from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 from labs.read.theory.windows import granted_bytes
 

@@ -17,7 +17,8 @@ from labs.experiments.sweeps.socket_buffers import (
     settings_of,
 )
 from labs.read.runs.run import Run
-from labs.read.theory.bulk import Flow, Transfer, transfer
+from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 KEPT_PREDICTIONS = 512

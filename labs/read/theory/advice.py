@@ -12,7 +12,8 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB, MB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.bulk import FUNCTIONS, LINK, Flow, Limit, transfer
+from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
+from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series

@@ -1,20 +1,23 @@
-"""One bulk flow without losses, simulated step by step: goodput, time, and what limits it.
+"""One bulk flow, simulated step by step: goodput, time, and what limits it.
 
 No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two growing
 windows interact. Both ends are therefore simulated packet by packet, in the steps that the
-kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay.
-The simulation takes milliseconds where a run takes seconds.
+kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay, and
+with losses if there are any (`bulk_recovery`, `bulk_gaps`). The simulation takes
+milliseconds where a run takes seconds.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
+from statistics import median
 
-from labs.read.stats.arrivals import Arrivals, of_arrivals
+from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk_flow import Flow, checked
 from labs.read.theory.bulk_sender import (
@@ -25,7 +28,7 @@ from labs.read.theory.bulk_sender import (
     SLOW_START,
     WAKE_UP,
 )
-from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES, LossySimulation, Simulation
+from labs.read.theory.bulk_simulation import LossySimulation, Simulation
 from labs.read.theory.kept_answers import kept
 
 LINK = "link"
@@ -43,15 +46,10 @@ FUNCTIONS = {
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
-UNKNOWN: tuple[dict[str, int], ...] = (
-    {"phase_ns": 2_500_000},
-    {"phase_ns": 1_300_000, "writing_ns": 5000, "reading_ns": 600},
-    {"phase_ns": 750_000, "credit_bytes": HTB_CBURST_BYTES - 200, "writing_ns": 1500},
-    {"phase_ns": 3_700_000, "writing_ns": 9000, "reading_ns": 1500},
-)
-"""What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
-within a tick of the kernel's clock (4 ms), and how fast the programs are. `interval` simulates some
-combinations."""
+LEAST_DRAWS, MOST_DRAWS, DRAWN_SEGMENTS = 6, 20, 400_000
+"""How often a flow with random losses is drawn: more often if a draw is short."""
+
+
 @dataclass(frozen=True)
 class Limit:
     """What a flow cannot exceed, and the kernel function that sets it; None where no single number
@@ -84,19 +82,84 @@ class Transfer:
 
 @lru_cache(maxsize=4096)
 def transfer(flow: Flow, transfer_bytes: int) -> Transfer:
-    """Goodput and time of one transfer, and what limits it. Raises BadInput for values without
-    meaning. What was asked before, of this process or of another, is not simulated again."""
+    """Goodput and time of one transfer, and what limits it; under random loss those of the median
+    draw. Raises BadInput for values without meaning. What was asked before, of this process or of
+    another, is not simulated again."""
     checked(flow, transfer_bytes)
-    asked = json.dumps([asdict(flow), transfer_bytes])
-    answer = json.loads(kept(asked, lambda: json.dumps(asdict(simulated(flow, transfer_bytes)))))
-    bounds = tuple(Limit(**one) for one in answer.pop("bounds"))
-    return Transfer(**answer, bounds=bounds)
+    if flow.loss_pct:
+        return _median(draws(flow, transfer_bytes))
+    return kept_transfers(flow, transfer_bytes, "", lambda: (simulated(flow, transfer_bytes),))[0]
 
 
-def simulated(flow: Flow, transfer_bytes: int) -> Transfer:
-    """The transfer as it is simulated now, whatever was asked before."""
-    simulation = Simulation(flow, transfer_bytes)
-    found = _figures(simulation)
+@lru_cache(maxsize=4096)
+def draws(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
+    """The transfer under random loss, several times with other seeds."""
+    return kept_transfers(flow, transfer_bytes, "draws", lambda: _drawn(flow, transfer_bytes))
+
+
+def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
+    found, segments = [], 0
+    for seed in range(MOST_DRAWS):
+        simulation = LossySimulation(flow, transfer_bytes, seed=seed)
+        found.append(_told(simulation))
+        segments += len(simulation.lengths)
+        if len(found) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
+            break
+    return tuple(found)
+
+
+def _median(found: tuple[Transfer, ...]) -> Transfer:
+    """The draw in the middle, with the median of every figure."""
+    middle = sorted(found, key=lambda one: one.goodput_bytes_s)[len(found) // 2]
+    goodput, steady = (
+        median(getattr(one, name) for one in found)
+        for name in ("goodput_bytes_s", "steady_bytes_s")
+    )
+    return replace(middle, goodput_bytes_s=goodput, steady_bytes_s=steady)
+
+
+def kept_transfers(
+    flow: Flow, transfer_bytes: int, of: str, answer: Callable[[], tuple[Transfer, ...]]
+) -> tuple[Transfer, ...]:
+    """What was answered before to this question about a transfer, or the answer now."""
+    question = json.dumps([asdict(flow), transfer_bytes, of])
+    made = kept(question, lambda: json.dumps([asdict(one) for one in answer()]))
+    return tuple(
+        Transfer(**one | {"bounds": tuple(Limit(**bound) for bound in one["bounds"])})
+        for one in json.loads(made)
+    )
+
+
+def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
+    """The transfer as it is simulated now, whatever was asked before. `unknown` are arguments of
+    `Simulation`.
+
+    A queue that never overflows is simulated as if it had no limit, which takes less time.
+    """
+    simulation = Simulation(flow, transfer_bytes, **unknown)
+    told = _told(simulation)
+    limit = flow.queue_packets
+    if limit is None or (simulation.link.most_queued <= limit and _fits(simulation, limit)):
+        return told
+    return _told(LossySimulation(flow, transfer_bytes, **unknown))
+
+
+def _fits(simulation: Simulation, limit: int) -> bool:
+    """Whether the queue cannot overflow in the part of a transfer that was computed either."""
+    if simulation.settled_ns is None:
+        return True
+    window = simulation.receiver.edge() - simulation.receiver.wup
+    most = min(window, simulation.sender.sndbuf) / simulation.mean_bytes()
+    return most < limit
+
+
+def _told(simulation: Simulation) -> Transfer:
+    """Run a simulation, and tell its figures."""
+    simulation.run()
+    if not simulation.times_ns:
+        return _unknown("nothing arrives within the time limit")
+    had_bytes = list(accumulate(simulation.lengths))
+    found = of_arrivals(simulation.times_ns, had_bytes, simulation.transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
     waits = _waits(simulation, found.first_ns, simulation.settled_ns or found.last_ns)
@@ -109,44 +172,6 @@ def simulated(flow: Flow, transfer_bytes: int) -> Transfer:
 
 def _unknown(reason: str) -> Transfer:
     return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
-
-
-def _figures(simulation: Simulation) -> Arrivals:
-    simulation.run()
-    had_bytes = list(accumulate(simulation.lengths))
-    return of_arrivals(simulation.times_ns, had_bytes, simulation.transfer_bytes)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """The range of the predictions for one transfer under conditions that are not known
-    beforehand: its goodput in steady state and over all, each from the lowest to the highest."""
-
-    steady_bytes_s: tuple[float, float]
-    goodput_bytes_s: tuple[float, float]
-
-    @property
-    def width(self) -> float:
-        """The larger of the two widths, relative to the upper end."""
-        return max(1 - low / high for low, high in (self.steady_bytes_s, self.goodput_bytes_s))
-
-
-@lru_cache(maxsize=4096)
-def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
-    """How far single packets may change the result (`UNKNOWN`); None if `transfer` cannot say."""
-    nominal = transfer(flow, transfer_bytes)
-    if nominal.cannot_say:
-        return None
-
-    def ranges() -> str:
-        found = [_figures(Simulation(flow, transfer_bytes, **one)) for one in UNKNOWN]
-        steady = [nominal.steady_bytes_s, *(one.steady_bytes_s or 0.0 for one in found)]
-        goodput = [nominal.goodput_bytes_s, *(one.goodput_bytes_s or 0.0 for one in found)]
-        return json.dumps([[min(steady), max(steady)], [min(goodput), max(goodput)]])
-
-    asked = json.dumps([asdict(flow), transfer_bytes, "interval"])
-    steady, goodput = json.loads(kept(asked, ranges))
-    return Interval(tuple(steady), tuple(goodput))
 
 
 def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, float]:
@@ -163,7 +188,7 @@ def _limits(simulation: Simulation) -> tuple[Limit, ...]:
     """The rates that link, windows and send buffer permit at the end, each on its own."""
     flow, sender, receiver = simulation.flow, simulation.sender, simulation.receiver
     rtt_s = flow.rtt_ms / 1e3
-    mean_bytes = sum(simulation.lengths) / len(simulation.lengths)
+    mean_bytes = simulation.mean_bytes()
     share = mean_bytes / (mean_bytes + sender.overhead)
     rates = {
         LINK: line_goodput_bytes_s(flow.rate_mbit, flow.mss_bytes),

@@ -87,5 +87,3 @@ def buffers(flow: Flow) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if flow.sndbuf_bytes is not None and not flow.sndbuf_locked:
         wmem = (wmem[0], flow.sndbuf_bytes, flow.sndbuf_bytes)
     return rmem, wmem
-
-

@@ -151,4 +151,3 @@ class GapReceiver(Receiver):
 
 def _touch(one: Block, other: Block) -> bool:
     return one[0] <= other[1] and other[0] <= one[1]
-

@@ -89,9 +89,7 @@ class RecoveringSender(Sender):
 
     # What an ACK tells.
 
-    def acknowledged(
-        self, now_ns: int, ack: int, edge: int, blocks: Sequence[Block] = ()
-    ) -> None:
+    def acknowledged(self, now_ns: int, ack: int, edge: int, blocks: Sequence[Block] = ()) -> None:
         if edge - ack > self.most_window:
             self.most_window = edge - ack
             self.goal = self._size_goal()
@@ -265,7 +263,9 @@ class RecoveringSender(Sender):
             first_ns = first_ns if first_ns >= 0 else found.first_sacked_ns
         if first_ns < 0 and found.acked:
             # By timestamps, in milliseconds.
-            first_ns = last_ns = now_ns - max(1, (now_ns - found.newest_ns) // 1_000_000) * 1_000_000
+            first_ns = last_ns = (
+                now_ns - max(1, (now_ns - found.newest_ns) // 1_000_000) * 1_000_000
+            )
         if first_ns < 0:
             return
         self._rtt(now_ns, first_ns)
@@ -460,6 +460,14 @@ class RecoveringSender(Sender):
             return False, False
         return super()._defers(now_ns, length, most_segments)
 
+    def _refused(self, packet: Sent) -> None:
+        """tcp_enter_cwr(): the window is reduced as after a loss, and the packet is sent later."""
+        super()._refused(packet)
+        if self.state < REDUCED:
+            self.undo = False
+            self._begin_reduction()
+            self.state = REDUCED
+
     def _resend(self, now_ns: int) -> None:
         """tcp_xmit_retransmit_queue()."""
         if not self.lost_out:
@@ -476,23 +484,25 @@ class RecoveringSender(Sender):
                 most = min(room, self.most_segments)
                 if packet.segments > most:
                     self._split(at, most * self.mss)
+                if not self._repeat(now_ns, packet):
+                    return
                 packet.state |= RESENT
                 self.resent_out += packet.segments
                 self._count()
-                self._repeat(now_ns, packet)
                 if self.state in (REDUCED, RECOVERY):
                     self.reduced_out += packet.segments
                 if not at and self.kind != REORDER:
                     self._set_timeout(now_ns)
             at += 1
 
-    def _repeat(self, now_ns: int, packet: Sent) -> None:
+    def _repeat(self, now_ns: int, packet: Sent) -> bool:
+        """Send a packet again; whether it was queued."""
         if packet.state & EVER_RESENT and packet in self.repeats:
             self.repeats.remove(packet)
         packet.state |= EVER_RESENT
         packet.sent_ns = now_ns
         self.repeats.append(packet)
-        self.transmit(now_ns, packet, packet.segments > 1)
+        return self.transmit(now_ns, packet, packet.segments > 1)
 
     # The timer.
 
@@ -572,10 +582,10 @@ class RecoveringSender(Sender):
         head = self.flight[0]
         if head.segments > 1:
             self._split(0, self.mss)
-        head.state |= RESENT
-        self.resent_out += head.segments
-        self._count()
-        self._repeat(now_ns, head)
+        if self._repeat(now_ns, head):
+            head.state |= RESENT
+            self.resent_out += head.segments
+            self._count()
         self.rto_ns = min(self.rto_ns * 2, MOST_RTO_NS)
         self._set_timeout(now_ns)
 
@@ -611,4 +621,3 @@ class RecoveringSender(Sender):
         if left_ns > 0:
             wait = min(wait, ticks(left_ns // 1000))
         self._set(PROBE, now_ns, wait)
-

@@ -292,7 +292,9 @@ class Sender:
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            self.transmit(now_ns, packet, self._marked() or segments > 1)
+            if not self.transmit(now_ns, packet, self._marked() or segments > 1):
+                self._refused(packet)
+                break
             if self.no_space:
                 self._check_space()
             if one:
@@ -305,6 +307,13 @@ class Sender:
             self._validate(now_ns, limited)
         if sent and not probes:
             self._schedule_probe(now_ns)
+
+    def _refused(self, packet: Sent) -> None:
+        """The sender's own queue has no room: the packet is sent later."""
+        self.flight.pop()
+        self.packets -= packet.segments
+        self.nxt -= packet.length
+        self.unsent.appendleft(packet.length)
 
     def _marked(self) -> bool:
         """Whether the flag PSH is due at the end of this packet. (It is always set on packets of

@@ -25,13 +25,15 @@ READING_NS, WRITING_NS = 300, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
 LEAST_PACKETS, MOST_ARRIVED = 2500, 0.3
+MOST_SEGMENTS = 200_000
+"""The most segments of a flow with losses that are simulated; the rest arrives at the mean rate of
+the second half of these."""
 EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
 SAME_EPOCHS, SAME = 5, 0.002
 MANY_EPOCHS, SAME_MANY = 6, 0.001
 """A flow is settled if the link was not idle for two periods of four round trips, if its rate was
 the same, within 0.2 %, in five of them, or in six as in the six before, within 0.1 %. What is left
 is then computed, unless fewer than 2,500 packets or more than 30 % of the transfer have arrived."""
-
 
 
 class _Epochs:
@@ -74,6 +76,8 @@ def _rate(first: tuple[int, int, int], last: tuple[int, int, int]) -> float:
 
 class Simulation:
     """Both ends and the link, from the first write on."""
+
+    lossy = False
 
     def __init__(
         self,
@@ -151,7 +155,7 @@ class Simulation:
         self.writer.write(self.acknowledged_ns)
         reads_ns = writes_ns = NEVER_NS
         most_arrived = MOST_ARRIVED * self.transfer_bytes
-        extrapolates = not whole and not self.flow.pause_ms and not self.flow.limit_s
+        extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
         epochs = _Epochs(self.link, enabled=extrapolates)
         while receiver.nxt < self.transfer_bytes:
             arrives_ns = packets[0][0] if packets else NEVER_NS
@@ -166,9 +170,12 @@ class Simulation:
                     settled = epochs.settled(now_ns, receiver.nxt)
                     enough = len(self.lengths) >= LEAST_PACKETS
                     if settled and enough and receiver.nxt <= most_arrived:
-                        self._extrapolate(now_ns, epochs)
+                        self._extrapolate(now_ns, epochs.bytes_per_ns)
                         return
                 self._arrive()
+                if self.lossy and len(self.lengths) >= MOST_SEGMENTS:
+                    self._continue(now_ns)
+                    return
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
             elif now_ns == reads_ns:
@@ -188,12 +195,23 @@ class Simulation:
                 sender.woken = False
                 writes_ns = now_ns + self.writing_ns
 
-    def _extrapolate(self, now_ns: int, epochs: _Epochs) -> None:
-        """The rest of the transfer, at the rate of the last periods, as one arrival."""
+    def _extrapolate(self, now_ns: int, bytes_per_ns: float) -> None:
+        """The rest of the transfer, at a rate, as one arrival."""
         left = self.transfer_bytes - self.receiver.nxt
+        left = min(left, int((self.ends_ns - now_ns) * bytes_per_ns))
         self.settled_ns = now_ns
-        self.times_ns.append(now_ns + round(left / epochs.bytes_per_ns))
+        self.times_ns.append(now_ns + round(left / bytes_per_ns))
         self.lengths.append(left)
+
+    def _continue(self, now_ns: int) -> None:
+        """The rest of a transfer with losses, at the mean rate of its second half."""
+        half = len(self.lengths) // 2
+        self._extrapolate(now_ns, sum(self.lengths[half:]) / (now_ns - self.times_ns[half]))
+
+    def mean_bytes(self) -> float:
+        """The mean size of the packets that arrived."""
+        arrived = self.times_ns if self.settled_ns is None else self.times_ns[:-1]
+        return sum(self.lengths[: len(arrived)]) / len(arrived)
 
     def _transmit(self, now_ns: int, packet: Sent, push: bool) -> bool:
         echoed_ms = self.acknowledged_ns // 1_000_000
@@ -215,6 +233,7 @@ class Simulation:
 class LossySimulation(Simulation):
     """A flow whose link drops segments: both ends keep what arrived, and repair what was lost."""
 
+    lossy = True
     receiver: GapReceiver
     sender: RecoveringSender
 
@@ -236,9 +255,7 @@ class LossySimulation(Simulation):
     def _arrive(self) -> None:
         now_ns, begin, length, push, echoed_ms = self.link.packets.popleft()
         receiver, before = self.receiver, self.receiver.nxt
-        acknowledges = receiver.segment(
-            now_ns, begin, length, self.flow.mss_bytes, push, echoed_ms
-        )
+        acknowledges = receiver.segment(now_ns, begin, length, self.flow.mss_bytes, push, echoed_ms)
         self.times_ns.append(now_ns)
         self.lengths.append(receiver.nxt - before)
         if acknowledges or receiver.compressed_is_due(now_ns):

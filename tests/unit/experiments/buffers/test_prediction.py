@@ -14,7 +14,8 @@ from labs.experiments.buffers.prediction import (
 )
 from labs.experiments.buffers.settings import DISCARD, WGET
 from labs.read.runs.run import Run
-from labs.read.theory.bulk import LINK, Flow
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_flow import Flow
 from tests.real_runs import real, real_study
 
 SIZE = 2 << 20

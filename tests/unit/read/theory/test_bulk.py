@@ -15,8 +15,11 @@ from benchmarks.points import read
 from labs.drive.units import KIB, MB, MIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Flow, Simulation, Transfer, interval, transfer
+from labs.read.theory.bulk import LINK, Transfer, transfer
+from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_interval import interval
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, WAKE_UP
+from labs.read.theory.bulk_simulation import Simulation
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "theory"
 MEASURED: list[dict[str, Any]] = json.loads((FIXTURES / "transfers.json").read_text())["points"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from labs.read.theory import bulk, kept_answers
-from labs.read.theory.bulk import Flow, simulated, transfer
+from labs.read.theory.bulk import simulated, transfer
+from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.kept_answers import DIGEST, PACKAGE, SOURCES, kept
 
 FLOWS = (

@@ -1,0 +1,73 @@
+"""How far the result of a bulk transfer may lie from its prediction.
+
+Where single packets decide, the result depends on what nobody knows beforehand, and under random
+loss on chance. Both are told as an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import quantiles
+
+from labs.read.theory.bulk import Transfer, draws, kept_transfers, simulated, transfer
+from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
+
+UNKNOWN: tuple[dict[str, int], ...] = (
+    {"phase_ns": 2_500_000},
+    {"phase_ns": 1_300_000, "writing_ns": 5000, "reading_ns": 600},
+    {"phase_ns": 750_000, "credit_bytes": HTB_CBURST_BYTES - 200, "writing_ns": 1500},
+    {"phase_ns": 3_700_000, "writing_ns": 9000, "reading_ns": 1500},
+)
+"""What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
+within a tick of the kernel's clock (4 ms), and how fast the programs are. Some combinations are
+simulated."""
+CUTS = 40
+"""The 2.5th and the 97.5th percentile are the first and the last of 39 cuts."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The range of the predictions for one transfer: its goodput in steady state and over all, each
+    from the lowest to the highest; with random loss the range of 95 % of the draws."""
+
+    steady_bytes_s: tuple[float, float]
+    goodput_bytes_s: tuple[float, float]
+
+    @property
+    def width(self) -> float:
+        """The larger of the two widths, relative to the upper end."""
+        return max(1 - low / high for low, high in (self.steady_bytes_s, self.goodput_bytes_s))
+
+
+@lru_cache(maxsize=4096)
+def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
+    """How far chance, or single packets (`UNKNOWN`), may change the result; None if `transfer`
+    cannot say."""
+    nominal = transfer(flow, transfer_bytes)
+    if nominal.cannot_say:
+        return None
+    if flow.loss_pct:
+        return _interval(draws(flow, transfer_bytes), _most)
+
+    def others() -> tuple[Transfer, ...]:
+        return tuple(simulated(flow, transfer_bytes, **one) for one in UNKNOWN)
+
+    found = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
+    return _interval(found, lambda values: (min(values), max(values)))
+
+
+def _interval(
+    found: tuple[Transfer, ...], ends: Callable[[list[float]], tuple[float, float]]
+) -> Interval:
+    return Interval(
+        ends([one.steady_bytes_s for one in found]), ends([one.goodput_bytes_s for one in found])
+    )
+
+
+def _most(values: list[float]) -> tuple[float, float]:
+    """The range of 95 % of the values."""
+    cuts = quantiles(values, n=CUTS, method="inclusive")
+    return cuts[0], cuts[-1]
