@@ -1,6 +1,6 @@
-"""The sending end of one bulk flow: a writer, the send buffer, and when packets leave.
+"""The sending end of one bulk flow: when packets leave, and what acknowledgements change.
 
-Source: net/ipv4/tcp.c tcp_sendmsg_locked(), tcp_push(); net/ipv4/tcp_output.c tcp_write_xmit(),
+Source: net/ipv4/tcp_output.c tcp_write_xmit(),
 tcp_tso_autosize(), tcp_tso_should_defer(), tcp_mss_split_point(), tcp_nagle_check(),
 tcp_grow_skb(), tcp_cwnd_validate(); net/ipv4/tcp_input.c tcp_sndbuf_expand(),
 tcp_update_pacing_rate(); net/core/stream.c sk_stream_write_space().
@@ -14,12 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.reno import Reno
 from labs.read.theory.windows import segment_overhead_bytes, series
 
-GSO_MAX_BYTES = 65_536 - 321
-"""Less the largest header, 320 bytes, and one (net/core/sock.c sk_setup_caps())."""
 PACING_SHIFT, RTT_SHIFT, LARGEST_RTT_SHIFT = 10, 9, 32
 """A packet holds the bytes that are sent in 1/1024 s, and more if the RTT is below 16 ms
 (sk_pacing_shift, net.ipv4.tcp_tso_rtt_log)."""
@@ -29,12 +28,8 @@ LEAST_TSO_SEGMENTS = 2
 """net.ipv4.tcp_min_tso_segs."""
 TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 """net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
-DEFAULT_MSS, LEAST_GOAL_BYTES = 536, 36
-"""Up to a window of 536 bytes packets may be as long as the window (tcp_bound_to_half_wnd())."""
 SIZES_BY_RTT_SINCE = (5, 18)
 """net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
-PAGE_BYTES, MOST_FRAGS = 4096, 17
-"""net.core.max_skb_frags: the pages of one packet."""
 GROWS_PACKETS_SINCE = (6, 10)
 """tcp_grow_skb(): a short packet takes bytes from the next one."""
 OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
@@ -45,8 +40,6 @@ TICK_NS, TICK_US = 4_000_000, 4000
 NEVER_NS = 1 << 62
 LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
 MOST_ACK_DELAY_US = 1000
-
-NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
@@ -70,7 +63,7 @@ class Sent:
     state: int = 0
 
 
-class Sender:
+class Sender(SendQueue):
     """`transmit(now_ns, packet, push)` puts a packet on the link, with or without the flag PSH."""
 
     def __init__(
@@ -86,22 +79,22 @@ class Sender:
         reno: bool,
         transmit: Callable[[int, Sent, bool], bool],
     ) -> None:
-        self.mss = mss_bytes
-        self.overhead = segment_overhead_bytes(kernel)
+        super().__init__(
+            mss_bytes=mss_bytes,
+            overhead=segment_overhead_bytes(kernel),
+            sndbuf_bytes=sndbuf_bytes,
+            edge=edge,
+        )
         self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
         self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
         self.control = Reno() if reno else Cubic(kernel)
-        self.locked = locked
-        self.sndbuf, self.largest = sndbuf_bytes, tcp_wmem[2]
+        self.locked, self.largest = locked, tcp_wmem[2]
         self.transmit = transmit
-        self.una = self.nxt = self.write_seq = self.pushed_seq = self.small_end = 0
-        self.marks: deque[int] = deque()
-        self.edge = self.most_window = edge
-        self.goal = self._size_goal()
-        self.unsent: deque[int] = deque()
+        self.una = self.nxt = self.small_end = 0
+        self.edge = edge
         self.flight: deque[Sent] = deque()
-        self.packets = self.queued = self.left = 0
-        self.no_space = self.woken = False
+        self.packets = self.left = 0
+        self.woken, self.closed = False, False
         self.stopped_by = SLOW_START
         self.srtt_us8, self.min_rtt_us = rtt_us << 3, max(rtt_us, 1)
         self.mdev_us4 = rtt_us << 1
@@ -114,130 +107,10 @@ class Sender:
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
         self.cwnd_stamp = 0
-        self.nagle, self.closed = NAGLE, False
-        self.frags: deque[int] = deque()
         per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
         if not self.locked:
             self._expand()
-
-    # What the writer calls.
-
-    def send(self, now_ns: int, size: int, *, more: bool = False) -> int:
-        """tcp_sendmsg_locked(), with MSG_MORE or without: how many bytes there was room for."""
-        copied = 0
-        unsent = self.unsent
-        while True:
-            goal = self.goal
-            copy = self._tail_room(goal)
-            if copy <= 0:
-                if self.queued >= self.sndbuf:
-                    self.no_space = True
-                    if copied:
-                        self.push(now_ns, PUSH)
-                    return copied
-                self._begin()
-                self.frags.append(self.write_seq)
-                copy = goal
-            if copy > size - copied:
-                copy = size - copied
-            self._append(copy, first=not copied)
-            copied += copy
-            if copied == size:
-                self.push(now_ns, CORK if more else self.nagle, marks=not more)
-                return copied
-            if unsent[-1] >= goal:
-                self._full(now_ns)
-
-    def take_pages(self, pages: int) -> int:
-        """Append as many of these whole pages as the last packet holds without being full: the same
-        as `send_page` for each of them, but in one step. Returns their bytes."""
-        if not self.unsent or not self.unsent[-1]:
-            return 0
-        room = (self.goal - self.unsent[-1] - 1) // PAGE_BYTES
-        pages = min(pages, room, MOST_FRAGS - self._tail_frags())
-        if pages <= 0:
-            return 0
-        begin = self.write_seq
-        self._append(pages * PAGE_BYTES, first=True)
-        self.frags.extend(range(begin, self.write_seq, PAGE_BYTES))
-        return pages * PAGE_BYTES
-
-    def send_page(self, now_ns: int, size: int, *, more: bool, last: bool, joins: bool) -> int:
-        """do_tcp_sendpages(), before 6.5: a page of a file, of which `last` is the last in a pipe,
-        or, if it `joins`, the rest of a page. Without room everything is pushed, even if nothing of
-        this page was queued."""
-        copied = 0
-        while copied < size:
-            copy = self._tail_room(self.goal)
-            if copy <= 0 or (not joins and self._tail_frags() >= MOST_FRAGS):
-                if self.queued >= self.sndbuf:
-                    self.no_space = True
-                    self.push(now_ns, PUSH)
-                    break
-                self._begin()
-                copy = self.goal
-            if copy > size - copied:
-                copy = size - copied
-            if not joins or not self.unsent[-1]:
-                self.frags.append(self.write_seq)
-            joins = True
-            self._append(copy, first=not copied)
-            copied += copy
-            if copied < size and self.unsent[-1] >= self.goal:
-                self._full(now_ns)
-        if copied and last:
-            self.push(now_ns, CORK if more else self.nagle, marks=not more)
-        return copied
-
-    def _tail_room(self, goal: int) -> int:
-        return goal - self.unsent[-1] if self.unsent else 0
-
-    def _begin(self) -> None:
-        self.unsent.append(0)
-        self.queued += self.overhead
-        self.frags.clear()
-
-    def _tail_frags(self) -> int:
-        """The pages of the last packet of the queue; those that were sent before it are dropped."""
-        frags, begin = self.frags, self.write_seq - self.unsent[-1]
-        while len(frags) > 1 and frags[1] <= begin:
-            frags.popleft()
-        return len(frags)
-
-    def _append(self, copy: int, *, first: bool) -> None:
-        unsent = self.unsent
-        if first and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
-            self.marks.pop()
-        unsent[-1] += copy
-        self.queued += copy
-        self.write_seq += copy
-
-    def _full(self, now_ns: int) -> None:
-        if self._forced():
-            self.push(now_ns, PUSH)
-        elif len(self.unsent) == 1:
-            self._transmit_some(now_ns, PUSH, one=True)
-
-    def _forced(self) -> bool:
-        return self.write_seq > self.pushed_seq + (self.most_window >> 1)
-
-    def push(self, now_ns: int, nagle: int, *, marks: bool = True) -> None:
-        """tcp_push(): end what was written, and send what may leave."""
-        if not self.unsent:
-            return
-        if marks or self._forced():
-            self.pushed_seq = self.write_seq
-            self.marks.append(self.write_seq)
-        self._transmit_some(now_ns, nagle)
-
-    def _size_goal(self) -> int:
-        most = self.most_window >> 1 if self.most_window > DEFAULT_MSS else self.most_window
-        return max(self.mss, min(GSO_MAX_BYTES, max(most, LEAST_GOAL_BYTES)) // self.mss * self.mss)
-
-    def writeable(self) -> bool:
-        """Whether poll() and epoll report room: a third of the buffer."""
-        return self.sndbuf - self.queued >= self.queued >> 1 and self.queued < self.sndbuf
 
     # What may leave.
 

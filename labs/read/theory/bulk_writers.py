@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from labs.read.theory.bulk_sender import CORK, NAGLE, NAGLE_OFF, PAGE_BYTES, Sender
+from labs.read.theory.bulk_send_queue import CORK, NAGLE, NAGLE_OFF, PAGE_BYTES
+from labs.read.theory.bulk_sender import Sender
 from labs.read.theory.windows import series
 
 PIPE_PAGES = 16

@@ -1,0 +1,268 @@
+"""What a sender knows of its packets: acknowledged, reported by a selective ACK, lost, sent again.
+
+Source: net/ipv4/tcp_input.c tcp_sacktag_write_queue(), tcp_clean_rtx_queue(), tcp_shift_skb_data();
+net/ipv4/tcp_output.c tcp_fragment(); net/ipv4/tcp_recovery.c. Times are in nanoseconds, sizes in
+bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from labs.read.theory.bulk_gaps import Block
+from labs.read.theory.bulk_sender import TICK_NS, Sender, Sent, ticks
+
+SACKED, RESENT, LOST, EVER_RESENT = 1, 2, 4, 8
+"""States of a packet, as in include/net/tcp.h: a lost packet that was sent again is RESENT too."""
+OPEN, DISORDER, REDUCED, RECOVERY, LOSS = range(5)
+"""States of the sender: TCP_CA_Open, _Disorder, _CWR, _Recovery, _Loss."""
+REORDERING = 3
+"""net.ipv4.tcp_reordering."""
+
+
+@dataclass(slots=True)
+class Ack:
+    """What one ACK changed: tcp_ack() keeps most of this in its flags."""
+
+    una: int
+    advanced: bool
+    delivered: int
+    lost: int
+    in_flight: int
+    sacked: bool = False
+    originals: bool = False
+    resent: bool = False
+    lost_again: bool = False
+    acked: int = 0
+    first_sacked_ns: int = -1
+    last_sacked_ns: int = -1
+    first_acked_ns: int = -1
+    last_acked_ns: int = -1
+    newest_ns: int = 0
+    sets_timer: bool = False
+    sends_new: bool = False
+    resends: bool = False
+
+
+class Scoreboard(Sender):
+    """A sender that finds its losses by selective ACKs and by time (RACK)."""
+
+    def __init__(self, kernel: str, **of_sender: Any) -> None:
+        self.state, self.high_seq, self.lost_ever = OPEN, 0, 0
+        self.sacked_out = self.lost_out = self.resent_out = self.delivered = 0
+        self.repeats: list[Sent] = []
+        self.scan_from = self.resend_from = 0
+        self.rack_ns = self.rack_end = self.rack_rtt_ns = 0
+        self.rack_advanced = self.reordered = False
+        self.highest_sacked = 0
+        self.seen: tuple[Block, ...] = ()
+        super().__init__(kernel, **of_sender)
+        self.rto_ns = self._rto_ns()
+
+    def _rto_ns(self) -> int:
+        return ticks((self.srtt_us8 >> 3) + self.rttvar_us) * TICK_NS
+
+    def _tag(self, now_ns: int, blocks: Sequence[Block], found: Ack) -> None:
+        """Mark what the blocks of an ACK report for the first time."""
+        fresh = [one for one in blocks if one[1] > self.una and one not in self.seen]
+        for begin, end in sorted(fresh):
+            known = max((e for b, e in self.seen if b == begin and e < end), default=begin)
+            self._tag_block(now_ns, known, end, found)
+        if blocks:
+            self.seen = tuple(blocks)
+
+    def _tag_block(self, now_ns: int, begin: int, end: int, found: Ack) -> None:
+        flight = self.flight
+        at = bisect_right(flight, begin, key=attrgetter("end"))
+        while at < len(flight):
+            packet = flight[at]
+            first = packet.end - packet.length
+            if first >= end:
+                break
+            if not packet.state & SACKED:
+                if first < begin:
+                    self._split(at, begin - first)
+                    at += 1
+                    packet = flight[at]
+                if packet.end > end:
+                    self._split(at, end - packet.end + packet.length)
+                self._sacked(now_ns, packet, found)
+                before = flight[at - 1] if at else None
+                if before is not None and before.state & SACKED:
+                    # tcp_shift_skb_data() joins them.
+                    before.end, before.segments = packet.end, before.segments + packet.segments
+                    before.length += packet.length
+                    self.queued -= self.overhead
+                    del flight[at]
+                    continue
+            at += 1
+
+    def _split(self, at: int, length: int) -> None:
+        """tcp_fragment(): the packet at this place keeps the first bytes."""
+        packet = self.flight[at]
+        segments = -(-length // self.mss)
+        rest = Sent(packet.end, packet.length - length, packet.segments - segments, packet.sent_ns)
+        rest.state = packet.state
+        packet.end -= rest.length
+        packet.length, packet.segments = length, segments
+        self.flight.insert(at + 1, rest)
+        self.queued += self.overhead
+        if rest.state & EVER_RESENT:
+            self.repeats.insert(self.repeats.index(packet) + 1, rest)
+
+    def _sacked(self, now_ns: int, packet: Sent, found: Ack) -> None:
+        segments, state = packet.segments, packet.state
+        self._advance(now_ns, packet)
+        if state & RESENT:
+            if state & LOST:
+                self.lost_out -= segments
+                self.resent_out -= segments
+                packet.state &= ~(LOST | RESENT)
+        else:
+            if not state & EVER_RESENT:
+                if packet.end <= self.highest_sacked:
+                    self.reordered = True
+                found.originals |= packet.end <= self.high_seq
+                if found.first_sacked_ns < 0:
+                    found.first_sacked_ns = packet.sent_ns
+                found.last_sacked_ns = packet.sent_ns
+            if state & LOST:
+                self.lost_out -= segments
+                packet.state &= ~LOST
+        packet.state |= SACKED
+        self.sacked_out += segments
+        self.delivered += segments
+        self.highest_sacked = max(self.highest_sacked, packet.end)
+        found.sacked = True
+        self._count()
+
+    def _advance(self, now_ns: int, packet: Sent) -> None:
+        """tcp_rack_advance()."""
+        rtt_ns = now_ns - packet.sent_ns
+        if packet.state & EVER_RESENT and rtt_ns < self.min_rtt_us * 1000:
+            return
+        self.rack_advanced, self.rack_rtt_ns = True, rtt_ns
+        if (packet.sent_ns, packet.end) > (self.rack_ns, self.rack_end):
+            self.rack_ns, self.rack_end = packet.sent_ns, packet.end
+
+    def _count(self) -> None:
+        """Packets that have left the network are not in flight, those sent again are."""
+        self.left = self.sacked_out + self.lost_out - self.resent_out
+
+    def _clean(self, now_ns: int, ack: int, found: Ack) -> None:
+        """Drop what is acknowledged, and take samples of the RTT."""
+        flight = self.flight
+        while flight:
+            packet = flight[0]
+            whole = packet.end <= ack
+            segments = packet.segments
+            if not whole:
+                segments = (ack - packet.end + packet.length) // self.mss
+                if segments <= 0:
+                    break
+            self._drop(now_ns, packet, segments, found)
+            if not whole:
+                packet.length -= segments * self.mss
+                packet.segments -= segments
+                self.queued -= segments * self.mss
+                break
+            flight.popleft()
+            packet.state |= SACKED
+            self.queued -= packet.length + self.overhead
+        self._count()
+        self._sample(now_ns, ack, found)
+        found.sets_timer = found.acked > 0
+
+    def _drop(self, now_ns: int, packet: Sent, segments: int, found: Ack) -> None:
+        state = packet.state
+        if state & EVER_RESENT:
+            if state & RESENT:
+                self.resent_out -= segments
+            found.resent = True
+        elif not state & SACKED:
+            found.last_acked_ns = packet.sent_ns
+            if found.first_acked_ns < 0:
+                found.first_acked_ns = packet.sent_ns
+            found.originals |= packet.end <= self.high_seq
+        if state & SACKED:
+            self.sacked_out -= segments
+        else:
+            self.delivered += segments
+            self._advance(now_ns, packet)
+        if state & LOST:
+            self.lost_out -= segments
+        found.newest_ns = max(found.newest_ns, packet.sent_ns)
+        self.packets -= segments
+        found.acked += segments
+
+    def _sample(self, now_ns: int, ack: int, found: Ack) -> None:
+        first_ns, last_ns = found.first_acked_ns, found.last_acked_ns
+        if found.resent:
+            first_ns = last_ns = -1
+        if found.first_sacked_ns >= 0:
+            last_ns = found.last_sacked_ns
+            first_ns = first_ns if first_ns >= 0 else found.first_sacked_ns
+        if first_ns < 0 and found.acked:
+            # By timestamps, in milliseconds.
+            first_ns = last_ns = (
+                now_ns - max(1, (now_ns - found.newest_ns) // 1_000_000) * 1_000_000
+            )
+        if first_ns < 0:
+            return
+        self._rtt(now_ns, first_ns)
+        self.rto_ns = self._rto_ns()
+        now_us = now_ns // 1000
+        self.control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self._ack_delay_us())
+
+    def _detect(self, now_ns: int) -> int:
+        """RACK: a packet is lost if one that was sent later has arrived, and it is overdue.
+        Returns how long to wait for others."""
+        window_ns = 0
+        if self.reordered or (self.state < RECOVERY and self.sacked_out < REORDERING):
+            window_ns = min(self.min_rtt_us >> 2, self.srtt_us8 >> 3) * 1000
+        latest, wait_ns = (self.rack_ns, self.rack_end), 0
+        for packet in self._unresolved():
+            if (packet.sent_ns, packet.end) >= latest:
+                continue
+            left_ns = self.rack_rtt_ns + window_ns - (now_ns - packet.sent_ns)
+            if left_ns <= 0:
+                self._mark_lost(packet)
+            else:
+                wait_ns = max(wait_ns, left_ns)
+        return wait_ns
+
+    def _unresolved(self) -> list[Sent]:
+        """The packets sent before the latest that arrived, without those that were found lost. Each
+        part is in the order of sending: what was sent once, and what was sent again."""
+        flight, found = self.flight, []
+        at = bisect_right(flight, self.scan_from, key=attrgetter("end"))
+        while at < len(flight):
+            packet = flight[at]
+            if not packet.state & EVER_RESENT and packet.sent_ns > self.rack_ns:
+                break
+            if not packet.state:
+                found.append(packet)
+            elif not found:
+                self.scan_from = packet.end
+            at += 1
+        self.repeats = [one for one in self.repeats if not one.state & SACKED]
+        return found + [one for one in self.repeats if one.state & (LOST | RESENT) != LOST]
+
+    def _mark_lost(self, packet: Sent) -> None:
+        segments = packet.segments
+        if packet.state & RESENT:
+            # Lost again.
+            packet.state &= ~RESENT
+            self.resent_out -= segments
+            self.lost_ever += segments
+            self.repeats.remove(packet)
+        elif not packet.state & LOST:
+            packet.state |= LOST
+            self.lost_out += segments
+            self.lost_ever += segments
+        self.resend_from = min(self.resend_from, packet.end - packet.length)
+        self._count()
