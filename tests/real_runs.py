@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
+from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.nagle.parameters import Nagle
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
@@ -94,6 +95,12 @@ def real_study(kernel: str) -> Study:
     parameters = lab.Parameters(**given)
     runs = tuple(open_run(path) for path in file.folders())
     return Study(parameters, runs, folder, file.path, True, lab=lab)
+
+
+@cache
+def recorded_buffers(kernel: str, only: str) -> Study:
+    """These conditions of the recorded study of the lab `buffers`, as a notebook opens it."""
+    return study(Buffers(testbed="recorded", kernel=kernel, only=only, size="full"))
 
 
 @cache

@@ -120,7 +120,7 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
 def _interval(flow: Flow, transfer_bytes: int, found: Transfer) -> Interval | None:
     """The interval of a prediction if it is wide enough to be shown. What the link or the receive
     window limits does not depend on single packets, and is not simulated again."""
-    if found.bound in (LINK, RECEIVE_WINDOW) and not flow.loss_pct:
+    if found.bound in (LINK, RECEIVE_WINDOW) and not (flow.loss_pct or flow.pause_ms):
         return None
     wide = interval(flow, transfer_bytes)
     return wide if wide is not None and wide.width > SHOWN_WIDTH else None
@@ -143,7 +143,8 @@ def expected(run: Run) -> Prediction | None:
     if _bdp_bytes(flow) < flow.mss_bytes:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0, line)
-    return predicted(flow, settings.transfer_bytes if flow.loss_pct else received)
+    found = predicted(flow, settings.transfer_bytes if flow.loss_pct else received)
+    return found if found.goodput_bytes_s else None
 
 
 def _bdp_bytes(flow: Flow) -> float:
@@ -154,9 +155,11 @@ def flow_of(run: Run) -> Flow:
     """The download of a run over a shaped link as the model takes it."""
     link, found, settings = run.link.asked, run.link.measured, settings_of(run)
     receives, sends = receive_buffer(run), send_buffer(run)
+    chance = link.loss_pct > 0
     return Flow(
-        rate_mbit=found.rate_mbit or link.rate_mbit or 0.0,
-        rtt_ms=found.rtt_ms,
+        # Draws that differ in the seed alone are one flow.
+        rate_mbit=link.rate_mbit or 0.0 if chance else found.rate_mbit or link.rate_mbit or 0.0,
+        rtt_ms=link.delay_ms if chance else found.rtt_ms,
         kernel=run.kernel.release,
         tcp_rmem=_sizes(run),
         tcp_wmem=three(run.sysctl("server", WMEM)),
@@ -172,7 +175,7 @@ def flow_of(run: Run) -> Flow:
         loss_pct=link.loss_pct,
         pause_ms=settings.pause_ms,
         # How much arrives until then depends on chance.
-        limit_s=settings.limit_s if link.loss_pct else None,
+        limit_s=settings.limit_s if chance else None,
         **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
     )
 

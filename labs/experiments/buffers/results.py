@@ -52,6 +52,20 @@ class Results:
     )
     predicted_mean_mib_s: float | None = column("predicted mean, with slow start", unit="MiB/s")
     predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
+    predicted_low_mib_s: float | None = column(
+        "lowest prediction of the steady goodput, where single packets or chance decide; of random "
+        "losses, that of 95 % of the draws",
+        unit="MiB/s",
+    )
+    predicted_high_mib_s: float | None = column(
+        "highest prediction of the steady goodput, likewise", unit="MiB/s"
+    )
+    predicted_mean_low_mib_s: float | None = column(
+        "lowest prediction of the mean, likewise", unit="MiB/s", hidden=True
+    )
+    predicted_mean_high_mib_s: float | None = column(
+        "highest prediction of the mean, likewise", unit="MiB/s", hidden=True
+    )
     bound: str | None = column("what limits the steady goodput in theory")
     article_mib_s: float | None = column("the article's mean, on its own link", unit="MiB/s")
     article_steady_mib_s: float | None = column(
@@ -125,12 +139,19 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     theory = expected(run)
+    interval = theory.interval if theory else None
+    low, high = interval.steady_bytes_s if interval else (None, None)
+    mean_low, mean_high = interval.goodput_bytes_s if interval else (None, None)
     claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
     return {
         "goodput_mib_s": _in_mib(seen.goodput_bytes_s),
         "steady_mib_s": _in_mib(steady),
         "predicted_mean_mib_s": _in_mib(expected_mean_bytes_s(run, seen.bytes)),
         "predicted_mib_s": theory and theory.goodput_mib_s,
+        "predicted_low_mib_s": _in_mib(low),
+        "predicted_high_mib_s": _in_mib(high),
+        "predicted_mean_low_mib_s": _in_mib(mean_low),
+        "predicted_mean_high_mib_s": _in_mib(mean_high),
         "bound": theory and theory.bound,
         "article_mib_s": articles_own.get("goodput_mib_s"),
         "article_steady_mib_s": articles_own.get("steady_mib_s"),

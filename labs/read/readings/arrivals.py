@@ -26,5 +26,5 @@ def arrivals(run: Run) -> Arrivals:
     had_bytes = (own["seq_rel"] + own["payload_bytes"]).cummax() - 1
     wanted = run.condition_asked.settings.get("transfer_bytes")
     return of_arrivals(
-        own["time_ns"].to_numpy(), had_bytes.to_numpy(), wanted if isinstance(wanted, int) else None
+        own["time_ns"].tolist(), had_bytes.tolist(), wanted if isinstance(wanted, int) else None
     )

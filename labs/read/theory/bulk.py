@@ -46,8 +46,11 @@ FUNCTIONS = {
 FULL_LINK_IDLE = 0.005
 """The share of the time for which a full link may be idle."""
 STEADY_SHARE = 1 / 3
-LEAST_DRAWS, MOST_DRAWS, DRAWN_SEGMENTS = 6, 20, 400_000
+LEAST_DRAWS, MOST_DRAWS, DRAWN_SEGMENTS = 5, 20, 400_000
 """How often a flow with random losses is drawn: more often if a draw is short."""
+MOST_SEGMENTS = 400_000
+"""The longest transfer with losses that is simulated."""
+TOO_LONG = f"the link drops packets, and more than {MOST_SEGMENTS:,} segments may arrive"
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ def draws(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
 
 
 def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
+    if _too_long(flow, transfer_bytes):
+        return (_unknown(TOO_LONG),)
     found, segments = [], 0
     for seed in range(MOST_DRAWS):
         simulation = LossySimulation(flow, transfer_bytes, seed=seed)
@@ -141,7 +146,17 @@ def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
     limit = flow.queue_packets
     if limit is None or (simulation.link.most_queued <= limit and _fits(simulation, limit)):
         return told
+    if _too_long(flow, transfer_bytes):
+        return _unknown(TOO_LONG)
     return _told(LossySimulation(flow, transfer_bytes, **unknown))
+
+
+def _too_long(flow: Flow, transfer_bytes: int) -> bool:
+    """Whether a transfer with losses has too many segments to be simulated."""
+    most_bytes: float = transfer_bytes
+    if flow.limit_s is not None:
+        most_bytes = min(most_bytes, line_goodput_bytes_s(flow.rate_mbit) * flow.limit_s)
+    return most_bytes > MOST_SEGMENTS * flow.mss_bytes
 
 
 def _fits(simulation: Simulation, limit: int) -> bool:

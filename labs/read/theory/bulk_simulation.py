@@ -25,9 +25,6 @@ READING_NS, WRITING_NS = 300, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
 LEAST_PACKETS, MOST_ARRIVED = 2500, 0.3
-MOST_SEGMENTS = 200_000
-"""The most segments of a flow with losses that are simulated; the rest arrives at the mean rate of
-the second half of these."""
 EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
 SAME_EPOCHS, SAME = 5, 0.002
 MANY_EPOCHS, SAME_MANY = 6, 0.001
@@ -173,9 +170,6 @@ class Simulation:
                         self._extrapolate(now_ns, epochs.bytes_per_ns)
                         return
                 self._arrive()
-                if self.lossy and len(self.lengths) >= MOST_SEGMENTS:
-                    self._continue(now_ns)
-                    return
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
             elif now_ns == reads_ns:
@@ -202,11 +196,6 @@ class Simulation:
         self.settled_ns = now_ns
         self.times_ns.append(now_ns + round(left / bytes_per_ns))
         self.lengths.append(left)
-
-    def _continue(self, now_ns: int) -> None:
-        """The rest of a transfer with losses, at the mean rate of its second half."""
-        half = len(self.lengths) // 2
-        self._extrapolate(now_ns, sum(self.lengths[half:]) / (now_ns - self.times_ns[half]))
 
     def mean_bytes(self) -> float:
         """The mean size of the packets that arrived."""

@@ -37,13 +37,16 @@ if TYPE_CHECKING:
 TITLE = "Loss and congestion control"
 COLOURS = {"reno": PURPLE, "cubic": BLUE, "bbr": VERMILION}
 HEAD_PX, ROW_PX, GAP_PX, FRAME_PX = 24, 30, 14, 190
+MODEL_PX = 11
+"""How far the model's interval is below the measured draws."""
 NEAR, FAST = 0.5, 0.2
 """Shares of the line rate above which a median, or a prediction, has its figure at the left."""
 
 
 @dataclass(frozen=True)
 class _Draws:
-    """The goodput of one congestion control at one loss, in MiB/s: one value per seed."""
+    """The goodput of one congestion control at one loss, in MiB/s: one value per seed. `model` is
+    the median of the model's draws with the ends of its interval."""
 
     place: float
     control: str
@@ -51,6 +54,7 @@ class _Draws:
     speeds: Series[float]
     lost_pct: Series[float]
     mathis: float | None
+    model: tuple[float, float, float] | None
 
     @property
     def median(self) -> float:
@@ -61,7 +65,8 @@ def loss(table: DataFrame) -> Figure:
     """Goodput of each congestion control at each loss: median and range on a logarithmic axis.
 
     `table` is `study.results()`. Every draw (a run with a seed of its own) is a faint dot. Where
-    the formula of Mathis applies, and is below the line rate, its value is a dashed line.
+    the formula of Mathis applies, and is below the line rate, its value is a dashed line. Below the
+    draws, in black: the median and the interval of the simulation.
     """
     if table.empty:
         return nothing(TITLE, NO_RUNS)
@@ -75,6 +80,7 @@ def loss(table: DataFrame) -> Figure:
     groups, height = _groups(figure, rows, line)
     for control in dict.fromkeys(one.control for one in groups):
         _draw(figure, [one for one in groups if one.control == control], line)
+    _models(figure, groups)
     _mathis(figure, groups, line)
     _line_rate(figure, line, height)
     _lay_out(figure, rows, groups, line, height)
@@ -123,11 +129,28 @@ def _groups(figure: Figure, rows: DataFrame, line: float) -> tuple[list[_Draws],
                     own["goodput_mib_s"].astype(float),
                     own["lost_pct"].astype(float),
                     None if mathis is None or mathis > line else mathis,
+                    _model(own),
                 )
             )
             top += ROW_PX
         top += GAP_PX
     return found, top
+
+
+def _model(rows: DataFrame) -> tuple[float, float, float] | None:
+    """What the model predicts for these draws: median, lowest and highest; None if nothing."""
+    known = rows[rows["predicted_mean_mib_s"].notna()]
+    if known.empty:
+        return None
+    median, low, high = (
+        float(known[name].astype(float).fillna(known["predicted_mean_mib_s"]).median())
+        for name in (
+            "predicted_mean_mib_s",
+            "predicted_mean_low_mib_s",
+            "predicted_mean_high_mib_s",
+        )
+    )
+    return median, low, high
 
 
 def _heading(rows: DataFrame, asked: float) -> str:
@@ -182,6 +205,35 @@ def _draw(figure: Figure, groups: Sequence[_Draws], line: float) -> None:
             xanchor="right" if left else "left",
             xshift=-10 if left else 10,
         )
+
+
+def _models(figure: Figure, groups: Sequence[_Draws]) -> None:
+    """The model's median and interval, just below the measured draws."""
+    known = [(one.place, one.model) for one in groups if one.model is not None]
+    if not known:
+        return
+    medians, lows, highs = zip(*(model for _, model in known), strict=True)
+    figure.add_trace(
+        Scatter(
+            x=medians,
+            y=[place + MODEL_PX for place, _ in known],
+            mode="markers",
+            name="predicted (simulation): median and 95 % of the draws",
+            marker={"color": BLACK, "size": 9, "symbol": "line-ns", "line": {"width": 2}},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "color": BLACK,
+                "thickness": 1.2,
+                "width": 4,
+                "array": [high - median for median, high in zip(medians, highs, strict=True)],
+                "arrayminus": [median - low for median, low in zip(medians, lows, strict=True)],
+            },
+            customdata=list(zip(lows, highs, strict=True)),
+            hovertemplate="simulation: %{x:.3g} MiB/s (%{customdata[0]:.3g} to "
+            "%{customdata[1]:.3g})<extra></extra>",
+        )
+    )
 
 
 def _mathis(figure: Figure, groups: Sequence[_Draws], line: float) -> None:
@@ -277,6 +329,9 @@ def _as_table(groups: Sequence[_Draws]) -> DataFrame:
             "lowest, MiB/s": float(one.speeds.min()),
             "highest, MiB/s": float(one.speeds.max()),
             "predicted (Mathis), MiB/s": one.mathis,
+            "predicted (simulation), MiB/s": one.model and one.model[0],
+            "lowest simulated, MiB/s": one.model and one.model[1],
+            "highest simulated, MiB/s": one.model and one.model[2],
             "dropped_pct": float(one.lost_pct.mean()),
         }
         for one in groups

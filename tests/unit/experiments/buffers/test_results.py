@@ -122,8 +122,9 @@ def test_notes_omit_requested_loss() -> None:
     found = results(run)
     assert shaper_drops(run) > 0
     assert "shaper_drops" not in codes(found)
-    assert expected(run) is None
-    assert found.predicted_mib_s is None
+    # One draw is within the range of the model's draws, which are 95 % of all.
+    assert known(found.predicted_mean_low_mib_s) < known(found.goodput_mib_s)
+    assert known(found.goodput_mib_s) < known(found.predicted_mean_high_mib_s)
     assert re.search(r"\d+ segments were", describe_run(run))
     # Segments that came twice are counted twice: still within what is allowed.
     assert known(found.agreement_pct) < 0.5

@@ -120,7 +120,8 @@ def test_results_have_loss_requested_measured_and_drawn() -> None:
     for found in (first, second):
         assert (found.loss_pct, found.congestion_control) == (1, "cubic")
         assert 0.2 < known(found.lost_pct) < 3
-        assert found.predicted_mib_s is None
+        low, high = found.predicted_mean_low_mib_s, found.predicted_mean_high_mib_s
+        assert known(low) < known(found.predicted_mean_mib_s) < known(high)
     assert (first.draw, second.draw) == (0, 1)
     assert first.lost_pct != second.lost_pct
     assert row("6.1", "loss-1-bbr-0").congestion_control == "bbr"

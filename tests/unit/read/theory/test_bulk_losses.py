@@ -1,0 +1,276 @@
+"""What the model does with losses: selective ACKs, recovery, timeouts, a queue that overflows."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.drive.units import KIB, MB, SECOND_NS
+from labs.errors import BadInput
+from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bulk import TOO_LONG, draws, transfer
+from labs.read.theory.bulk_flow import RENO, Flow
+from labs.read.theory.bulk_gaps import GapReceiver
+from labs.read.theory.bulk_interval import interval
+from labs.read.theory.bulk_link import DroppingLink
+from labs.read.theory.bulk_scoreboard import OPEN, REDUCED
+from labs.read.theory.bulk_simulation import LossySimulation, Simulation
+from labs.read.theory.cubic import Cubic
+from labs.read.theory.mathis import mathis_bytes_s
+
+MEASURED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[3] / "fixtures" / "theory" / "losses.json").read_text()
+)
+"""Runs of the lab `buffers` with random losses (kernels 5.10 to 7.2): which segments that entered
+the link were lost, and how many arrived until each second."""
+MSS = 1448
+PATH = Flow(rate_mbit=20, rtt_ms=40, kernel="6.12", offloads=False)
+WHOLE = replace(PATH, rcvbuf_bytes=256 * KIB, rcvbuf_locked=True)
+
+
+def dropping(flow: Flow, transfer_bytes: int, lost: set[int]) -> LossySimulation:
+    """A flow that loses the n-th segments that enter the link, after its run."""
+    simulation = LossySimulation(flow, transfer_bytes)
+    entered = 0
+
+    def takes() -> bool:
+        nonlocal entered
+        entered += 1
+        return entered not in lost
+
+    simulation.link._takes = takes  # type: ignore[method-assign]
+    simulation.run()
+    return simulation
+
+
+@pytest.mark.parametrize("measured", MEASURED, ids=lambda one: one["kernel"] + one["condition"])
+def test_measured_losses(measured: dict[str, Any]) -> None:
+    # With the segments lost that a run lost, the flow takes the run's course: after 20 s within
+    # 1.5 %, and at every second within 5 %. It differs where an ACK is delayed by a millisecond.
+    flow = replace(
+        PATH,
+        **{name: measured[name] for name in ("kernel", "rate_mbit", "rtt_ms", "congestion")},
+        header_bytes=measured["header_bytes"],
+        read_bytes=64 * KIB,
+        reads_whole=True,
+        limit_s=20,
+    )
+    simulation = dropping(flow, 1000 * MB, set(measured["lost"]))
+    first_ns = simulation.times_ns[0]
+    seconds = range(1, len(measured["segments_per_second"]) + 1)
+    arrived = [bisect_left(simulation.times_ns, first_ns + one * SECOND_NS) for one in seconds]
+    assert arrived == pytest.approx(measured["segments_per_second"], rel=0.05)
+    assert arrived[-1] == pytest.approx(measured["segments_per_second"][-1], rel=0.015)
+
+
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.2"])
+def test_without_losses_is_the_same(kernel: str) -> None:
+    flow = replace(WHOLE, kernel=kernel)
+    plain, lossy = Simulation(flow, 2 * MB), LossySimulation(flow, 2 * MB)
+    plain.run(whole=True)
+    lossy.run()
+    assert lossy.times_ns == plain.times_ns
+    assert lossy.lengths == plain.lengths
+
+
+@pytest.mark.parametrize(("congestion", "kept"), [("cubic", 717 / 1024), (RENO, 1 / 2)])
+def test_one_loss(congestion: str, kept: float) -> None:
+    # RFC 9438 and RFC 5681: what remains of the window after a loss. The window before it is
+    # limited by the receive buffer, at most 256 KiB.
+    windows: list[tuple[int, int]] = []
+    simulation = LossySimulation(replace(WHOLE, congestion=congestion), 3 * MB)
+    threshold = simulation.sender.control.threshold
+
+    def noted() -> int:
+        before = simulation.sender.control.cwnd
+        windows.append((before, threshold()))
+        return windows[-1][1]
+
+    simulation.sender.control.threshold = noted  # type: ignore[method-assign]
+    entered = 0
+
+    def takes() -> bool:
+        nonlocal entered
+        entered += 1
+        return entered != 600
+
+    simulation.link._takes = takes  # type: ignore[method-assign]
+    simulation.run()
+    assert len(windows) == 1
+    before, after = windows[0]
+    assert after == int(before * kept)
+    assert simulation.sender.timeouts == 0
+    # It took a round trip to notice the loss and one to repair it; nothing stopped meanwhile.
+    gaps = [b - a for a, b in zip(simulation.times_ns, simulation.times_ns[1:], strict=False)]
+    assert max(gaps[300:]) < 2 * 40e6
+
+
+def test_last_segments_lost_are_probed() -> None:
+    # net/ipv4/tcp_output.c tcp_schedule_loss_probe(): two round trips after the last ACK, plus 2 ms
+    # in ticks of 4 ms, the last segment is sent again, and arrives after the whole delay. A timeout
+    # would take 240 ms at least, and that delay.
+    segments = 100
+    flow = replace(WHOLE, header_bytes=MSS)
+    simulation = dropping(flow, (segments - 1) * MSS, {segments - 1, segments})
+    gaps = [b - a for a, b in zip(simulation.times_ns, simulation.times_ns[1:], strict=False)]
+    assert simulation.sender.timeouts == 0
+    assert 120 < max(gaps) / 1e6 < 140
+
+
+def test_lost_retransmission_times_out() -> None:
+    # The whole flight is lost, and what is sent again too: only the timer is left.
+    segments = 10
+    flow = replace(WHOLE, nodelay=True, write_bytes=segments * MSS, writes_per_wake=0)
+    simulation = dropping(flow, segments * MSS, set(range(1, segments + 3)))
+    assert simulation.receiver.nxt == segments * MSS
+    # RFC 6298: the second timeout is twice as long. The least is 200 ms, plus the RTT of 40 ms.
+    assert simulation.times_ns[-1] / 1e9 > 0.7
+
+
+def test_timeout_begins_anew() -> None:
+    control = Cubic("6.12")
+    control.cwnd = 100
+    assert control.threshold() == 70
+    assert control.last_max == 100
+    control.cwnd = 90
+    # Fast convergence: the next maximum is (1 + beta) / 2 of the window.
+    assert (control.threshold(), control.last_max) == (63, 90 * (1024 + 717) // 2048)
+    control.timed_out()
+    assert control.last_max == 0
+
+
+def test_every_byte_arrives_once() -> None:
+    flow = replace(WHOLE, loss_pct=3)
+    for seed in range(5):
+        simulation = LossySimulation(flow, MB, seed=seed)
+        simulation.run()
+        assert simulation.link.dropped > 5
+        assert sum(simulation.lengths) == simulation.receiver.nxt
+        sender = simulation.sender
+        assert 0 <= sender.left <= sender.packets
+        assert sender.packets == sum(one.segments for one in sender.flight)
+
+
+def received(*begins: int) -> tuple[GapReceiver, list[int]]:
+    """A receiver to which these segments came, by their numbers, one every 100 us; and the times
+    at which it sent ACKs."""
+    sent: list[int] = []
+
+    def send(now_ns: int) -> None:
+        sent.append(now_ns)
+        receiver.acknowledge()
+
+    receiver = GapReceiver(
+        "6.12",
+        send,
+        mss_bytes=MSS,
+        tcp_rmem=(4096, 131_072, 6_291_456),
+        rcvbuf_bytes=MB,
+        locked=True,
+        core_max_bytes=MB,
+        adv_win_scale=1,
+        rtt_ns=40_000_000,
+        now_ns=0,
+    )
+    # No quick ACKs: the connection is not new, and its window is open.
+    receiver.ato, receiver.ssthresh = 10, receiver.clamp
+    for place, begin in enumerate(begins):
+        now_ns = 100_000 * (place + 1)
+        if receiver.segment(now_ns, begin * MSS, MSS, MSS, False, 0):
+            send(now_ns)
+    return receiver, sent
+
+
+def test_blocks_newest_first() -> None:
+    # RFC 2018, section 4: the first block is that of the segment that triggered the ACK.
+    receiver, _ = received(0, 2, 4, 6, 3)
+    assert receiver.blocks == [(2 * MSS, 5 * MSS), (6 * MSS, 7 * MSS)]
+    assert receiver.nxt == MSS
+    receiver, _ = received(0, 2, 3, 1)
+    assert (receiver.nxt, receiver.blocks, receiver.waiting) == (4 * MSS, [], [])
+
+
+def test_four_blocks_are_kept_and_three_sent() -> None:
+    receiver, _ = received(0, 2, 4, 6, 8, 10)
+    assert len(receiver.blocks) == 4
+    assert receiver.acknowledged_blocks() == tuple(
+        (place * MSS, (place + 1) * MSS) for place in (10, 8, 6)
+    )
+
+
+def test_duplicates_are_compressed() -> None:
+    # net/ipv4/tcp_input.c __tcp_ack_snd_check(): three at once, then one ACK per millisecond, until
+    # the sequence number that is acknowledged changes, or the gap is filled.
+    receiver, sent = received(*range(2, 9), 0, 1)
+    assert sent == [100_000, 200_000, 300_000, 800_000, 900_000]
+    assert receiver.nxt == 9 * MSS
+
+
+def test_segment_that_came_before() -> None:
+    # RFC 2883: the first block of the ACK reports it.
+    receiver, _ = received(0, 1)
+    assert receiver.segment(10**6, 0, MSS, MSS, False, 0)
+    assert receiver.acknowledged_blocks()[0] == (0, MSS)
+
+
+def test_queue_overflows() -> None:
+    # The sawtooth of one flow: a queue of half a BDP keeps the link full with CUBIC, whose window
+    # falls to 0.7 of 1.5 BDP; a queue of a tenth does not.
+    bdp = round(20e6 / 8 * 0.04 / 1514)
+    full = transfer(replace(PATH, queue_packets=bdp + bdp // 2), 30 * MB)
+    small = transfer(replace(PATH, queue_packets=bdp // 2), 30 * MB)
+    unlimited = transfer(PATH, 30 * MB)
+    line = line_goodput_bytes_s(20)
+    assert full.steady_bytes_s == pytest.approx(line, rel=0.02)
+    assert small.steady_bytes_s < 0.75 * line
+    assert unlimited.steady_bytes_s == pytest.approx(line, rel=0.001)
+
+
+def test_queue_without_overflow_changes_nothing() -> None:
+    assert transfer(replace(WHOLE, queue_packets=5000), 2 * MB) == transfer(WHOLE, 2 * MB)
+
+
+def test_own_queue_refuses() -> None:
+    # net/ipv4/tcp_output.c tcp_transmit_skb(): what the sender's own queue refuses is not lost,
+    # but reduces the window.
+    flow = replace(PATH, offloads=True, queue_packets=12)
+    simulation = LossySimulation(flow, 4 * MB)
+    simulation.run()
+    assert isinstance(simulation.link, DroppingLink)
+    assert simulation.link.dropped > 0
+    assert simulation.sender.lost_ever == 0
+    assert simulation.sender.state in (OPEN, REDUCED)
+    assert simulation.receiver.nxt >= 4 * MB
+
+
+def test_random_losses() -> None:
+    # Mathis holds within a few per cent for many losses; 20 draws of some 60 losses each vary by
+    # a quarter.
+    flow = replace(PATH, rate_mbit=100, loss_pct=1, limit_s=20, queue_packets=10_000)
+    found, wide = transfer(flow, 1000 * MB), interval(flow, 1000 * MB)
+    assert wide is not None
+    assert len(draws(flow, 1000 * MB)) == 20
+    assert found.goodput_bytes_s == pytest.approx(mathis_bytes_s(1, 40), rel=0.25)
+    assert wide.goodput_bytes_s[0] < found.goodput_bytes_s < wide.goodput_bytes_s[1]
+    assert 0.1 < wide.width < 0.7
+    assert transfer(flow, 1000 * MB) == found
+
+
+def test_losses_too_long() -> None:
+    flow = replace(PATH, rate_mbit=1000, loss_pct=0.01)
+    assert transfer(flow, 1000 * MB).cannot_say == TOO_LONG
+    assert interval(flow, 1000 * MB) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"congestion": "bbr"}, "cubic, reno"), ({"loss_pct": 1.0, "offloads": True}, "offloads")],
+)
+def test_losses_refused(change: dict[str, Any], word: str) -> None:
+    with pytest.raises(BadInput, match=word):
+        transfer(replace(PATH, **change), MB)
