@@ -20,6 +20,7 @@ UNKNOWN: tuple[dict[str, int], ...] = (
     {"phase_ns": 1_300_000, "writing_ns": 5000, "reading_ns": 600},
     {"phase_ns": 750_000, "credit_bytes": HTB_CBURST_BYTES - 200, "writing_ns": 1500},
     {"phase_ns": 3_700_000, "writing_ns": 9000, "reading_ns": 1500},
+    {"phase_ns": 3_100_000, "writing_ns": 14_000},
 )
 """What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
 within a tick of the kernel's clock (4 ms), and how fast the programs are. Some combinations are

@@ -65,7 +65,7 @@ def test_main_prints_one_line_for_a_bad_choice(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert model.main(["--only", "999", "--into", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "model: --only 999 is out of range. Allowed: 0 to 207\n"
+    assert capsys.readouterr().err == "model: --only 999 is out of range. Allowed: 0 to 103\n"
 
 
 def test_condition_of_and_flow_of_describe_the_same_point() -> None:
@@ -125,7 +125,17 @@ def test_summaries_are_per_kernel_and_per_bound() -> None:
 def test_as_text_lists_the_furthest_points_and_the_silent_ones() -> None:
     said = model.as_text([compared(9.5, 1.0), compared(None, None)])
     assert "+9.50" in said and "a-000: too few packets" in said
-    assert "Goal: median at most 2 %, worst at most 5 %, silent at most 5 %." in said
+    assert "Not met: median 9.50 %, not 0.5 %; 95 % of the points 9.50 %, not 2 %; worst" in said
+
+
+def test_goal() -> None:
+    near = [compared(0.1, 0.2)] * 20
+    assert model.missed(near) == []
+    assert model.goal(near).endswith("Met.")
+    assert model.missed([*near, compared(5.5, 0.0)]) == ["worst 5.50 %, not 5 %"]
+    assert model.missed([*near, *[compared(None, None)] * 4]) == [
+        "4 points without an error, not 3"
+    ]
 
 
 def test_bent_is_linear_up_to_1_percent_and_logarithmic_beyond() -> None:
