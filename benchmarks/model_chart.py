@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from math import copysign, log10
 from typing import TYPE_CHECKING
 
 import pandas
-from plotly.graph_objects import Scatter
+from plotly.graph_objects import Box, Scatter
 from plotly.subplots import make_subplots
 
 from labs.drive.units import MB
@@ -127,3 +128,59 @@ def laid_out(
         table=table,
     )
     return figure.update_layout(legend={"orientation": "h", "y": 1.14, "x": 0}, margin_t=140)
+
+
+@dataclass(frozen=True)
+class Error:
+    """The larger error of one stored point, in percent, and the groups that it belongs to."""
+
+    error_pct: float
+    kernel: str
+    limit: str
+    writer: str
+
+
+LEAST_PCT = 0.001
+"""Smaller errors are drawn at this value: the axis is logarithmic."""
+GROUPS = {"Kernel": "kernel", "Limit": "limit", "Writer": "writer"}
+
+
+def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -> Figure:
+    """The errors per kernel, per limit and per writer: every point, and the median as a bar."""
+    figure = make_subplots(cols=3, shared_yaxes=True, subplot_titles=list(GROUPS))
+    for col, column in enumerate(GROUPS.values(), start=1):
+        names = sorted({str(getattr(one, column)) for one in errors})
+        for name in names:
+            own = [max(one.error_pct, LEAST_PCT) for one in errors if getattr(one, column) == name]
+            figure.add_trace(
+                Box(
+                    y=own,
+                    name=f"{name} ({len(own)})",
+                    boxpoints="all",
+                    jitter=0.6,
+                    pointpos=0,
+                    marker={"color": BLUE, "size": 3, "opacity": 0.5},
+                    line={"color": ORANGE, "width": 2},
+                    fillcolor="rgba(0,0,0,0)",
+                    showlegend=False,
+                ),
+                row=1,
+                col=col,
+            )
+        for goal in (goal_95_pct, goal_worst_pct):
+            figure.add_hline(y=goal, line={"color": GREY, "dash": "dot"}, row=1, col=col)
+    marks = [0.001, 0.01, 0.1, 1.0, goal_95_pct, goal_worst_pct, 10.0]
+    figure.update_yaxes(type="log", tickvals=marks, ticktext=[f"{mark:g}" for mark in marks])
+    figure.update_yaxes(title_text="Error of the prediction (%), logarithmic", row=1, col=1)
+    return dressed(
+        figure,
+        title="The model of a bulk transfer: errors at the stored points",
+        caption=(
+            f"sets a, wget and discard: {len(errors)} points on virtual kernels; boxes: median and "
+            f"quartiles; dotted: the goals, 95 % of the points within {goal_95_pct:g} % and none "
+            f"above {goal_worst_pct:g} %"
+        ),
+        height=460,
+        tell=f"The errors of {len(errors)} predictions by kernel, limit and writer.",
+        table=pandas.DataFrame([asdict(one) for one in errors]),
+    )
