@@ -155,7 +155,7 @@ def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -
             figure.add_trace(
                 Box(
                     y=own,
-                    name=f"{name} ({len(own)})",
+                    name=f"{name} ({len(own)})".replace(" ", "<br>"),
                     boxpoints="all",
                     jitter=0.6,
                     pointpos=0,
@@ -170,6 +170,7 @@ def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -
         for goal in (goal_95_pct, goal_worst_pct):
             figure.add_hline(y=goal, line={"color": GREY, "dash": "dot"}, row=1, col=col)
     marks = [0.001, 0.01, 0.1, 1.0, goal_95_pct, goal_worst_pct, 10.0]
+    figure.update_xaxes(tickangle=0, tickfont={"size": 11})
     figure.update_yaxes(type="log", tickvals=marks, ticktext=[f"{mark:g}" for mark in marks])
     figure.update_yaxes(title_text="Error of the prediction (%), logarithmic", row=1, col=1)
     return dressed(
@@ -180,7 +181,7 @@ def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -
             f"quartiles; dotted: the goals, 95 % of the points within {goal_95_pct:g} % and none "
             f"above {goal_worst_pct:g} %"
         ),
-        height=460,
+        height=500,
         tell=f"The errors of {len(errors)} predictions by kernel, limit and writer.",
         table=pandas.DataFrame([asdict(one) for one in errors]),
     )
