@@ -50,7 +50,7 @@ def dropping(flow: Flow, transfer_bytes: int, lost: set[int]) -> LossySimulation
 
 @pytest.mark.parametrize("measured", MEASURED, ids=lambda one: one["kernel"] + one["condition"])
 def test_measured_losses(measured: dict[str, Any]) -> None:
-    # With the segments lost that a run lost, the flow takes the run's course: after 20 s within
+    # With the segments lost that a run lost, the flow takes the run's course: after 19 s within
     # 1.5 %, and at every second within 5 %. It differs where an ACK is delayed by a millisecond.
     flow = replace(
         PATH,
