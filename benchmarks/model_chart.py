@@ -147,7 +147,9 @@ GROUPS = {"Kernel": "kernel", "Limit": "limit", "Writer": "writer"}
 
 def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -> Figure:
     """The errors per kernel, per limit and per writer: every point, and the median as a bar."""
-    figure = make_subplots(cols=3, shared_yaxes=True, subplot_titles=list(GROUPS))
+    figure = make_subplots(
+        cols=3, shared_yaxes=True, subplot_titles=list(GROUPS), column_widths=[4, 6, 3]
+    )
     for col, column in enumerate(GROUPS.values(), start=1):
         names = sorted({str(getattr(one, column)) for one in errors})
         for name in names:
