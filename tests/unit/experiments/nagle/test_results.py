@@ -126,7 +126,8 @@ def test_autocorked_writes_are_those_of_first_responses() -> None:
     requests = requests_of(run)
     first = figures(table_of(run), requests[requests["request"] == 0])
     assert first.requests == 100
-    assert autocorked(run) == pytest.approx(87, abs=10)
+    # Whether a write meets one that is still queued depends on the order of the programs.
+    assert 75 < autocorked(run) <= 100
     assert first.segments == pytest.approx(10 - 8 * autocorked(run) / 100, abs=0.2)
     assert autocorked(nagle_run("off")) == 0
 
