@@ -94,8 +94,8 @@ def test_matrix_has_a_cell_for_each_of_the_four() -> None:
     assert len(bars) == 4
     for cell in bars:
         assert sum(cell.y) == pytest.approx(100)
-    # Nine of ten requests stall in the first cell; all are below 1 ms in the others. A stall ends at
-    # a tick (250 Hz), so it has 40 to 44 ms; most begin right after one.
+    # Nine of ten requests stall in the first cell; all are below 1 ms in the others. A stall ends
+    # at a tick (250 Hz), so it has 40 to 44 ms; most begin right after one.
     stalled = [share for ms, share in zip(bars[0].x, bars[0].y, strict=True) if 40 <= ms <= 44]
     assert sum(stalled) == pytest.approx(90, abs=0.5) and max(stalled) > 80
     assert bars[0].x[list(bars[0].y).index(max(bars[0].y))] == pytest.approx(43.5)
