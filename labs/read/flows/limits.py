@@ -129,45 +129,83 @@ def _measured(
     rtt_ns: int,
     lost: list[tuple[int, int]],
 ) -> list[Round]:
-    found: list[Round] = []
-
-    def asks_between(begin: int, end: int) -> bool:
-        """Whether the other end's data reached the sender in that time."""
-        least, most = numpy.searchsorted(asked_ns, (begin + LEAST_ROUND_NS, end + 1000))
-        return bool(most > least)
-
-    early = max(LEAST_ROUND_NS // 10, rtt_ns // 50)
-    at, top, flat, slow, last_rate, idle_ns = 0, 0.0, 0, True, 0.0, 0
     count = len(times)
-    while at < count:
-        begin = int(times[at])
-        has_ack = answered[at] < len(heard_ns)
-        end = int(heard_ns[answered[at]]) if has_ack else begin + max(rtt_ns, LEAST_ROUND_NS)
-        end = max(end, begin + LEAST_ROUND_NS)
-        following = max(at + 1, int(numpy.searchsorted(times, end - early)))
-        own = slice(at, following)
-        most = float(flight[own].max())
-        round_ns = end - begin
-        next_ns = int(times[following]) if following < count else end
-        pauses = numpy.diff(times[own])
-        if following < count:  # of the last round the end shows nothing
-            pauses = numpy.append(pauses, min(next_ns, end) - times[following - 1])
-        even = following - at >= 3 and pauses.max() < EVEN * round_ns
-        queued = has_ack and round_ns > QUEUED * rtt_ns + LEAST_ROUND_NS
-        window = int(offered[own].min())
-        if at and begin - int(times[at - 1]) > max(IDLE_NS, IDLE_ROUNDS * rtt_ns):
-            top, flat, slow, last_rate, idle_ns = 0.0, 0, True, 0.0, begin
-        in_loss = any(since <= begin < until for since, until in lost)
-        slow = slow and not in_loss and not any(idle_ns <= since < begin for since, _ in lost)
+    early = max(LEAST_ROUND_NS // 10, rtt_ns // 50)
+    has_ack = answered < len(heard_ns)
+    end_ns = numpy.where(
+        has_ack,
+        heard_ns[numpy.minimum(answered, len(heard_ns) - 1)],
+        times + max(rtt_ns, LEAST_ROUND_NS),
+    )
+    end_ns = numpy.maximum(end_ns, times + LEAST_ROUND_NS)
+    following = numpy.maximum(numpy.arange(1, count + 1), numpy.searchsorted(times, end_ns - early))
+    firsts = _chain(following)
+    lasts = numpy.append(firsts[1:], count) - 1
+    begins, ends = times[firsts], end_ns[firsts]
+    nexts = numpy.where(lasts + 1 < count, times[numpy.minimum(lasts + 1, count - 1)], ends)
+    pauses = numpy.diff(times, append=0)
+    pauses[lasts] = numpy.minimum(nexts, ends) - times[lasts]
+    pauses[-1] = -1  # of the last round the end shows nothing
+    longest = numpy.maximum.reduceat(pauses, firsts)
+    even = (lasts - firsts >= 2) & (longest < EVEN * (ends - begins))
+    queued = has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS)
+    # Whether the other end's data reached the sender in that round.
+    asked = numpy.searchsorted(asked_ns, nexts + 1000) > numpy.searchsorted(
+        asked_ns, begins + LEAST_ROUND_NS
+    )
+    idle = numpy.zeros(len(firsts), dtype=bool)
+    pause_ns = times[firsts[1:]] - times[firsts[1:] - 1]
+    idle[1:] = pause_ns > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
+    since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
+    until = numpy.maximum.accumulate(until)
+    earlier = numpy.searchsorted(since, begins, side="right")
+    in_loss = numpy.zeros(len(firsts), dtype=bool)
+    if len(since):
+        in_loss = (earlier > 0) & (until[numpy.maximum(earlier, 1) - 1] > begins)
+    lost_before = numpy.searchsorted(since, begins)
+    columns = (
+        begins,
+        ends,
+        numpy.maximum.reduceat(flight, firsts),
+        flight[firsts] / (ends - begins),  # Little's law: what is in flight arrives in a round
+        numpy.minimum.reduceat(room, firsts) < full,
+        numpy.minimum.reduceat(offered, firsts),
+        (lengths[lasts] % full == 0),
+        even,
+        queued,
+        asked,
+        idle,
+        in_loss,
+        lost_before,
+    )
+    found: list[Round] = []
+    top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, 0
+    for number, (
+        begin,
+        end,
+        most,
+        rate,
+        is_full,
+        window,
+        whole,
+        is_even,
+        is_queued,
+        is_asked,
+        is_idle,
+        is_lossy,
+        losses,
+    ) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
+        goes_on = number + 1 < len(firsts)
+        if is_idle:
+            top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, losses
+        slow = slow and not is_lossy and losses <= known_losses
         grows = most >= GROWTH * top and top > 0
-        rate = float(flight[at]) / round_ns  # Little's law: what is in flight arrives in a round
-        saturated = even and queued and rate < GROWTH * last_rate
+        saturated = is_even and is_queued and rate < GROWTH * last_rate
         last_rate = rate
-        same = abs(most - top) < 0.5 * full
-        flat = flat + 1 if same else 0
-        if room[own].min() < full:
+        flat = flat + 1 if abs(most - top) < 0.5 * full else 0
+        if is_full:
             reason = SILLY_WINDOW if window < full else FULL_WINDOW
-        elif saturated or (even and not grows):
+        elif saturated or (is_even and not grows):
             reason = PATH
         elif slow and (grows or most <= FIRST_SEGMENTS * full):
             reason = SLOW_START
@@ -175,19 +213,26 @@ def _measured(
             reason = SEND_BUFFER
         else:
             reason = CONGESTION_WINDOW
-        by_window = reason in (FULL_WINDOW, SILLY_WINDOW)
-        whole = lengths[following - 1] % full == 0
-        goes_on = following < count and (whole or by_window)
-        if (not goes_on or asks_between(begin, next_ns)) and not saturated:
-            reason = reason if by_window and goes_on else ROUND_TRIP
+        goes_on = goes_on and (whole or is_full)
+        if (not goes_on or is_asked) and not saturated:
+            reason = reason if is_full and goes_on else ROUND_TRIP
         if window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
             reason = UNTOLD  # it may be the window, whose scale is unknown
-        if following >= count and answered[-1] < len(heard_ns):
+        if number + 1 == len(firsts) and answered[-1] < len(heard_ns):
             end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
-        found.append(Round(begin, end, reason, int(most), window))
+        found.append(Round(begin, end, reason, most, window))
         top = max(top, most) if slow else most
-        at = following
     return _settled(found)
+
+
+def _chain(following: Array) -> Array:
+    """The places 0, following[0], following[following[0]] and so on."""
+    places, at, count = [], 0, len(following)
+    after = following.tolist()
+    while at < count:
+        places.append(at)
+        at = after[at]
+    return numpy.array(places)
 
 
 def _settled(found: list[Round]) -> list[Round]:
