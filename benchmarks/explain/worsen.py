@@ -93,6 +93,11 @@ def begun_late(found: list[Record], chance: Random) -> list[Record]:
     return found[int(len(found) * chance.uniform(0.1, 0.4)) :]
 
 
+def uncounted(found: list[Record], chance: Random) -> list[Record]:
+    """Without identification of the IP packets, as of senders that do not count."""
+    return [(at, wire, kept[:18] + b"\0\0" + kept[20:]) for at, wire, kept in found]
+
+
 WORSE: Final[dict[str, Callable[[list[Record], Random], list[Record]]]] = {
     "no SYN": without_syn,
     "one direction": one_direction,
@@ -101,6 +106,7 @@ WORSE: Final[dict[str, Callable[[list[Record], Random], list[Record]]]] = {
     "clipped": clipped,
     "tunnelled": tunnelled,
     "begun late": begun_late,
+    "IP ids do not count": uncounted,
 }
 
 

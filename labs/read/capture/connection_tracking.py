@@ -56,7 +56,8 @@ DIRECTIONS = 13
     FIN_SEEN,
 ) = range(13)
 DIRECTION_WORDS = 13
-UNREACHABLE = DIRECTIONS + 2 * DIRECTION_WORDS  # 1 if an ICMP error answered the client
+# 1 + the code of the ICMP error that answered the client; 0 without any
+UNREACHABLE = DIRECTIONS + 2 * DIRECTION_WORDS
 CONNECTION_WORDS = UNREACHABLE + 1  # 40: whole cache lines
 
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2

@@ -3,7 +3,7 @@
 Nearly every frame is Ethernet with IP, which `labs.read.capture.headers` reads. What that does not
 understand is descended into here, one layer after the other. A packet inside a tunnel is told apart
 from one outside with the same addresses: its `VERSION` word also carries a number made of the
-identifiers of its tunnels (VNI, key) and their outer addresses, the same in both directions.
+identifiers of its tunnels (VNI, VSID) and their outer addresses, the same in both directions.
 
 Source: IEEE 802.1Q, 802.1ah, 802.1BR, 802.2, 802.11; RFC 1042 (SNAP), RFC 2516 (PPPoE), RFC 3032
 and RFC 4385 (MPLS), RFC 2784, 2890 and 2637 (GRE, PPTP), draft-foschiano-erspan-03, RFC 4302 (AH),
@@ -38,6 +38,7 @@ from labs.read.capture.headers import (
 from labs.read.capture.segment_table import (
     DAMAGED_HEADER,
     ENCRYPTED,
+    LATER_FRAGMENT,
     LINK,
     NESTED,
     NOT_IP,
@@ -57,7 +58,7 @@ ENC, LINUX_COOKED, PFLOG, PRISM, RADIOTAP, APPLE_1394, AVS, PPI = (
     109, 113, 117, 119, 127, 138, 163, 192,
 )  # fmt: skip
 PPP_DIRECTION, NFLOG, NETANALYZER, LINUX_COOKED_2 = 204, 239, 240, 276
-IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86DD
+IPV4_TYPE, IPV6_TYPE, BRIDGED = 0x0800, 0x86DD, 0x6558
 COOKED_LLC = 4
 ESP, GRE, ETHER_IP, MPLS_IN_IP, OLD_IP_IN_IP, L2TP_IP = 50, 47, 97, 137, 94, 115
 IKE_NAT, WIREGUARD, OPENVPN = 4500, 51820, 1194
@@ -68,7 +69,7 @@ def after_type(kind: int) -> int:
     """What follows an EtherType; NOTHING if that is unknown."""
     if kind in (IPV4_TYPE, IPV6_TYPE):
         return IP
-    if kind == 0x6558:
+    if kind == BRIDGED:
         return MAC
     if kind in (0x8847, 0x8848):
         return LABELS
@@ -129,7 +130,7 @@ def by_llc(data: Any, at: int, end: int) -> tuple[int, int]:
 def by_labels(data: Any, at: int, end: int) -> tuple[int, int]:
     """What follows a stack of MPLS labels: IP, or Ethernet with or without a control word."""
     for _ in range(MOST_LAYERS):
-        if at + 5 > end:
+        if at + 6 > end:
             return NOTHING, -SHORT
         bottom = data[at + 2] & 1
         at += 4
@@ -194,8 +195,9 @@ def by_gre(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
     if flags & 0x8000 or flags & 0x4000:
         inner += 4
     if flags & 0x2000:
-        if flags & 7 == 0 and inner + 4 <= end:
-            packet[VERSION] = marked(packet[VERSION], be32(data, inner))
+        # A plain key may differ per direction (RFC 2890); that of NVGRE is a network (RFC 7637).
+        if flags & 7 == 0 and kind == BRIDGED and inner + 4 <= end:
+            packet[VERSION] = marked(packet[VERSION], be32(data, inner) >> 8)
         inner += 4
     if flags & 0x1000:
         inner += 4
@@ -481,6 +483,8 @@ def descend(
                 return 0
             if why != NOT_TCP:
                 return why
+            if version == 4 and be16(data, place + 6) & 0x1FFF:
+                return LATER_FRAGMENT
             protocol, inner = protocol_of(data, place, end)
             if protocol < 0:
                 return SHORT

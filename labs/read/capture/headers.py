@@ -118,12 +118,14 @@ PACKET_WORDS = 8
 
 
 ICMP, ICMP_UNREACHABLE, QUOTED_BYTES = 1, 3, 28
+TOO_BIG = 4  # the code of path MTU discovery, which refuses nothing (RFC 1191)
 
 
 @compiled
 def quoted(data: Any, at: int, end: int, packet: Any) -> int:
     """Read from the ICMP error at `at` which TCP packet it is about (RFC 792: its IP header and
-    eight bytes): ICMP_ERROR with `packet` filled in, else NOT_TCP."""
+    eight bytes): ICMP_ERROR with `packet` filled in, its code as the identification, else
+    NOT_TCP."""
     inner = at + 8
     if at + 8 + QUOTED_BYTES > end or data[at] != ICMP_UNREACHABLE or data[inner] != 0x45:
         return NOT_TCP
@@ -136,6 +138,7 @@ def quoted(data: Any, at: int, end: int, packet: Any) -> int:
     packet[TARGET_HIGH] = 0
     packet[TARGET_LOW] = be32(data, inner + 16)
     packet[VERSION] = 4
+    packet[IDENTIFICATION] = data[at + 1]
     return ICMP_ERROR
 
 

@@ -56,6 +56,7 @@ from labs.read.capture.headers import (
     TARGET_LOW,
     TCP_AT,
     TCP_BYTES,
+    TOO_BIG,
     VERSION,
 )
 from labs.read.capture.pcap import (
@@ -378,8 +379,9 @@ def take_error(data: Any, packet: Any, table: Any, slots: Any) -> None:
     packet[SOURCE_PORT] = be16(data, at)
     packet[TARGET_PORT] = be16(data, at + 2)
     slot = slot_for(packet, table, slots)
-    if slots[slot] != 0:
-        table[((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS + UNREACHABLE] = 1
+    if slots[slot] != 0 and packet[IDENTIFICATION] != TOO_BIG:
+        word = ((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS + UNREACHABLE
+        table[word] = packet[IDENTIFICATION] + 1
 
 
 @compiled

@@ -38,6 +38,7 @@ from labs.read.flows.reasons import (
     TLS_TURN,
     TURN,
     UNANSWERED,
+    UNREACHABLE_HOST,
     UNTOLD,
     ZERO_WINDOW,
     explained,
@@ -52,7 +53,8 @@ MOST_TOLD: Final = 8
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     REFUSED: ("SYN", "The server refused the connection: {n} answered with a reset"),
     UNANSWERED: ("repetition", "Nothing answered the SYN, in spite of {n}"),
-    FILTERED: ("SYN", "A router or firewall refused the connection with an ICMP error"),
+    FILTERED: ("SYN", "A firewall refused the connection with an ICMP error"),
+    UNREACHABLE_HOST: ("SYN", "A router answered {n} with an ICMP error: host unreachable"),
     SYN_REPEATED: ("repetition", "the handshake waited for {n} of a lost SYN or SYN-ACK"),
     HANDSHAKE: ("step", "the handshake took"),
     RESET: ("reset", "The {who} aborted the connection with a reset"),

@@ -7,7 +7,7 @@ The time of a connection, from its first to its last segment, is divided among t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -52,21 +52,26 @@ from labs.read.flows.reasons import (
     TLS_TURN,
     TURN,
     UNANSWERED,
+    UNREACHABLE_HOST,
     UNTOLD,
     explained,
 )
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Verdict, verdict, without_copies
-from labs.read.flows.waits import Waits, waits
+from labs.read.flows.waits import Waits, refusals, waits
 
 SHOWN_FRAMES: Final = 6
 CERTAIN, LIKELY = "certain", "likely"
 INFERRED: Final = (SEND_BUFFER, CONGESTION_WINDOW, PATH, TAIL_LOSS, UNTOLD)
 """The capture shows these only by what is missing or by a pattern."""
 LOSSES: Final = (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS, FAST_RECOVERY, SPURIOUS, GAVE_UP)
-EVENTS: Final = (REFUSED, FILTERED, UNANSWERED, RESET, *LOSSES)
+NEVER_ANSWERED: Final = (REFUSED, FILTERED, UNREACHABLE_HOST, UNANSWERED)
+HOST_CODES: Final = (0, 1, 5, 6, 7, 8, 11, 12)
+"""Codes of ICMP type 3 by which a router says that it has no route, or that nobody is there. The
+others are of a firewall: 9, 10 and 13 (RFC 1812 5.2.7.1), and 2 and 3, which a host never sends
+about TCP (RFC 1122 3.2.2.1)."""
+EVENTS: Final = (*NEVER_ANSWERED, RESET, *LOSSES)
 """Reported even if they cost no time."""
-NEVER_ANSWERED: Final = (REFUSED, FILTERED, UNANSWERED)
 
 
 @dataclass(frozen=True)
@@ -155,8 +160,7 @@ def read_account(
     if connection is not None:
         table = table[table["connection"] == number_of(rows, connection)]
     found = remarks(reader.counts)
-    unreachable = numpy.flatnonzero(reader.connections[:, UNREACHABLE])
-    return table, account(str(path), table, rows, found, frozenset(unreachable.tolist()))
+    return table, account(str(path), table, rows, found, icmp_errors(reader.connections))
 
 
 def account(
@@ -164,11 +168,11 @@ def account(
     segments: DataFrame,
     connections: Sequence[dict[str, Any]],
     held: Remarks,
-    unreachable: frozenset[int] = frozenset(),
+    errors: Mapping[int, str] | None = None,
 ) -> FileAccount:
     """The same, of a table of segments and the rows of its connections."""
     segments, copies = without_copies(segments)
-    found = waits(connection_state(segments), filtered=unreachable)
+    found = waits(connection_state(segments), errors=errors)
     judged = verdict(
         segments,
         found,
@@ -178,11 +182,21 @@ def account(
     )
     known = found.known
     accounts = [
-        _account(found, connections[int(known.connection[first])], first, last, unreachable)
+        _account(found, connections[int(known.connection[first])], first, last)
         for first, last in zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
     ]
     accounts.sort(key=lambda one: one.rank, reverse=True)
     return FileAccount(file, held, judged, tuple(accounts), _totals(accounts))
+
+
+def icmp_errors(connections: numpy.ndarray[Any, Any]) -> dict[int, str]:
+    """The connections to which an ICMP error answered, and what it means."""
+    codes = connections[:, UNREACHABLE].tolist()
+    return {
+        number: UNREACHABLE_HOST if word - 1 in HOST_CODES else FILTERED
+        for number, word in enumerate(codes)
+        if word
+    }
 
 
 def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
@@ -214,6 +228,7 @@ class _Sums:
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.places: dict[tuple[str, str, str], list[tuple[int, int, int]]] = {}
         self.details: dict[tuple[str, str, str], str] = {}
+        self.unsure: set[tuple[str, str, str]] = set()
 
     def add(
         self,
@@ -241,22 +256,20 @@ class _Sums:
                     time_ms=time_ns / 1e6,
                     longest_ms=longest[0][0] / 1e6 if longest else 0.0,
                     frames=tuple((begin, end) for _, begin, end in longest[:SHOWN_FRAMES]),
-                    confidence=confidence.get(key[0], CERTAIN),
+                    confidence=LIKELY if key in self.unsure else confidence.get(key[0], CERTAIN),
                     detail=self.details.get(key, ""),
                 )
             )
         return tuple(sorted(made, key=lambda one: -one.time_ms))
 
 
-def _account(
-    found: Waits, row: dict[str, Any], first: int, last: int, unreachable: frozenset[int]
-) -> Account:
+def _account(found: Waits, row: dict[str, Any], first: int, last: int) -> Account:
     known = found.known
     number = int(known.connection[first])
     sums = _Sums()
     _of_gaps(found, first, last, sums)
     _of_losses(found, number, sums)
-    _of_ends(found, first, last, sums, number in unreachable)
+    _of_ends(found, first, last, sums, found.errors.get(number, ""))
     turns = _turns(known, first, last)
     measured = bool(found.far.measured[first])
     doubtful = not measured or found.holes.get(number, 0) > 0
@@ -310,7 +323,9 @@ def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
             sums.add(gap.rest, gap.wait_ns, frames)
         elif gap.wait_ns:
             cause = gap.cause
-            sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
+            key = sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
+            if not gap.is_sure:
+                sums.unsure.add(key)
             if gap.instead is not None:
                 sums.add(gap.wait.reason, 0, frames)
         if gap.length_ns > gap.wait_ns:
@@ -366,6 +381,8 @@ def _of_short_gaps(
             if window >= 1 << 39
             else f"at most {most:,} bytes in flight, window {window:,} bytes"
         )
+        if name == UNTOLD and all(one.is_even for one in own):
+            sums.details[key] = "the path's rate, pacing, or a program that writes evenly"
 
 
 def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
@@ -389,7 +406,7 @@ def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
                     sums.details[key] = f"{repeated:,} retransmissions"
 
 
-def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool) -> None:
+def _of_ends(found: Waits, first: int, last: int, sums: _Sums, error: str) -> None:
     """How the connection began and ended, where that is trouble."""
     known = found.known
     here = slice(first, last)
@@ -400,12 +417,15 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool
     asked = bool((syn & ~acked).any())
     established = bool((syn & acked).any()) or not asked or bool((known.length[here] > 0).any())
     if not established:
+        syns = int((syn & (direction == 0)).sum())
+        refused = refusals(known, first, last)
         # A single SYN may have been answered where the capture did not see it.
-        alone = UNANSWERED if int(syn.sum()) > 1 else UNTOLD
-        reason = FILTERED if unreachable else REFUSED if len(rst) else alone
-        at = first + (int(rst[0]) if len(rst) else 0)
-        before = int(known.frame[first])
-        _as_one(sums, reason, (before, int(known.frame[at])))
+        alone = UNANSWERED if syns > 1 and bool(syn.all()) else UNTOLD
+        reason = error or (REFUSED if refused else alone)
+        at = refused[0] if refused else first
+        frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
+        count = {REFUSED: len(refused), UNANSWERED: syns - 1, UNTOLD: 1}.get(reason, syns)
+        _as_one(sums, reason, frames, count)
         return
     if not len(rst) or len(numpy.unique(direction)) < 2:
         return
@@ -432,7 +452,7 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, unreachable: bool
     )
 
 
-def _as_one(sums: _Sums, reason: str, frames: tuple[int, int]) -> None:
+def _as_one(sums: _Sums, reason: str, frames: tuple[int, int], count: int) -> None:
     """One finding for a connection that was never established, in place of its parts."""
     ends = (NAMES[0], NAMES[1])
     keys = [key for key in sums.times if key[0] in (SYN_REPEATED, *NEVER_ANSWERED, UNTOLD)]
@@ -443,7 +463,7 @@ def _as_one(sums: _Sums, reason: str, frames: tuple[int, int]) -> None:
         sums.counts.pop(key, None)
     made = sums.add(reason, time_ns, None, ends)
     sums.places[made] = places or [(time_ns, *frames)]
-    sums.counts[made] = max(1, len(places))
+    sums.counts[made] = count
 
 
 def _turns(known: ConnectionState, first: int, last: int) -> dict[str, int]:

@@ -45,6 +45,9 @@ PLATEAU: Final = 3
 After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
+BURST_SEGMENTS: Final = 8
+PATH_SHARE: Final = 0.8
+"""An even round fills the path from this share of the rate on that the path showed before."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Round:
     reason: str
     flight_bytes: int
     window_bytes: int
+    is_even: bool = False
 
 
 def rounds(
@@ -166,6 +170,7 @@ def _measured(
     columns = (
         begins,
         ends,
+        _burst_rates(times, lengths, firsts, lasts),
         numpy.maximum.reduceat(flight, firsts),
         flight[firsts] / (ends - begins),  # Little's law: what is in flight arrives in a round
         numpy.minimum.reduceat(room, firsts) < full,
@@ -179,10 +184,12 @@ def _measured(
         lost_before,
     )
     found: list[Round] = []
+    path_rate, last_burst, rates = 0.0, 0.0, []
     top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, 0
     for number, (
         begin,
         end,
+        burst,
         most,
         rate,
         is_full,
@@ -202,6 +209,13 @@ def _measured(
         grows = most >= GROWTH * top and top > 0
         saturated = is_even and is_queued and rate < GROWTH * last_rate
         last_rate = rate
+        rates.append(rate)
+        if saturated:
+            path_rate = max(path_rate, rate)
+        elif not is_even and slow and burst:
+            if abs(burst - last_burst) <= ALIKE * burst:
+                path_rate = max(path_rate, burst)
+            last_burst = burst
         flat = flat + 1 if abs(most - top) < 0.5 * full else 0
         if is_full:
             reason = SILLY_WINDOW if window < full else FULL_WINDOW
@@ -220,9 +234,37 @@ def _measured(
             reason = UNTOLD  # it may be the window, whose scale is unknown
         if number + 1 == len(firsts) and answered[-1] < len(heard_ns):
             end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
-        found.append(Round(begin, end, reason, most, window))
+        found.append(Round(begin, end, reason, most, window, is_even and not saturated))
         top = max(top, most) if slow else most
-    return _settled(found)
+    return _settled(_not_paced(found, rates, path_rate))
+
+
+def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> Array:
+    """For each round the rate in bytes per ns at which its segments followed each other, without
+    the longest pause; 0 if they are too few."""
+    found = numpy.zeros(len(firsts))
+    total = numpy.cumsum(lengths)
+    for number in range(len(firsts)):
+        first, last = int(firsts[number]), int(lasts[number])
+        if last - first < BURST_SEGMENTS:
+            continue
+        steps = numpy.diff(times[first : last + 1])
+        spent = int(steps.sum() - steps.max())
+        carried = int(total[last] - total[first] - lengths[first + 1 + int(steps.argmax())])
+        found[number] = carried / spent if spent > 0 else 0.0
+    return found
+
+
+def _not_paced(found: list[Round], rates: list[float], path_rate: float) -> list[Round]:
+    """The same; even rounds fill the path only if it showed that rate: where the RTT grew, or by
+    stretching two bursts of slow start alike. Pacing and a program that writes evenly look the same
+    as a full path, but pace no two such bursts alike, and no queue grows."""
+    return [
+        replace(one, reason=UNTOLD)
+        if one.reason == PATH and one.is_even and not 0 < PATH_SHARE * path_rate <= rate
+        else one
+        for one, rate in zip(found, rates, strict=True)
+    ]
 
 
 def _chain(following: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Final
 REFUSED: Final = "connection refused"
 UNANSWERED: Final = "connection unanswered"
 FILTERED: Final = "connection filtered"
+UNREACHABLE_HOST: Final = "host unreachable"
 SYN_REPEATED: Final = "SYN repeated"
 HANDSHAKE: Final = "handshake"
 RESET: Final = "reset"
@@ -72,9 +73,15 @@ EXPLANATIONS: Final = {
         "its firewall drops it.",
     ),
     FILTERED: Explanation(
-        "A router or firewall refused the connection with an ICMP error.",
+        "A firewall refused the connection with an ICMP error.",
         "tcp_v4_err (net/ipv4/tcp_ipv4.c); RFC 1812 5.2.7.1, RFC 5927",
         "Allow the connection in the firewall that sent the ICMP error.",
+    ),
+    UNREACHABLE_HOST: Explanation(
+        "A router answered the SYN with an ICMP error: it has no route to the host, or the host "
+        "does not answer on its link.",
+        "tcp_v4_err (net/ipv4/tcp_ipv4.c); RFC 1812 5.2.7.1, RFC 5927",
+        "Check that the host is up, its address, and the routes to it.",
     ),
     SYN_REPEATED: Explanation(
         "A SYN or SYN-ACK was lost, or the server's queue of connections was full. The sender "

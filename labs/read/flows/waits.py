@@ -12,6 +12,7 @@ the identification of its IP packet shows that another one was lost before.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,13 +30,12 @@ from labs.read.capture.segment_table import (
 )
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.limits import Round, rounds
-from labs.read.flows.losses import Episode, episodes
+from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
 from labs.read.flows.reasons import (
     APPLICATION,
     CLOSED_LATE,
     DELAYED_ACK,
     FAST_RECOVERY,
-    FILTERED,
     FULL_WINDOW,
     GAVE_UP,
     HANDSHAKE,
@@ -100,6 +100,7 @@ class Gap:
     wait_ns: int
     rest: str
     instead: Wait | None = None
+    is_sure: bool = True  # False if a loss that the capture cannot show would look the same
 
     @property
     def cause(self) -> Wait:
@@ -121,6 +122,7 @@ class Waits:
     rounds: dict[int, list[Round]]
     undecided: tuple[int, ...]
     holes: dict[int, int]  # by connection: how often packets are missing
+    errors: Mapping[int, str]  # by connection: the reason that an ICMP error gives
 
     def ack_times_ns(self, first: int, last: int, side: int) -> Array:
         """How long each segment of that side, sent once, waited for its ACK."""
@@ -142,12 +144,13 @@ class Waits:
 
 
 def waits(
-    known: ConnectionState, *, filtered: frozenset[int] = frozenset(), least_ns: int = LOOKED_AT_NS
+    known: ConnectionState, *, errors: Mapping[int, str] | None = None, least_ns: int = LOOKED_AT_NS
 ) -> Waits:
     """Look at every gap of at least `least_ns`.
 
-    `filtered` are the connections to which a router or firewall answered with an ICMP error.
+    `errors` are the connections to which an ICMP error answered, each with its reason.
     """
+    errors = errors or {}
     far = distances(known)
     lengths = known.gaps_ns()
     found: dict[int, Gap] = {}
@@ -161,7 +164,7 @@ def waits(
         zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
     ):
         connection = int(known.connection[first])
-        one = Flow(known, far, first, last, connection in filtered)
+        one = Flow(known, far, first, last, errors.get(connection, ""))
         losses[connection] = one.episodes
         limits[connection] = one.rounds
         holes[connection] = one.hole_count
@@ -170,22 +173,25 @@ def waits(
             if gap is None:
                 undecided.append(place)
             elif gap.wait.waiting == NOBODY and one.ends_nothing(place, gap):
-                found[place] = replace(gap, instead=one.instead_of(place))
+                then = one.instead_of(place)
+                if then is not None:
+                    gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
+                found[place] = gap
             else:
                 found[place] = gap
-    return Waits(known, far, found, losses, limits, tuple(undecided), holes)
+    return Waits(known, far, found, losses, limits, tuple(undecided), holes, errors)
 
 
 class Flow:
     """One connection: what its gaps depend on."""
 
     def __init__(
-        self, known: ConnectionState, far: Distances, first: int, last: int, filtered: bool
+        self, known: ConnectionState, far: Distances, first: int, last: int, error: str
     ) -> None:
         self.known, self.first, self.last = known, first, last
         self.is_measured = bool(far.measured[first])
         self.far = far.most(first)
-        self.is_filtered = filtered
+        self.error = error
         here = slice(first, last)
         flags, direction = known.flags[here], known.direction[here]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
@@ -195,6 +201,7 @@ class Flow:
             ((flags & SYN) != 0).any()
         )
         self.answers_syn = self.is_answered or self.has_both
+        self.refusals = [] if self.is_answered else refusals(known, first, last)
         near = self.far if self.is_measured or self.far.rtt_ns < 1 << 59 else NEXT_DOOR
         losses = bool(
             (
@@ -248,7 +255,7 @@ class Flow:
         known = self.known
         repeated = known.flags[at] & SYN and known.flags[at - 1] & SYN
         if repeated and not (known.flags[self.first : self.last] & ACK).any():
-            reason = FILTERED if self.is_filtered else UNANSWERED
+            reason = self.error or UNANSWERED
             return Gap(at, length, Wait(reason, NAMES[0], NAMES[1]), length, ROUND_TRIP)
         return Gap(at, length, Wait(UNTOLD), length, ROUND_TRIP)
 
@@ -300,8 +307,8 @@ class Flow:
             and not self.holes[at - self.first]
         )
 
-    def instead_of(self, at: int) -> Wait | None:
-        """What was waited for while a segment was sent that ended nothing; None if nothing came."""
+    def instead_of(self, at: int) -> Gap | None:
+        """The wait during which a segment was sent that ended nothing; None if nothing came."""
         known = self.known
         for place in range(at + 1, min(self.last, at + 200)):
             ends = known.length[place] or known.flags[place] & (FIN | RST)
@@ -315,12 +322,13 @@ class Flow:
             if heard >= 0 and known.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
                 late = length  # what it heard last did not make it send
             if known.flags[place] & RST:
-                return self._reset(place, length, self.far, by).wait
+                return self._reset(place, length, self.far, by)
             if late < self._slack(self.far, by):
                 return None
             if known.length[place]:
-                return self._data(place, length, self.far, by, late, heard).wait
-            return Wait(CLOSED_LATE, NAMES[1 - by], NAMES[by])
+                return self._data(place, length, self.far, by, late, heard)
+            wait = Wait(CLOSED_LATE, NAMES[1 - by], NAMES[by])
+            return Gap(place, length, wait, length, ROUND_TRIP)
         return None
 
     @staticmethod
@@ -356,7 +364,7 @@ class Flow:
 
     def _reset(self, at: int, length: int, far: Distance, by: int) -> Gap:
         known = self.known
-        if not self.is_answered and known.flags[self._previous(at, 1 - by)] & SYN:
+        if at in self.refusals:
             wait = Wait(REFUSED, NAMES[1 - by], NAMES[by])
             return Gap(at, length, wait, length, HANDSHAKE)
         late, _ = self._late(at, far, by)
@@ -391,7 +399,7 @@ class Flow:
             return Gap(at, length, Wait(UNANSWERED, NAMES[0], NAMES[1]), length, HANDSHAKE)
         wait = Wait(SYN_REPEATED, NAMES[1 - by], NAMES[by])
         if not self.is_answered:
-            wait = Wait(REFUSED, NAMES[by], NAMES[1 - by])
+            wait = Wait(REFUSED if self.refusals else UNTOLD, NAMES[by], NAMES[1 - by])
         return Gap(at, length, wait, length, HANDSHAKE)
 
     def _shut(self, at: int, by: int) -> int | None:
@@ -438,12 +446,27 @@ class Flow:
         if late < self._slack(far, by):
             return Gap(at, length, Wait(rest, NAMES[other], NAMES[by]), 0, rest)
         wait = Wait(APPLICATION, NAMES[other], NAMES[by])
-        lost = self._lost_before(at, by) if far.far_ns[by] > AT_END_NS else 0
+        is_away = far.far_ns[by] > AT_END_NS
+        lost = self._lost_before(at, by) if is_away else 0
+        is_sure = True
         if lost:
             wait = Wait(TAIL_LOSS if lost == 1 else TIMEOUT, NAMES[other], NAMES[by])
         elif heard < 0 and known.flags[self.first] & SYN == 0:
             wait = Wait(UNTOLD)
-        return Gap(at, length, wait, min(late, length), rest)
+        elif is_away and not self.counts_ids[by]:
+            if self._continues(at, by) and late >= min(LEAST_TIMER_NS, 2 * far.rtt_ns):
+                wait = Wait(UNTOLD, NAMES[other], NAMES[by])
+            is_sure = late < LEAST_TIMER_NS
+        return Gap(at, length, wait, min(late, length), rest, is_sure=is_sure)
+
+    def _continues(self, at: int, by: int) -> bool:
+        """Whether the data at that place goes on with what its sender sent before: the last segment
+        of it may then have been lost before the capture, and this be its retransmission by a loss
+        probe, after two round trips or more, or by a timer (RFC 8985 7.2, RFC 6298)."""
+        known = self.known
+        number = int(numpy.searchsorted(known.carrying, at)) - 1
+        before = int(known.carrying[number]) if number >= 0 else -1
+        return before >= self.first and bool(known.direction[before] == by)
 
     def _lost_before(self, at: int, by: int) -> int:
         """How many packets of this side are missing between the segment and the one before it, by
@@ -558,6 +581,19 @@ class Flow:
             if known.time_ns[at] - known.time_ns[place] > 10 * 10**9:
                 break
         return -1
+
+
+def refusals(known: ConnectionState, first: int, last: int) -> list[int]:
+    """The resets by which the server refuses the connection between two places: each acknowledges
+    a SYN (RFC 9293 3.5.2), and the client had acknowledged nothing before."""
+    here = slice(first, last)
+    flags, by = known.flags[here], known.direction[here]
+    agrees = (by == 0) & ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0)
+    until = int(agrees.argmax()) if agrees.any() else last - first
+    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (known.ack[here] == 1)
+    asked = numpy.cumsum((by == 0) & ((flags & SYN) != 0)) > 0
+    found: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
+    return found
 
 
 def _holes(
