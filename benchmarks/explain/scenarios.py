@@ -111,7 +111,7 @@ def reset(chance: Random) -> Scenario:
         "client": client,
         "server": server,
         "causes": [cause(of.RESET, by)],
-        "may": [of.IDLE, of.APPLICATION, of.CLOSED_LATE],
+        "may": [of.UNTOLD, of.APPLICATION, of.CLOSED_LATE],
     }
 
 

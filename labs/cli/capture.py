@@ -451,10 +451,9 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.connection_tracking import connection_rows, number_of
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
-    from labs.read.flows.connection_state import connection_state
+    from labs.read.flows.explain import icmp_errors
     from labs.read.flows.stalls import find_stalls
-    from labs.read.flows.verdict import verdict, without_copies
-    from labs.read.flows.waits import waits
+    from labs.read.flows.verdict import explained_waits, verdict
 
     columns, reader = read_columns(args.file)
     held, segments = remarks(reader.counts), columns.table()
@@ -463,8 +462,7 @@ def main_stalls(args: argparse.Namespace) -> int:
         number = number_of(ends, args.connection)
         segments = segments[segments["connection"] == number]
     begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
-    segments, copies = without_copies(segments)
-    waited = waits(connection_state(segments))
+    waited, segments, copies = explained_waits(segments, icmp_errors(reader.connections))
     found = find_stalls(waited, min_gap_ms=args.min_gap_ms)
     judged = verdict(segments, waited, copies=copies)
     rows = [_stall(row, begin_ns, ends) for row in found.table.to_dict("records")]

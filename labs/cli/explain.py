@@ -86,11 +86,11 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(as_json(found)))
         return 0
-    for line in found.remarks.lines:
-        print(f"labs: {line}", file=sys.stderr)
     if not found.remarks.segments:
         print(f"{found.file}: no TCP. {'; '.join(found.remarks.lines)}")
         return 0
+    for line in found.remarks.lines:
+        print(f"labs: {line}", file=sys.stderr)
     print(as_text(found, most=args.most))
     if out is not None:
         print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
@@ -108,4 +108,4 @@ def _write(file: Path, out: Path, segments: DataFrame, found: FileAccount) -> No
     from labs.read.exports.packet_comments import comments_of
     from labs.read.exports.pcapng import annotated
 
-    write_whole(out, annotated(file, comments_of(segments, found.accounts)))
+    write_whole(out, annotated(file, comments_of(segments, found.accounts, found.errors)))

@@ -11,12 +11,12 @@ from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput, Missing
 from labs.read.capture.packets import packet
-from labs.read.charts.account_page import time_by_cause, worst_finding, worst_ladder
+from labs.read.charts.account_page import time_by_cause, worst_ladder
 from labs.read.charts.style import nothing
 from labs.read.charts.time_sequence import time_sequence
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table, Text, Words
-from labs.read.flows.account_text import advice, heading, sentence, told
+from labs.read.flows.account_text import NO_TIME, advice, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
 
@@ -90,7 +90,7 @@ class Explained:
         """One row per connection, the one that lost most time first."""
         rows = []
         for account in self.file.accounts:
-            worst = worst_finding(account)
+            worst = account.worst
             rows.append(
                 {
                     "Connection": account.connection,
@@ -111,7 +111,7 @@ class Explained:
             return Words("The capture has no TCP connection.")
         found = told(self.one)
         said = [f"**{heading(self.one)}**", ""]
-        said += [f"- {sentence(finding)}" for finding in found] or ["- No time was lost."]
+        said += [f"- {sentence(finding)}" for finding in found] or [f"- {NO_TIME}"]
         changes = [f"- {reason}: {words}" for reason, words in advice(found).items()]
         if changes:
             said += ["", "What to change:", ""]
@@ -129,9 +129,9 @@ class Explained:
 
     def ladder(self) -> Figure:
         """The packets around the longest wait."""
-        worst = None if self.one is None else worst_finding(self.one)
+        worst = None if self.one is None else self.one.worst
         if self.one is None or worst is None:
-            return nothing("The longest wait", "No time was lost.")
+            return nothing("The longest wait", NO_TIME)
         return worst_ladder(self.segments, self.path.name, self.one, worst)
 
     @property

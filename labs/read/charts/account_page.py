@@ -26,7 +26,7 @@ from labs.read.charts.style import (
     dressed,
 )
 from labs.read.charts.time_sequence import time_sequence
-from labs.read.flows.account_text import advice, duration, heading, sentence, told
+from labs.read.flows.account_text import NO_TIME, advice, duration, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, Finding
 
 MOST_BARS: Final = 12
@@ -100,7 +100,7 @@ def time_by_cause(found: FileAccount) -> Figure:
         title="Time by cause",
         caption=Path(found.file).name + (f" · {left:,} more connections" if left > 0 else ""),
         height=170 + 44 * len(chosen),
-        tell="; ".join(f"{name}: {duration(totals[name])}" for name in named) or "No time was lost",
+        tell="; ".join(f"{name}: {duration(totals[name])}" for name in named) or NO_TIME,
         table=DataFrame(rows),
     )
 
@@ -121,7 +121,7 @@ def page(segments: DataFrame, found: FileAccount) -> str:
     first = found.accounts[0] if found.accounts else None
     if first is not None:
         figures.append(time_sequence(segments, first.connection, source=name))
-        worst = worst_finding(first)
+        worst = first.worst
         if worst is not None:
             figures.append(worst_ladder(segments, name, first, worst))
     drawn = [_drawn(figure, not number) for number, figure in enumerate(figures)]
@@ -169,14 +169,9 @@ def _connection(account: Account) -> list[str]:
     ]
     return [
         f"<h2>{escape(said[0].upper() + said[1:])}</h2>",
-        _list(sentences or ["No time was lost."]),
+        _list(sentences or [f"{NO_TIME[0].upper()}{NO_TIME[1:]}."]),
         *(["<h3>What to change</h3>", _list(changes)] if changes else []),
     ]
-
-
-def worst_finding(account: Account) -> Finding | None:
-    """The finding that cost most; of those without a cost the first."""
-    return next((one for one in account.findings if one.is_trouble and one.frames), None)
 
 
 def worst_ladder(segments: DataFrame, name: str, account: Account, worst: Finding) -> Figure:

@@ -43,7 +43,7 @@ from labs.read.charts.style import (
 from labs.read.flows.connection_state import ROW_BYTES, connection_state
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
 from labs.read.flows.stalls import find_stalls
-from labs.read.flows.waits import waits
+from labs.read.flows.verdict import explained_waits
 
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX = 28
@@ -123,7 +123,7 @@ def ladder(
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     state = connection_state(own)
-    found = find_stalls(waits(state))
+    found = find_stalls(explained_waits(own)[0])
     stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
     more = {after: gap for after, gap in (also or {}).items() if after not in stalls.index}
     if more:

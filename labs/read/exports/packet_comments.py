@@ -16,17 +16,18 @@ from labs.read.flows.stalls import stalls
 
 
 def comments_of(
-    segments: DataFrame, accounts: Sequence[Account] = ()
+    segments: DataFrame, accounts: Sequence[Account] = (), errors: Mapping[int, str] | None = None
 ) -> Mapping[int, Sequence[str]]:
     """Comments by the offset of a record, for a table of segments (`labs.capture.read`).
 
     A stall has one on the packet before it and one, with the reason, on the packet that ends it. A
     request that met a stall has its latency and its steps on its first packet. Each finding of
-    `accounts` that is trouble has its sentence on the packet that ends its longest wait.
+    `accounts` that is trouble has its sentence on the packet that ends its longest wait. `errors` is
+    as in `stalls`.
     """
     found: defaultdict[int, list[str]] = defaultdict(list)
     offset_of = segments["offset"].astype("int64").to_dict()
-    stalled = stalls(segments)
+    stalled = stalls(segments, errors=errors)
     for one in stalled.to_dict("records"):
         length, reason = f"{one['gap_ms']:.1f} ms", one["reason"]
         found[offset_of[one["before"]]].append(f"Nothing is sent for {length}: {reason}.")

@@ -50,28 +50,33 @@ LEAST_SHARE, LEAST_LOST = 0.01, 0.001
 MOST_ADVICE: Final = 3
 MOST_TOLD: Final = 8
 # `{n}` is the count with its noun, `{who}` whom they waited for, `{other}` who waited.
+TIMES: Final = "time"
+NO_TIME: Final = "no time was lost"
 SENTENCES: Final[dict[str, tuple[str, str]]] = {
     REFUSED: ("SYN", "The server refused the connection: {n} answered with a reset"),
     UNANSWERED: ("repetition", "Nothing answered the SYN, in spite of {n}"),
     FILTERED: ("SYN", "A firewall refused the connection with an ICMP error"),
     UNREACHABLE_HOST: ("SYN", "A router answered {n} with an ICMP error: host unreachable"),
-    SYN_REPEATED: ("repetition", "the handshake waited for {n} of a lost SYN or SYN-ACK"),
+    SYN_REPEATED: (TIMES, "a lost SYN or SYN-ACK was repeated {n}"),
     HANDSHAKE: ("step", "the handshake took"),
     RESET: ("reset", "The {who} aborted the connection with a reset"),
-    TIMEOUT: ("loss", "the {who}'s retransmission timer had to expire for {n}"),
+    TIMEOUT: (
+        TIMES,
+        "the {who}'s retransmission timer expired {n} before a retransmission got through",
+    ),
     TAIL_LOSS: ("loss", "the last segment of a burst of the {who} was lost ({n})"),
     DOUBLE_LOSS: ("segment", "{n} of the {who} had to be retransmitted more than once"),
     FAST_RECOVERY: ("loss", "the {who} repaired {n} by fast recovery"),
-    SPURIOUS: ("time", "the {who} retransmitted data that had arrived ({n})"),
+    SPURIOUS: (TIMES, "the {who} retransmitted data that had arrived ({n})"),
     NAGLE_AND_DELAYED_ACK: ("delayed ACK", "{n} of the {who} met Nagle's algorithm of the {other}"),
     NAGLE: ("small segment", "Nagle's algorithm held back {n} for a round trip"),
-    DELAYED_ACK: ("ACK", "the {who} delayed {n}, and the {other} waited for them"),
+    DELAYED_ACK: ("ACK", "the {who} delayed {n}, and the {other} waited for {it}"),
     APPLICATION: ("wait", "the {who}'s program had not written its data yet ({n})"),
     ZERO_WINDOW: ("wait", "the {who}'s window was zero, because its program did not read ({n})"),
-    SILLY_WINDOW: ("round trip", "the window was smaller than one segment ({n})"),
-    FULL_WINDOW: ("round trip", "the receiver's window was full ({n})"),
-    SEND_BUFFER: ("round trip", "the sender's buffer, or its program, limited the flight ({n})"),
-    CONGESTION_WINDOW: ("round trip", "the congestion window limited the flight ({n})"),
+    SILLY_WINDOW: ("round trip", "the {who}'s window was smaller than one segment ({n})"),
+    FULL_WINDOW: ("round trip", "the {who}'s window was full ({n})"),
+    SEND_BUFFER: ("round trip", "the {who}'s send buffer or program limited the flight ({n})"),
+    CONGESTION_WINDOW: ("round trip", "the {who}'s congestion window limited the flight ({n})"),
     PATH: ("round trip", "the path carried all it can ({n})"),
     SLOW_START: ("round trip", "slow start opened the congestion window ({n})"),
     TURN: ("wait", "requests and responses were in flight ({n})"),
@@ -83,10 +88,10 @@ SENTENCES: Final[dict[str, tuple[str, str]]] = {
     IDLE: ("wait", "nobody had anything to send"),
     GAVE_UP: ("time", "the {who} repeated its data and gave up: the {other} no longer answered"),
     CLOSED_LATE: ("wait", "all was delivered, but the {who}'s program had not closed yet"),
-    UNTOLD: ("wait", "the capture does not show the reason of {n}"),
+    UNTOLD: ("wait", "the capture does not show the reason for {n}"),
 }
 FREE: Final = {
-    DELAYED_ACK: "{n} was delayed, but nobody waited for it: nothing was lost",
+    DELAYED_ACK: "{n} {was} delayed, but nobody waited for {it}",
     KEEP_ALIVE: "{n} kept the connection alive",
 }
 
@@ -102,7 +107,13 @@ def duration(ms: float) -> str:
 
 def _counted(count: int, noun: str) -> str:
     if noun == TURN:
-        return f"{count:,} request{'' if count == 1 else 's'} with responses"
+        return (
+            "1 request and its response"
+            if count == 1
+            else f"{count:,} requests and their responses"
+        )
+    if noun == TIMES and count < 3:
+        return "once" if count == 1 else "twice"
     return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
 
 
@@ -110,14 +121,14 @@ def sentence(finding: Finding) -> str:
     """One finding as a sentence, with its figures and the frames that show it."""
     noun, words = SENTENCES[finding.reason]
     n = _counted(finding.count, noun)
+    it = "it" if finding.count == 1 else "them"
     if finding.waiting == NOBODY and finding.time_ms == 0 and finding.reason in FREE:
-        plural = finding.count != 1
-        said = FREE[finding.reason].format(n=n)
-        if plural:
-            said = said.replace(" was delayed", " were delayed").replace("for it", "for them")
-        return f"{said}{_shown(finding)}."
-    said = words.format(n=n, who=finding.waited_for, other=finding.waiting)
-    if finding.time_ms:
+        was = "was" if finding.count == 1 else "were"
+        return f"{FREE[finding.reason].format(n=n, it=it, was=was)}{_shown(finding)}."
+    said = words.format(n=n, it=it, who=finding.waited_for, other=finding.waiting)
+    if finding.reason == HANDSHAKE:
+        said = f"the handshake took {duration(finding.time_ms)}"
+    elif finding.time_ms:
         said = f"{duration(finding.time_ms)}: {said}"
         if finding.count > 1 and finding.longest_ms:
             said += f"; the longest took {duration(finding.longest_ms)}"
@@ -158,9 +169,18 @@ def told(account: Account) -> list[Finding]:
 
 
 def advice(found: list[Finding]) -> dict[str, str]:
-    """What to change, by reason, for the findings that are trouble."""
-    said = {one.reason: explained(one.reason).advice for one in found if one.is_trouble}
-    return dict([one for one in said.items() if one[1]][:MOST_ADVICE])
+    """What to change, by reason and end, for the findings that are trouble. Reasons with the same
+    advice are joined."""
+    said: dict[str, list[str]] = {}
+    for one in found:
+        words = explained(one.reason).advice
+        if one.is_trouble and words:
+            untold = one.reason == UNTOLD or one.waited_for == NOBODY
+            end = "" if untold else f" of the {one.waited_for}"
+            names = said.setdefault(words, [])
+            if f"{one.reason}{end}" not in names:
+                names.append(f"{one.reason}{end}")
+    return {", ".join(names): words for words, names in list(said.items())[:MOST_ADVICE]}
 
 
 def heading(account: Account) -> str:
@@ -204,7 +224,7 @@ def as_text(found: FileAccount, *, most: int = 5) -> str:
 def _first_look(found: FileAccount) -> str:
     trouble = [one for one in found.accounts if one.rank[0]]
     if not trouble:
-        return f"None of {len(found.accounts):,} connections lost time."
+        return f"{len(found.accounts):,} connections: {NO_TIME}."
     first = trouble[0]
     total = sum(one.lost_ms for one in trouble)
     causes = [one for one in found.totals if one.is_trouble and one.time_ms]
@@ -220,14 +240,13 @@ def _account(file: str, account: Account) -> str:
     lines = [heading(account)]
     found = told(account)
     if not any(one.is_trouble for one in found):
-        lines.append("  no time was lost")
+        lines.append(f"  {NO_TIME}")
     for finding in found:
         lines.append(f"  {sentence(finding)}")
-    trouble = [one for one in found if one.is_trouble]
     for reason, words in advice(found).items():
         lines.append(f"  To change ({reason}): {words}")
-    if trouble:
-        lines.append(f"  See it: {ladder(file, account, trouble[0])}")
+    if account.worst is not None:
+        lines.append(f"  See it: {ladder(file, account, account.worst)}")
     return "\n".join(lines)
 
 
@@ -251,7 +270,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
 
 
 def as_json(found: FileAccount) -> dict[str, Any]:
-    """The whole account as plain data; `labs/read/flows/explain.schema.json` describes it."""
+    """The whole account as plain data; `labs.read.flows.account_schema.SCHEMA` describes it."""
     first = found.accounts[0] if found.accounts and found.accounts[0].rank[0] else None
     return {
         "schema": SCHEMA_VERSION,
@@ -285,10 +304,7 @@ def as_json(found: FileAccount) -> dict[str, Any]:
                 else dict(zip(("p10", "p50", "p90"), one.rtt_spread_ms, strict=True)),
                 "turns": one.turns,
                 "findings": [finding_as_json(finding) for finding in one.findings],
-                "ladder": next(
-                    (ladder(found.file, one, each) for each in one.findings if each.is_trouble),
-                    None,
-                ),
+                "ladder": None if one.worst is None else ladder(found.file, one, one.worst),
             }
             for one in found.accounts
         ],

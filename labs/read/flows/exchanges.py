@@ -19,10 +19,11 @@ from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, RST, SYN, must_fit
-from labs.read.flows.connection_state import ConnectionState, connection_state
+from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.reasons import IDLE, Wait
 from labs.read.flows.stalls import MIN_GAP_MS
-from labs.read.flows.waits import Waits, waits
+from labs.read.flows.verdict import explained_waits
+from labs.read.flows.waits import Waits
 
 REQUEST: Final = "request"
 FIRST: Final = "first part"
@@ -96,10 +97,9 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
     """
-    known = connection_state(segments)
-    bounds = _bounds(known)
+    found_waits, *_ = explained_waits(segments)
+    bounds = _bounds(found_waits.known)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
-    found_waits = waits(known)
     rows = [
         _row(found_waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ from labs.read.capture.segment_table import (
     Remarks,
     remarks,
 )
-from labs.read.flows.connection_state import ConnectionState, connection_state
+from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows.limits import UNKNOWN_BYTES, Round
 from labs.read.flows.reasons import (
+    CLOSED_LATE,
     CONGESTION_WINDOW,
     DELAYED_ACK,
     DOUBLE_LOSS,
@@ -57,8 +59,8 @@ from labs.read.flows.reasons import (
     explained,
 )
 from labs.read.flows.rtt import spread_ms
-from labs.read.flows.verdict import Verdict, verdict, without_copies
-from labs.read.flows.waits import Waits, refusals, waits
+from labs.read.flows.verdict import Verdict, explained_waits, verdict
+from labs.read.flows.waits import LOOKED_AT_NS, SOON_NS, WINDOWS, Waits, refusals
 
 SHOWN_FRAMES: Final = 6
 CERTAIN, LIKELY = "certain", "likely"
@@ -70,6 +72,7 @@ HOST_CODES: Final = (0, 1, 5, 6, 7, 8, 11, 12)
 """Codes of ICMP type 3 by which a router says that it has no route, or that nobody is there. The
 others are of a firewall: 9, 10 and 13 (RFC 1812 5.2.7.1), and 2 and 3, which a host never sends
 about TCP (RFC 1122 3.2.2.1)."""
+FREE_EVENTS: Final = (DELAYED_ACK, SPURIOUS)
 EVENTS: Final = (*NEVER_ANSWERED, RESET, *LOSSES)
 """Reported even if they cost no time."""
 
@@ -97,8 +100,17 @@ class Finding:
         return explained(self.reason).is_usual
 
     @property
+    def costs(self) -> bool:
+        """Whether its time is lost to anyone: a late end costs nothing unless the other end, which
+        had closed, waited for it."""
+        return explained(self.reason).costs and (
+            self.reason != CLOSED_LATE or self.waiting != NOBODY
+        )
+
+    @property
     def is_trouble(self) -> bool:
-        return not self.is_usual and (self.time_ms > 0 or self.reason in EVENTS)
+        happened = self.time_ms > 0 or self.reason in EVENTS
+        return not self.is_usual and self.costs and happened
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,11 @@ class Account:
         return sum(one.time_ms for one in self.findings if one.is_trouble)
 
     @property
+    def worst(self) -> Finding | None:
+        """The finding that cost most and names frames; of those without a cost the first."""
+        return next((one for one in self.findings if one.is_trouble and one.frames), None)
+
+    @property
     def rank(self) -> tuple[bool, float]:
         events = any(one.is_trouble and one.reason in EVENTS for one in self.findings)
         return (self.lost_ms > 0 or events, self.lost_ms)
@@ -137,7 +154,9 @@ class FileAccount:
     remarks: Remarks
     verdict: Verdict
     accounts: tuple[Account, ...]
-    totals: tuple[Finding, ...] = field(default=())
+    totals: tuple[Finding, ...]
+    errors: Mapping[int, str]
+    """By connection: the reason that an ICMP error gives."""
 
 
 def explain(path: str | Path, *, connection: int | str | None = None) -> FileAccount:
@@ -171,8 +190,7 @@ def account(
     errors: Mapping[int, str] | None = None,
 ) -> FileAccount:
     """The same, of a table of segments and the rows of its connections."""
-    segments, copies = without_copies(segments)
-    found = waits(connection_state(segments), errors=errors)
+    found, segments, copies = explained_waits(segments, errors)
     judged = verdict(
         segments,
         found,
@@ -186,7 +204,7 @@ def account(
         for first, last in zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
     ]
     accounts.sort(key=lambda one: one.rank, reverse=True)
-    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts))
+    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), found.errors)
 
 
 def icmp_errors(connections: numpy.ndarray[Any, Any]) -> dict[int, str]:
@@ -313,28 +331,28 @@ def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
             continue
         looked_at[place - first - 1] = True
         frames = int(known.frame[place - 1]), int(known.frame[place])
-        if (
-            gap.wait_ns
-            and gap.wait.reason == DELAYED_ACK
-            and gap.instead is None
-            and (gap.wait.waiting == NOBODY)
-        ):
-            sums.add(DELAYED_ACK, 0, frames)
-            sums.add(gap.rest, gap.wait_ns, frames)
-        elif gap.wait_ns:
+        is_free = gap.wait.reason in FREE_EVENTS and gap.instead is None
+        if gap.wait_ns and is_free and gap.wait.waiting == NOBODY:
+            if gap.wait.reason == DELAYED_ACK and gap.rest not in WINDOWS:
+                sums.add(DELAYED_ACK, 0, frames)  # else the sender did wait for that ACK
+            sums.add(gap.rest, gap.length_ns, frames, _ends_of(known, gap.rest, place))
+            continue
+        if gap.wait_ns:
             cause = gap.cause
             key = sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
             if not gap.is_sure:
                 sums.unsure.add(key)
-            if gap.instead is not None:
+            if gap.wait.reason == UNTOLD and known.flags[place] & RST:
+                sums.details[key] = f"nothing was sent until the {cause.waited_for} reset"
+            if gap.instead is not None and gap.wait.reason != SPURIOUS:
                 sums.add(gap.wait.reason, 0, frames)
         if gap.length_ns > gap.wait_ns:
             repairs = gap.rest == FAST_RECOVERY
-            ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else (NOBODY, NOBODY)
+            ends = _ends_of(known, gap.rest, place)
+            ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else ends
             sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames, ends)
-    undecided = set(found.undecided)
-    for place in places[~looked_at & (lengths >= 4_000_000)].tolist():
-        if place in undecided:
+    for place in places[~looked_at & (lengths >= LOOKED_AT_NS)].tolist():
+        if place in found.undecided:
             frames = int(known.frame[place - 1]), int(known.frame[place])
             sums.add(ROUND_TRIP, int(lengths[place - first - 1]), frames)
             looked_at[place - first - 1] = True
@@ -361,11 +379,28 @@ def _of_short_gaps(
         if lengths.sum():
             sums.add(SENDING, int(lengths.sum()))
         return
+    senders = {one.direction for one in limits}
+    sender = numpy.where(
+        known.length[places] > 0, known.direction[places], 1 - known.direction[places]
+    )
+    for side in senders:
+        mine = sender == side if len(senders) > 1 else numpy.ones(len(places), dtype=bool)
+        own = [one for one in limits if one.direction == side]
+        _of_rounds(own, side, known.time_ns[places - 1][mine], lengths[mine], sums)
+
+
+def _of_rounds(
+    limits: list[Round],
+    side: int,
+    time: numpy.ndarray[Any, Any],
+    lengths: numpy.ndarray[Any, Any],
+    sums: _Sums,
+) -> None:
+    """The same for one sender: `lengths` are its gaps, `time` when they began."""
     begins = numpy.array([one.begin_ns for one in limits])
     ends = numpy.array([one.end_ns for one in limits])
-    time = known.time_ns[places - 1]
     which = numpy.searchsorted(begins, time, side="right") - 1
-    inside = (which >= 0) & (time <= ends[numpy.maximum(which, 0)] + 5_000_000)
+    inside = (which >= 0) & (time <= ends[numpy.maximum(which, 0)] + SOON_NS)
     outside = int(lengths[~inside].sum())
     if outside:
         sums.add(SENDING, outside)
@@ -374,15 +409,27 @@ def _of_short_gaps(
     each = numpy.bincount(codes[which[inside]], lengths[inside], minlength=len(names))
     for name, time_ns in zip(names, each.tolist(), strict=True):
         own = [one for one in limits if one.reason == name]
-        key = sums.add(name, int(time_ns), None, count=len(own))
+        key = sums.add(name, int(time_ns), None, round_ends(name, side), count=len(own))
         most, window = max(one.flight_bytes for one in own), max(one.window_bytes for one in own)
-        sums.details[key] = (
-            f"at most {most:,} bytes in flight"
-            if window >= 1 << 39
-            else f"at most {most:,} bytes in flight, window {window:,} bytes"
-        )
+        sums.details[key] = f"at most {most:,} bytes in flight"
+        if window < UNKNOWN_BYTES // 2:
+            sums.details[key] += f", window {window:,} bytes"
         if name == UNTOLD and all(one.is_even for one in own):
             sums.details[key] = "the path's rate, pacing, or a program that writes evenly"
+
+
+def round_ends(reason: str, sender: int) -> tuple[str, str]:
+    """Who waits for whom while that limits a sender."""
+    if reason in WINDOWS:
+        return NAMES[sender], NAMES[1 - sender]
+    if reason in (SEND_BUFFER, CONGESTION_WINDOW):
+        return NAMES[1 - sender], NAMES[sender]
+    return NOBODY, NOBODY
+
+
+def _ends_of(known: ConnectionState, reason: str, place: int) -> tuple[str, str]:
+    by = int(known.direction[place])
+    return round_ends(reason, by if known.length[place] else 1 - by)
 
 
 def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
@@ -400,9 +447,10 @@ def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
             mine = [one for one in own if one.direction == side]
             key = (reason, NAMES[1 - side], NAMES[side])
             if mine and key in sums.times:
-                sums.counts[key] = len(mine)
+                expired = sum(len(one.timers) for one in mine)
+                sums.counts[key] = max(1, expired) if reason == TIMEOUT else len(mine)
                 repeated = sum(len(one.places) for one in mine)
-                if repeated > len(mine):
+                if repeated > sums.counts[key]:
                     sums.details[key] = f"{repeated:,} retransmissions"
 
 
@@ -447,9 +495,11 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, error: str) -> No
         return
     frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
     key = sums.add(RESET, 0, frames, (NAMES[1 - by], NAMES[by]))
-    sums.details[key] = (
-        f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
-    )
+    sums.details[key] = "all data had been acknowledged"
+    if any(left):
+        sums.details[key] = (
+            f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
+        )
 
 
 def _as_one(sums: _Sums, reason: str, frames: tuple[int, int], count: int) -> None:

@@ -59,7 +59,8 @@ class Round:
     reason: str
     flight_bytes: int
     window_bytes: int
-    is_even: bool = False
+    is_even: bool
+    direction: int  # of the data: 0 if the client sends
 
 
 def rounds(
@@ -110,6 +111,7 @@ def rounds(
         full,
         far.rtt_ns,
         lost,
+        direction,
     )
 
 
@@ -132,6 +134,7 @@ def _measured(
     full: int,
     rtt_ns: int,
     lost: list[tuple[int, int]],
+    direction: int,
 ) -> list[Round]:
     count = len(times)
     early = max(LEAST_ROUND_NS // 10, rtt_ns // 50)
@@ -234,7 +237,7 @@ def _measured(
             reason = UNTOLD  # it may be the window, whose scale is unknown
         if number + 1 == len(firsts) and answered[-1] < len(heard_ns):
             end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
-        found.append(Round(begin, end, reason, most, window, is_even and not saturated))
+        found.append(Round(begin, end, reason, most, window, is_even and not saturated, direction))
         top = max(top, most) if slow else most
     return _settled(_not_paced(found, rates, path_rate))
 

@@ -48,13 +48,15 @@ class Explanation:
     """`words` describe the reason; `source` names functions of Linux and the RFCs of the rule.
 
     `advice` is what to change, empty if nothing is wrong. `is_usual` is whether every connection
-    spends time in this way, so that it is no trouble by itself.
+    spends time in this way, so that it is no trouble by itself. `costs` is false if its time is
+    lost to nobody.
     """
 
     words: str
     source: str
     advice: str = ""
     is_usual: bool = False
+    costs: bool = True
 
 
 EXPLANATIONS: Final = {
@@ -97,7 +99,7 @@ EXPLANATIONS: Final = {
         is_usual=True,
     ),
     RESET: Explanation(
-        "One end aborted the connection with a reset, so data that was not yet delivered is lost.",
+        "One end aborted the connection with a reset. Any data not yet delivered is lost.",
         "tcp_send_active_reset (net/ipv4/tcp_output.c); tcp_close (net/ipv4/tcp.c); "
         "RFC 9293 3.5.2, RFC 2525 2.17",
         "Read the log of the program at the end that sent the reset: it closed with data unread, "
@@ -241,10 +243,12 @@ EXPLANATIONS: Final = {
     KEEP_ALIVE: Explanation(
         "Neither side had anything to send; keep-alives confirm that the other end is there.",
         "tcp_keepalive_timer (net/ipv4/tcp_timer.c); RFC 9293 3.8.4",
+        costs=False,
     ),
     IDLE: Explanation(
         "Neither side had anything to send until the connection ended.",
         "tcp_close (net/ipv4/tcp.c); RFC 9293 3.6",
+        costs=False,
     ),
     GAVE_UP: Explanation(
         "The other end no longer answered. The sender repeated its data at doubling intervals and "

@@ -6,6 +6,7 @@ the reasons.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,9 +14,9 @@ from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, must_fit
-from labs.read.flows.connection_state import connection_state
 from labs.read.flows.reasons import NAMES
-from labs.read.flows.waits import Waits, waits
+from labs.read.flows.verdict import explained_waits
+from labs.read.flows.waits import Waits
 
 MIN_GAP_MS: Final = 20.0
 """Half the shortest delay of an ACK."""
@@ -49,16 +50,19 @@ class Stalls:
     acks_of_missing: int  # ACKs of bytes that the capture lacks
 
 
-def stalls(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFrame:
+def stalls(
+    segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS, errors: Mapping[int, str] | None = None
+) -> DataFrame:
     """The stalls of a table of segments (`labs.capture.read`), one row each, ordered by time.
 
     Columns: `connection`, `at_ns` (of the last segment before it), `gap_ms`, `wait_ms` (the part
     that the distance does not explain), `before` and `after` (the labels of the rows around it),
     `frame_before` and `frame_after` (their numbers in the file, as Wireshark counts), `ended_by`,
     `reason` (see `labs.read.flows.reasons`), `waiting`, `waited_for`, `rtt_ms` (NaN if not
-    measured). A stall is a gap of which `min_gap_ms` or more is a wait.
+    measured). A stall is a gap of which `min_gap_ms` or more is a wait. `errors`: see
+    `labs.read.flows.verdict.explained_waits`.
     """
-    return find_stalls(waits(connection_state(segments)), min_gap_ms=min_gap_ms).table
+    return find_stalls(explained_waits(segments, errors)[0], min_gap_ms=min_gap_ms).table
 
 
 def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -9,7 +10,8 @@ import numpy
 from pandas import DataFrame
 
 from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.flows.waits import Waits
+from labs.read.flows.connection_state import connection_state
+from labs.read.flows.waits import Waits, waits
 
 COPY_NS: Final = 50_000_000
 """A copy of a packet follows within this time; its identification and timestamp are the same."""
@@ -57,36 +59,65 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """One sentence per finding."""
         said = [self._place()]
-        of = f"of {self.connections:,} connections"
+        all_of = f"of {self.connections:,} connections"
         if self.large_segments:
             said.append(
                 f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
                 "or joins them (TSO, GRO), so times within a burst are not those of the wire."
             )
-        for count, words in (
-            (self.copies_removed, "packets were captured twice. The copies are ignored."),
+        for count, one, many in (
+            (
+                self.copies_removed,
+                "1 packet was captured twice. The copy is ignored.",
+                "{n} packets were captured twice. The copies are ignored.",
+            ),
             (
                 self.one_direction,
-                f"{of} have packets of one direction only. No reason is given for their waits.",
+                "{this} has packets of one direction only. No reason is given for its waits.",
+                "{n} {of} have packets of one direction only. No reason is given for their waits.",
             ),
-            (self.without_syn, f"{of} began before the capture, so their window scale is unknown."),
-            (self.rtt_unknown, f"{of} have no measurable RTT. Reasons that need it are not given."),
+            (
+                self.without_syn,
+                "{this} began before the capture, so its window scale is unknown.",
+                "{n} {of} began before the capture, so their window scale is unknown.",
+            ),
+            (
+                self.rtt_unknown,
+                "{this} has no measurable RTT. Reasons that need it are not given.",
+                "{n} {of} have no measurable RTT. Reasons that need it are not given.",
+            ),
             (
                 self.holes,
-                "times the capture lacks packets. Reasons for waits next to them are not given.",
+                "Once the capture lacks packets. No reason is given for a wait next to them.",
+                "{n} times the capture lacks packets. No reason is given for waits next to them.",
             ),
-            (self.filtered, f"{of} lack nearly all their data: a capture filter removed it."),
-            (self.clipped, "packets were captured without their whole headers."),
-            (self.backwards, "packets are earlier than the packet before them."),
-            (self.clock_steps, "times the clock of the capture was set while it ran."),
+            (
+                self.filtered,
+                "{this} lacks nearly all its data: a capture filter removed it.",
+                "{n} {of} lack nearly all their data: a capture filter removed it.",
+            ),
+            (
+                self.clipped,
+                "1 packet was captured without its whole headers.",
+                "{n} packets were captured without their whole headers.",
+            ),
+            (
+                self.clock_steps,
+                "The clock of the capture was set while it ran.",
+                "{n} times the clock of the capture was set while it ran.",
+            ),
             (
                 self.answered_nearby,
-                f"{of} were answered by something nearer than the server: a proxy or firewall "
+                "{this} was answered by something nearer than the server: a proxy or firewall "
+                "completes the handshake.",
+                "{n} {of} were answered by something nearer than the server: a proxy or firewall "
                 "completes the handshake.",
             ),
         ):
             if count:
-                said.append(f"{count:,} {words}")
+                this = "The connection" if self.connections == 1 else f"1 {all_of}"
+                words = one if count == 1 else many
+                said.append(words.format(n=f"{count:,}", of=all_of, this=this))
         return tuple(said)
 
     def _place(self) -> str:
@@ -130,6 +161,19 @@ def without_copies(segments: DataFrame) -> tuple[DataFrame, int]:
     if copies.mean() < COPIES_SHARE:
         return segments, 0
     return segments[~copies], int(copies.sum())
+
+
+def explained_waits(
+    segments: DataFrame, errors: Mapping[int, str] | None = None
+) -> tuple[Waits, DataFrame, int]:
+    """The waits of a table of segments without its copies, that table, and how many they were.
+
+    `errors` are the connections to which an ICMP error answered, with its reason
+    (`labs.read.flows.explain.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
+    begin here, so that they agree.
+    """
+    segments, copies = without_copies(segments)
+    return waits(connection_state(segments), errors=errors), segments, copies
 
 
 def verdict(

@@ -40,7 +40,6 @@ from labs.read.flows.reasons import (
     GAVE_UP,
     HANDSHAKE,
     HTTP_TURN,
-    IDLE,
     KEEP_ALIVE,
     NAGLE,
     NAGLE_AND_DELAYED_ACK,
@@ -81,7 +80,7 @@ PROBED: Final = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
 ANSWERED: Final = bits.KEEP_ALIVE_ACK | bits.ZERO_WINDOW_PROBE_ACK
 MISSING: Final = bits.LOST_SEGMENT | bits.ACK_LOST_SEGMENT
 WINDOWS: Final = (SILLY_WINDOW, FULL_WINDOW, ZERO_WINDOW)
-NOTHING_YET: Final = (DELAYED_ACK, KEEP_ALIVE, UNTOLD)
+NOTHING_YET: Final = (DELAYED_ACK, KEEP_ALIVE, SPURIOUS, UNTOLD)
 """These end nothing: the time before them belongs to what comes next."""
 
 
@@ -120,7 +119,7 @@ class Waits:
     gaps: dict[int, Gap]
     episodes: dict[int, list[Episode]]
     rounds: dict[int, list[Round]]
-    undecided: tuple[int, ...]
+    undecided: frozenset[int]
     holes: dict[int, int]  # by connection: how often packets are missing
     errors: Mapping[int, str]  # by connection: the reason that an ICMP error gives
 
@@ -179,7 +178,7 @@ def waits(
                 found[place] = gap
             else:
                 found[place] = gap
-    return Waits(known, far, found, losses, limits, tuple(undecided), holes, errors)
+    return Waits(known, far, found, losses, limits, frozenset(undecided), holes, errors)
 
 
 class Flow:
@@ -215,6 +214,10 @@ class Flow:
             ).any()
         )
         self.episodes = episodes(known, near, first, last) if losses and self.has_both else []
+        if self.far.rtt_ns >= 1 << 59:
+            for one in self.episodes:
+                if not self._waited_for_timer(one):
+                    one.reason = UNTOLD
         self.in_episode = numpy.full(last - first, -1)
         # Of two at once the loss matters: what an end repeats in vain meanwhile follows from it.
         order = sorted(enumerate(self.episodes), key=lambda one: one[1].reason != SPURIOUS)
@@ -229,9 +232,20 @@ class Flow:
             for side in (0, 1):
                 self.rounds += rounds(known, near, first, last, side, lost)
         self.rounds.sort(key=lambda one: one.begin_ns)
-        self._begins = numpy.array([one.begin_ns for one in self.rounds])
+        self._of_side = tuple(
+            [one for one in self.rounds if one.direction == side] for side in (0, 1)
+        )
+        self._begins = tuple(numpy.array([one.begin_ns for one in own]) for own in self._of_side)
         self.holes, self.hole_count = _holes(known, first, last, self.sides)
         self.counts_ids = tuple(_counts_ids(known, places) for places in self.sides)
+
+    def _waited_for_timer(self, one: Episode) -> bool:
+        """Whether the episode is what it seems even if the distance is unknown: a timer that took
+        as long as a timer must, or what needs no distance."""
+        if one.reason in (SPURIOUS, GAVE_UP):
+            return True
+        times = self.known.time_ns
+        return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in one.timers)
 
     def gap(self, at: int) -> Gap | None:
         """The gap before the segment at that place; None if it may be no more than a round trip."""
@@ -263,7 +277,6 @@ class Flow:
         """The same, if the distances are these."""
         known = self.known
         by = int(known.direction[at])
-        other = 1 - by
         flags, marked = int(known.flags[at]), int(known.marks[at])
         number = int(self.in_episode[at - self.first])
         if flags & RST:
@@ -272,8 +285,12 @@ class Flow:
             return self._syn(at, length, far, by)
         if known.flags[at - 1] & SYN and by == 0 and not known.length[at]:
             return Gap(at, length, Wait(HANDSHAKE), 0, HANDSHAKE)
-        if number >= 0 and (marked & PROBED) == 0:
-            one = self.episodes[number]
+        one = self.episodes[number] if number >= 0 else None
+        if one is not None and one.reason == SPURIOUS:
+            if at in one.places:
+                return Gap(at, length, Wait(SPURIOUS), length, ROUND_TRIP)
+            one = None
+        if one is not None and (marked & PROBED) == 0:
             wait = Wait(one.reason, NAMES[1 - one.direction], NAMES[one.direction])
             if one.reason == FAST_RECOVERY:  # a round trip of it is the price of any repair
                 beyond = max(0, length - far.far_ns[by])
@@ -293,15 +310,20 @@ class Flow:
         if flags & FIN:
             if late < self._slack(far, by):
                 return Gap(at, length, Wait(ROUND_TRIP), 0, ROUND_TRIP)
-            wait = Wait(CLOSED_LATE, NAMES[other], NAMES[by])
-            return Gap(at, length, wait, min(late, length), ROUND_TRIP)
+            return Gap(at, length, self._closed_late(at, by), min(late, length), ROUND_TRIP)
         return self._acknowledged(at, length, far, by, late)
+
+    def _closed_late(self, at: int, by: int) -> Wait:
+        """The other end visibly waits for that end if it has closed before."""
+        theirs = self.sides[1 - by]
+        closed = bool(((self.known.flags[theirs[theirs < at]] & FIN) != 0).any())
+        return Wait(CLOSED_LATE, NAMES[1 - by] if closed else NOBODY, NAMES[by])
 
     def ends_nothing(self, at: int, gap: Gap) -> bool:
         """Whether the segment is an ACK or a probe that nobody waits for."""
         return (
             gap.wait.reason in NOTHING_YET
-            and not self.known.length[at] > 1
+            and (gap.wait.reason == SPURIOUS or not self.known.length[at] > 1)
             and not self.known.flags[at] & (SYN | FIN | RST)
             and self.has_both
             and not self.holes[at - self.first]
@@ -315,8 +337,12 @@ class Flow:
             if not ends or known.marks[place] & PROBED:
                 continue
             by = int(known.direction[place])
-            if int(self.in_episode[place - self.first]) >= 0:
-                return None
+            number = int(self.in_episode[place - self.first])
+            if number >= 0:
+                if self.episodes[number].reason != SPURIOUS:
+                    return None
+                if place in self.episodes[number].places:
+                    continue
             late, heard = self._late(place, self.far, by)
             length = int(known.time_ns[place] - known.time_ns[at - 1])
             if heard >= 0 and known.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
@@ -327,8 +353,7 @@ class Flow:
                 return None
             if known.length[place]:
                 return self._data(place, length, self.far, by, late, heard)
-            wait = Wait(CLOSED_LATE, NAMES[1 - by], NAMES[by])
-            return Gap(place, length, wait, length, ROUND_TRIP)
+            return Gap(place, length, self._closed_late(place, by), length, ROUND_TRIP)
         return None
 
     @staticmethod
@@ -376,7 +401,7 @@ class Flow:
         elif known.sent[by][at] > known.acked[by][at] or self._outstanding(at, 1 - by):
             wait = Wait(RESET, NAMES[1 - by], NAMES[by])
         else:
-            wait = Wait(IDLE)
+            wait = Wait(UNTOLD, NAMES[1 - by], NAMES[by])
         return Gap(at, length, wait, min(late, length), ROUND_TRIP)
 
     def _outstanding(self, at: int, side: int) -> bool:
@@ -453,6 +478,8 @@ class Flow:
             wait = Wait(TAIL_LOSS if lost == 1 else TIMEOUT, NAMES[other], NAMES[by])
         elif heard < 0 and known.flags[self.first] & SYN == 0:
             wait = Wait(UNTOLD)
+        elif rest in WINDOWS or 0 <= known.edge[by][at] <= known.sent[by][at] + known.mss_bytes[at]:
+            wait = Wait(UNTOLD, NAMES[other], NAMES[by])  # the window left less than was to send
         elif is_away and not self.counts_ids[by]:
             if self._continues(at, by) and late >= min(LEAST_TIMER_NS, 2 * far.rtt_ns):
                 wait = Wait(UNTOLD, NAMES[other], NAMES[by])
@@ -492,7 +519,7 @@ class Flow:
                 return TURN
         if heard >= 0 and known.flags[heard] & SYN:
             return HANDSHAKE
-        limit = self._limit(at)
+        limit = self._limit(at, by)
         if heard >= 0 and limit not in WINDOWS and self._held_by_nagle(at, heard, by):
             return NAGLE
         return limit
@@ -504,16 +531,14 @@ class Flow:
         small = known.length[at] % known.mss_bytes[at] != 0
         return bool(small and known.acked[sender][ack] < known.small[sender][ack] <= known.ack[ack])
 
-    def _limit(self, at: int) -> str:
-        """What limits the bulk sender at that time; a round trip if there is none."""
-        if not self.rounds:
-            return ROUND_TRIP
+    def _limit(self, at: int, sender: int) -> str:
+        """What limits that sender of bulk at that time; a round trip if it sends none."""
+        own = self._of_side[sender]
         time = int(self.known.time_ns[at - 1])
-        number = int(numpy.searchsorted(self._begins, time, side="right")) - 1
+        number = int(numpy.searchsorted(self._begins[sender], time, side="right")) - 1
         if number < 0:
             return ROUND_TRIP
-        one = self.rounds[number]
-        return one.reason if time <= one.end_ns + SOON_NS else ROUND_TRIP
+        return own[number].reason if time <= own[number].end_ns + SOON_NS else ROUND_TRIP
 
     def _acknowledged(self, at: int, length: int, far: Distance, by: int, late: int) -> Gap:
         """An ACK without data ends the gap."""
@@ -535,8 +560,8 @@ class Flow:
             if limited and released is not None and known.offered[at] != window:
                 reason = SILLY_WINDOW if window < full else FULL_WINDOW
                 return Gap(at, length, Wait(reason, NAMES[sender], NAMES[by]), length, ROUND_TRIP)
-            if late < slack or self._limit(at) != ROUND_TRIP:
-                return Gap(at, length, waiting, 0, self._limit(at))
+            if late < slack or self._limit(at, sender) != ROUND_TRIP:
+                return Gap(at, length, waiting, 0, self._limit(at, sender))
             return Gap(at, length, Wait(UNTOLD), length, ROUND_TRIP)
         if late < slack:
             rest = ROUND_TRIP
@@ -544,27 +569,31 @@ class Flow:
                 rest = SILLY_WINDOW if window < full else FULL_WINDOW
             elif released is not None and self._held_by_nagle(released, at, sender):
                 rest = NAGLE
-            elif released is not None or self.rounds:
-                rest = self._limit(at)
+            elif released is not None or self._of_side[sender]:
+                rest = self._limit(at, sender)
             return Gap(at, length, waiting, 0, rest)
         wait_ns = min(late, length)
         small = ack - before < 2 * full
         if limited and (not small or window < full):
             reason = SILLY_WINDOW if window < full else FULL_WINDOW
             return Gap(at, length, Wait(reason, NAMES[sender], NAMES[by]), wait_ns, ROUND_TRIP)
-        if self._limit(at) == PATH:  # the ACK is late because its data was queued
+        if self._limit(at, sender) == PATH:  # the ACK is late because its data was queued
             return Gap(at, length, waiting, 0, PATH)
         if small and SHORTEST_DELAY_NS <= late <= LONGEST_DELAY_NS:
             if released is None:
-                return Gap(at, length, Wait(DELAYED_ACK), wait_ns, self._limit(at))
+                return Gap(at, length, Wait(DELAYED_ACK), wait_ns, self._limit(at, sender))
             reason = UNTOLD  # nothing that this ACK frees held the data back
             if self._held_by_nagle(released, at, sender):
                 reason = NAGLE_AND_DELAYED_ACK
-            elif (known_scale and room < known.length[released]) or self._limit(at) != ROUND_TRIP:
+            elif (known_scale and room < known.length[released]) or self._limit(
+                at, sender
+            ) != ROUND_TRIP:
                 reason = DELAYED_ACK
-            return Gap(at, length, Wait(reason, NAMES[sender], NAMES[by]), wait_ns, self._limit(at))
-        if not small and self._limit(at) != ROUND_TRIP:
-            return Gap(at, length, waiting, 0, self._limit(at))
+            return Gap(
+                at, length, Wait(reason, NAMES[sender], NAMES[by]), wait_ns, self._limit(at, sender)
+            )
+        if not small and self._limit(at, sender) != ROUND_TRIP:
+            return Gap(at, length, waiting, 0, self._limit(at, sender))
         untold = Wait(UNTOLD) if released is None else Wait(UNTOLD, NAMES[sender], NAMES[by])
         return Gap(at, length, untold, wait_ns, ROUND_TRIP)
 
