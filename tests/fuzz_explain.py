@@ -25,11 +25,11 @@ from types import FrameType
 from pandas import DataFrame, concat
 
 from labs.errors import LabError
-from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows
+from labs.read.capture.connection_tracking import connection_rows
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
 from labs.read.flows.account_text import as_json, as_text
-from labs.read.flows.explain import FileAccount, account
+from labs.read.flows.explain import FileAccount, account, icmp_errors
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
 from tests.shells import KINDS
@@ -39,7 +39,9 @@ SECONDS = 60
 MEMORY_BYTES = 3 << 30
 MOST_ROWS = 2_000
 
-Input = tuple[DataFrame, list[dict[str, object]], list[int]]  # segments, connections, unreachable
+Input = tuple[
+    DataFrame, list[dict[str, object]], dict[int, str]
+]  # segments, connections, ICMP errors
 
 
 def sources(folder: Path) -> list[bytes]:
@@ -60,21 +62,21 @@ def taken(path: Path) -> Input | None:
         return None
     if not columns.rows:
         return None
-    unreachable = reader.connections[:, UNREACHABLE].nonzero()[0].tolist()
-    return columns.table().iloc[:MOST_ROWS], connection_rows(reader.connections), unreachable
+    errors = icmp_errors(reader.connections)
+    return columns.table().iloc[:MOST_ROWS], connection_rows(reader.connections), errors
 
 
 def joined(inputs: Sequence[Input]) -> FileAccount:
     """The account of all inputs as one table."""
     tables: list[DataFrame] = []
     rows: list[dict[str, object]] = []
-    unreachable: set[int] = set()
-    for table, own, filtered in inputs:
+    errors: dict[int, str] = {}
+    for table, own, told in inputs:
         tables.append(table.assign(connection=table["connection"] + len(rows)))
-        unreachable.update(number + len(rows) for number in filtered)
+        errors |= {number + len(rows): reason for number, reason in told.items()}
         rows += own
     table = concat(tables, ignore_index=True)
-    return account("x", table, rows, remarks([0] * COUNTS), frozenset(unreachable))
+    return account("x", table, rows, remarks([0] * COUNTS), errors)
 
 
 def judge(told: FileAccount) -> None:

@@ -22,8 +22,8 @@ def comments_of(
 
     A stall has one on the packet before it and one, with the reason, on the packet that ends it. A
     request that met a stall has its latency and its steps on its first packet. Each finding of
-    `accounts` that is trouble has its sentence on the packet that ends its longest wait. `errors` is
-    as in `stalls`.
+    `accounts` that is trouble has its sentence on the packet that ends its longest wait. `errors`
+    are as in `stalls`.
     """
     found: defaultdict[int, list[str]] = defaultdict(list)
     offset_of = segments["offset"].astype("int64").to_dict()
