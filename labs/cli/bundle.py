@@ -79,7 +79,7 @@ def main(args: argparse.Namespace) -> int:
         progress=sys.stderr.isatty(),
     )
     text = (
-        f"{done.path}: {done.notebooks} notebooks, {done.runs} runs, {done.files} files, "
+        f"{done.path}: notebooks {done.notebooks}, runs {done.runs}, files {done.files}; "
         f"{done.size_bytes} bytes, sha256 {done.sha256}"
     )
     print(json.dumps(done.as_json()) if args.json else text)
