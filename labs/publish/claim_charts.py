@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labs.publish.html import FIGURE
 from labs.read.charts.style import plain
 from labs.read.claims.verdict import Verdict
+from labs.read.notebook_file import FIGURE
 
 SIZES = frozenset({"bytes", "KiB", "MiB", "GiB", "KB", "MB"})
 TIMES = frozenset({"s", "ms", "µs"})

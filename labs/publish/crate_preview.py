@@ -9,14 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from html.parser import HTMLParser
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from labs.drive.record.seal import digest
 from labs.errors import Damaged
 from labs.publish.bundle_layout import COPY, PREVIEW
-from labs.publish.bundled_notebook import Executed
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:  # it loads papermill, which who checks a bundle need not have
+    from labs.publish.bundled_notebook import Executed
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """

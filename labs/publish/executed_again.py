@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import Damaged, LabError
-from labs.publish.execute import execute, open_notebook
-from labs.publish.html import FIGURE
-from labs.read.notebook_file import NOT_PYTHON, NotebookFile, parameters
+from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, parameters
 
 RUNS = "RUNS"
 # A number that is not a part of a word, such as the digest in the name of a run.
@@ -52,6 +50,9 @@ class Cells:
 def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: bool) -> Cells:
     """Execute a notebook in the folder `work`, with its own parameters and the packed file of runs
     as RUNS; a notebook without that parameter reads what it names itself."""
+    # Loads papermill: who verifies without executing needs none of the extras.
+    from labs.publish.execute import execute, open_notebook  # noqa: PLC0415
+
     cells = [cell for cell in notebook.content["cells"] if _is_code(cell)]
     before = list(map(_numbers, cells))
     try:

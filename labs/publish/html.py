@@ -25,9 +25,9 @@ from labs.errors import RunFailed
 from labs.publish.figures import figure_html
 from labs.publish.sanitised import sanitised
 from labs.publish.tables import complete_tables
+from labs.read.notebook_file import FIGURE
 from labs.read.runs.raw_files import UNEXPECTED
 
-FIGURE = "application/vnd.plotly.v1+json"
 TEMPLATES = Path(__file__).parent / "template"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
 HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link".*?</h2>', re.S)

@@ -20,6 +20,8 @@ NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 KINDS = ("code", "markdown", "raw")
 PARAMETERS = frozenset({"parameters", "injected-parameters"})
 """The tags of our cell and of papermill's."""
+FIGURE = "application/vnd.plotly.v1+json"
+"""The kind of an output that is a figure."""
 NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -199,3 +201,10 @@ def test_a_run_sealed_again_with_another_key_is_damaged(tmp_path: Path) -> None:
         open_run(folder)
     with pytest.raises(Damaged, match="its key"):
         verify(tmp_path / "runs")
+
+
+def test_verifying_needs_none_of_the_extras() -> None:
+    """A reader installs the package alone: no papermill, nbformat, nbconvert, rocrate."""
+    extras = ("papermill", "nbformat", "nbconvert", "ipykernel", "rocrate", "bleach", "pyarrow")
+    code = f"import sys; sys.modules.update(dict.fromkeys({extras})); import labs.publish.verify"
+    subprocess.run((sys.executable, "-c", code), check=True, timeout=120)
