@@ -15,6 +15,7 @@ from labs.read.flows.reasons import (
     HANDSHAKE,
     HTTP_TURN,
     KEEP_ALIVE,
+    NOBODY,
     SENDING,
     SPURIOUS,
     TLS_TURN,
@@ -51,26 +52,46 @@ class Scored:
         return self.found - self.true
 
 
-def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[str]:
-    """The reasons that a reader is told: those with a share of the time, and events."""
+def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[tuple[str, str]]:
+    """The reasons that a reader is told, with whom they waited for: those with a share of the time,
+    and events."""
     found = set()
     for one in accounts:
         for finding in one.findings:
             if _counts(one, finding, named):
-                found.add(finding.reason)
+                found.add((finding.reason, finding.waited_for))
         for kind, count in one.turns.items():
             if kind in (HTTP_TURN, TLS_TURN) and count:
-                found.add(kind)
+                found.add((kind, NOBODY))
     return frozenset(found)
 
 
 def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
     if finding.reason in EVEN_BRIEF:
-        return finding.reason in named and finding.count > 0
+        costs = finding.time_ms > 0 or finding.waiting != NOBODY
+        return costs or (finding.reason in named and finding.count > 0)
     if finding.reason not in named and (finding.is_usual or finding.reason in (SENDING, HANDSHAKE)):
         return False
     return finding.reason in EVENTS or finding.time_ms > max(
         LEAST_SHARE * account.duration_ms, LEAST_MS
+    )
+
+
+def at_right_ends(
+    told: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
+) -> frozenset[str]:
+    """The reasons told. One that the scenario sets for the other end has that end in its name, so
+    that it is invented and the true one missed."""
+    ends: dict[str, set[str | None]] = {}
+    for cause in causes:
+        ends.setdefault(cause["reason"], set()).add(cause["waited_for"])
+    return frozenset(
+        reason
+        if reason in may
+        or explained(reason).is_usual
+        or not {None, whom}.isdisjoint(ends.get(reason, {None}))
+        else f"{reason} of the {whom}"
+        for reason, whom in told
     )
 
 
@@ -112,7 +133,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     found = explain(path)
     true = frozenset(one["reason"] for one in scenario["causes"])
     may = may_be_told(truth)
-    told = reported(found.accounts, true)
+    told = at_right_ends(reported(found.accounts, true), scenario["causes"], may - true)
     duration = sum(one.duration_ms for one in found.accounts)
     wrong = expected = 0.0
     for cause in scenario["causes"]:
@@ -132,7 +153,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     for one in found.accounts:
         for finding in one.findings:
             known = finding.reason in true | may or explained(finding.reason).is_usual
-            if not known and finding.reason not in (UNTOLD, *EVEN_BRIEF):
+            if not known and finding.reason != UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
     return Scored(name, scenario["group"], true, told - (may - true), duration, wrong, expected)
 
@@ -166,8 +187,8 @@ def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[s
     found = []
     for name, kind, path, truth in worsened(folder, work, count, seed):
         allowed = {one["reason"] for one in truth["scenario"]["causes"]} | may_be_told(truth)
-        told = reported(explain(path).accounts, frozenset(allowed))
-        found.append((name, kind, set(told) - allowed - {UNTOLD}))
+        told = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
+        found.append((name, kind, told - allowed - {UNTOLD}))
     return found
 
 

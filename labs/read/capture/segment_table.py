@@ -52,7 +52,7 @@ WORDS: tuple[tuple[str, int, bool, str], ...] = (
     ("other_link_type", LINK, True, "of an unsupported link type"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
     ("not_tcp", NOT_TCP, True, "of a protocol other than TCP"),
-    ("icmp_errors", ICMP_ERROR, True, "that are ICMP errors about TCP packets"),
+    ("icmp_errors", ICMP_ERROR, True, "with ICMP errors about TCP packets"),
     (
         "tunnelled",
         TUNNELLED,
@@ -67,12 +67,12 @@ WORDS: tuple[tuple[str, int, bool, str], ...] = (
         "that are encrypted (ESP, WireGuard, OpenVPN, MACsec, 802.11). Capture on the tunnel's own "
         "interface",
     ),
-    ("later_fragments", LATER_FRAGMENT, True, "that are later fragments, without a TCP header"),
+    ("later_fragments", LATER_FRAGMENT, True, "of later fragments, without a TCP header"),
     (
         "first_fragments",
         FIRST_FRAGMENT,
         False,
-        "that are first fragments: included with the payload of this fragment only",
+        "of first fragments: included with the payload of this fragment only",
     ),
     ("headers_cut", SHORT, True, "whose headers were not captured whole"),
     ("headers_damaged", DAMAGED_HEADER, True, "whose headers have impossible lengths"),
@@ -106,7 +106,7 @@ class Remarks:
     @property
     def lines(self) -> tuple[str, ...]:
         said = [
-            f"{self.counts[name]:,} packets {words}{'; no row' if skipped else ''}"
+            f"{_packets(self.counts[name], words)}{'; no row' if skipped else ''}"
             for name, _, skipped, words in WORDS
             if name in self.counts
         ]
@@ -124,6 +124,14 @@ class Remarks:
             "cut_bytes": self.cut_bytes,
             "damaged_at": self.damaged_at,
         }
+
+
+def _packets(count: int, words: str) -> str:
+    if count == 1:
+        return (
+            f"1 packet {words.replace('that are', 'that is').replace('that carry', 'that carries')}"
+        )
+    return f"{count:,} packets {words}"
 
 
 def remarks(counted: Iterable[int]) -> Remarks:

@@ -35,6 +35,10 @@ NEAR: Final = 0.1
 LEAST_RTT_NS: Final = 300_000
 STEP_NS: Final = 500_000_000
 LEAST_STAMPS: Final = 20
+TICKS_NS: Final = (1e3, 1e6, 1e9 / 300, 4e6, 1e7)
+"""What a timestamp counts (RFC 7323 5.4): in Linux 1 ms, or 1 us with tcp_usec_ts; elsewhere ticks
+of 100 to 1000 Hz."""
+TICK_ERROR: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,10 @@ class Verdict:
 
     def _place(self) -> str:
         return {
-            "client": "The capture was taken at the client.",
-            "server": "The capture was taken at the server.",
+            "client": "The capture was taken at the client, or at a server whose own output queue "
+            "delays (netem, a shaper).",
+            "server": "The capture was taken at the server, or at a client whose own output queue "
+            "delays (netem, a shaper).",
             "between": "The capture was taken between client and server.",
             "one host": "Client and server are so close that the place of the capture does not "
             "matter.",
@@ -183,7 +189,7 @@ def verdict(
     known, far = found.known, found.far
     firsts = known.starts[:-1]
     count = len(firsts)
-    one_direction = without_syn = filtered = holes = nearby = steps = 0
+    one_direction = without_syn = filtered = holes = nearby = steps = rtt_unknown = 0
     for first, last in zip(firsts.tolist(), known.starts[1:].tolist(), strict=True):
         here = slice(first, last)
         flags, direction = known.flags[here], known.direction[here]
@@ -192,6 +198,9 @@ def verdict(
         only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
         one_direction += len(sides) == 1 and not only_syns
         without_syn += not opened
+        answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
+        established = answered or not opened or bool(known.length[here].any())
+        rtt_unknown += not far.measured[first] and len(sides) == 2 and established
         reach = int(max(known.end[here].max(), known.ack[here].max()))
         carried = int(known.length[here].sum())
         missing = max(0, int(known.end[here][direction == 0].max(initial=0)))
@@ -209,7 +218,7 @@ def verdict(
         without_syn=without_syn,
         holes=holes,
         filtered=filtered,
-        rtt_unknown=int((~far.measured[firsts]).sum()) - one_direction if count else 0,
+        rtt_unknown=rtt_unknown,
         clock_steps=steps,
         backwards=backwards,
         clipped=clipped,
@@ -271,7 +280,9 @@ def _steps(segments: DataFrame, found: Waits, first: int, last: int) -> int:
         if moving.sum() < LEAST_STAMPS // 2:
             return 0
         tick_ns = numpy.median(lengths[moving] / ticks[moving])
-        tick_ns = min((1e6, 4e6, 1e7), key=lambda one: abs(one - tick_ns))
+        measured_ns, tick_ns = tick_ns, min(TICKS_NS, key=lambda one: abs(one - tick_ns))
+        if abs(measured_ns - tick_ns) > TICK_ERROR * tick_ns:
+            return 0  # a clock of another rate, of which no step can be told
         off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS
         seen = max(seen, int(off.sum())) if side == 0 else min(seen, int(off.sum()))
     return seen

@@ -505,3 +505,54 @@ def test_20_a_refusal_by_icmp_is_one_for_stalls_and_comments(tmp_path: Path) -> 
     ]
     assert any("firewall" in text for text in shown)
     assert not any("Nothing answered" in text for text in shown)
+
+
+def test_21_only_established_connections_have_an_rtt_to_measure() -> None:
+    assert explain(TRUTH / "explain-connection-refused.pcap.gz").verdict.rtt_unknown == 0
+
+
+def test_21_timestamps_in_microseconds_are_no_clock_that_is_set(tmp_path: Path) -> None:
+    """As of tcp_usec_ts: 40 segments of each end, 50 ms apart, and one pause of 2 s."""
+    made, at, seq = [], 0, 1001
+    for number in range(40):
+        at += 2_000_000 if number == 20 else 50_000
+        for side, frame_seq, ack, length in ((0, seq, 5001, 100), (1, 5001, seq + 100, 0)):
+            stamps = b"\1\1\x08\x0a" + struct.pack(">II", 7_000 + at + side, 0)
+            frame = segment(PORT, side, frame_seq, ack, ACK, length=length, options=stamps)
+            made.append((at + 100 * side, frame))
+        seq += 100
+    assert explain(capture(tmp_path / "x.pcap", made)).verdict.clock_steps == 0
+
+
+def in_gre(frame: bytes, key: int, fragment: int = 0) -> bytes:
+    inner = b"\x20\0\x08\0" + struct.pack(">I", key) + frame[14:]
+    ends = b"\xc0\0\2\1", b"\xc0\0\2\2"
+    size = 20 + len(inner)
+    outer = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, fragment, 64, 47, 0, *ends)
+    return frame[:14] + outer + inner
+
+
+def test_22_keys_of_gre_may_differ_per_direction(tmp_path: Path) -> None:
+    made = [*answered(), *burst(40_500, 5001, 2)]
+    keyed = [(at, in_gre(frame, 1 + (frame[26:30] == b"\x0a\0\0\1"))) for at, frame in made]
+    (found,) = explain(capture(tmp_path / "x.pcap", keyed)).accounts
+    assert (found.client_bytes, found.server_bytes) == (200, 2920)
+
+
+def test_22_a_later_fragment_of_a_tunnel_has_no_header(tmp_path: Path) -> None:
+    made = [*answered(), (50_000, in_gre(segment(PORT, 1, 9, 9, ACK, length=99), 1, fragment=64))]
+    found = explain(capture(tmp_path / "x.pcap", made))
+    assert len(found.accounts) == 1 and found.remarks.counts["later_fragments"] == 1
+
+
+def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
+    said = as_text(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
+    assert "the handshake took 22.3 ms" in said and "28 requests and their responses" in said
+    assert "1 ACK was delayed, but nobody waited for it" in said
+    said = as_text(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
+    assert "a lost SYN or SYN-ACK was repeated" in said
+    said = as_text(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
+    assert "See it" in said and "--frames" in said.split("See it")[1]
+    late = [*answered(), *burst(40_500, 5001, 2)][1:]
+    lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines
+    assert any(line.startswith("The connection began before the capture") for line in lines)
