@@ -12,9 +12,8 @@ import pytest
 from labs.publish import html
 from labs.publish.bundle_layout import PREVIEW
 from labs.publish.execute import open_notebook
-from labs.publish.html import FIGURE
 from labs.publish.verify import subject_of
-from labs.read.notebook_file import read_notebook
+from labs.read.notebook_file import FIGURE, read_notebook
 from tests import hostile_bundles
 from tests.browser.test_pages import ATTACK, DESKTOP_PX, FAULTS, PHONE_PX
 from tests.chromium import open_file

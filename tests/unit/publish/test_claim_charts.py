@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from labs.publish.claim_charts import Chart, best_charts, charts_of
-from labs.publish.html import FIGURE
 from labs.read.claims.judged_runs import JudgedRuns
+from labs.read.notebook_file import FIGURE
 from tests.made_verdicts import verdict
 
 BOTH = ("both-1m", "both-4m")

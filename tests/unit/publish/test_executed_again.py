@@ -9,8 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from labs.publish.executed_again import Cells, execute_again
-from labs.publish.html import FIGURE
-from labs.read.notebook_file import NotebookFile, notebook_file
+from labs.read.notebook_file import FIGURE, NotebookFile, notebook_file
 
 
 def book(*cells: tuple[str, dict[str, Any]]) -> NotebookFile:

@@ -18,9 +18,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import open_notebook
-from labs.publish.html import FIGURE, embed_charts
+from labs.publish.html import embed_charts
 from labs.publish.page_parameters import checked_lab, declared, settle
-from labs.read.notebook_file import NotebookFile, notebook_file, read_notebook
+from labs.read.notebook_file import FIGURE, NotebookFile, notebook_file, read_notebook
 
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 

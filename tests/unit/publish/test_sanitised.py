@@ -18,9 +18,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from plotly.graph_objects import Bar, Figure
 
 import labs
-from labs.publish.html import FIGURE, page
+from labs.publish.html import page
 from labs.publish.sanitised import sanitised
 from labs.read.display.rich_output import Table
+from labs.read.notebook_file import FIGURE
 
 ATTACKS = [
     "<script>attack()</script>",
