@@ -219,7 +219,7 @@ def test_make_model_measures_and_predicts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two points of set a: one that the link limits, one that a small receive buffer does."""
-    words = ["--only", "7,34", "--into", str(tmp_path)]
+    words = ["--set", "a", "--only", "7,34", "--into", str(tmp_path)]
     assert model.main([*words, "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [one["point"]["name"] for one in listed] == ["a-007", "a-034"]

@@ -73,11 +73,16 @@ def test_claims_have_the_verdicts_of_a_machine_with_everything(tmp_path: Path) -
             assert one[name] == kept[id_][name], (id_, name)
 
 
-@pytest.mark.parametrize(
-    "words", [("publish", "{}", "--out", "P.html"), ("bundle", "P.zip", "{}"), ("verify", "data")]
-)
+@pytest.mark.parametrize("words", [("publish", "{}", "--out", "P.html"), ("bundle", "P.zip", "{}")])
 def test_a_command_names_the_extra_that_it_needs(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = python(tmp_path, "-m", "tests.without_unix", *(one.format(NOTEBOOK) for one in words))
     assert done.returncode == 3
     (line,) = done.stderr.splitlines()
     assert line.endswith('pip install "tcp-lab-notebook[publish]"')
+
+
+def test_verify_says_that_it_needs_linux(tmp_path: Path) -> None:
+    done = python(tmp_path, "-m", "tests.without_unix", "verify", "data")
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert "labs claims" in line
