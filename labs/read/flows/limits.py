@@ -9,7 +9,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy
 
@@ -92,27 +92,66 @@ def rounds(
     times = known.time_ns[data]
     sent = numpy.maximum.accumulate(known.end[data])
     # The ACKs that had reached the sender before each of its segments; a tie counts as heard.
-    early = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
-    before = numpy.searchsorted(heard_ns, times + early, side="right") - 1
-    flight = sent - numpy.where(before >= 0, reach[numpy.maximum(before, 0)], 0)
-    room = numpy.where(before >= 0, window[numpy.maximum(before, 0)], 1 << 40) - sent
-    offered = _window(known, acks)[numpy.maximum(before, 0)]
-    answered = numpy.searchsorted(reach, sent, side="left")
-    return _measured(
-        times,
-        known.length[data],
-        known.time_ns[here][(known.direction[here] != direction) & (known.length[here] > 0)]
-        + far.far_ns[direction],
-        flight,
-        room,
-        offered,
-        heard_ns,
-        answered,
-        full,
-        far.rtt_ns,
-        lost,
-        direction,
+    before = numpy.searchsorted(heard_ns, times + _early_ns(far.rtt_ns), side="right") - 1
+    heard = numpy.maximum(before, 0)
+    from_other = (known.direction[here] != direction) & (known.length[here] > 0)
+    sender = _Sender(
+        times_ns=times,
+        lengths=known.length[data],
+        asked_ns=known.time_ns[here][from_other] + far.far_ns[direction],
+        flight=sent - numpy.where(before >= 0, reach[heard], 0),
+        room=numpy.where(before >= 0, window[heard], 1 << 40) - sent,
+        offered=_window(known, acks)[heard],
+        heard_ns=heard_ns,
+        answered=numpy.searchsorted(reach, sent, side="left"),
+        full=full,
+        rtt_ns=far.rtt_ns,
+        direction=direction,
     )
+    return _limited(sender, _seen(sender, lost))
+
+
+def _early_ns(rtt_ns: int) -> int:
+    return max(LEAST_ROUND_NS // 10, rtt_ns // 50)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sender:
+    """The data segments of one sender as it saw them: per segment its time, length, the bytes in
+    flight with it, the room left in the window, the window offered, and the first ACK that covers
+    it (a place in `heard_ns`, the times at which ACKs reached the sender). `asked_ns` are the times
+    at which the other end's data reached it, `full` the bytes of a full segment."""
+
+    times_ns: Array
+    lengths: Array
+    asked_ns: Array
+    flight: Array
+    room: Array
+    offered: Array
+    heard_ns: Array
+    answered: Array
+    full: int
+    rtt_ns: int
+    direction: int
+
+
+class _Seen(NamedTuple):
+    """What a round shows by itself."""
+
+    begin_ns: int
+    end_ns: int
+    burst: float  # bytes per ns, of the segments without the longest pause; 0 if too few
+    most: int  # bytes in flight
+    rate: float  # bytes per ns: what is in flight arrives in a round (Little's law)
+    is_full: bool
+    window: int
+    is_whole: bool  # it ends with a full segment
+    is_even: bool
+    is_queued: bool  # its RTT is longer than the shortest
+    is_asked: bool  # the other end's data reached the sender in it
+    is_idle: bool  # an idle time was before it
+    is_lossy: bool
+    losses: int  # that began before it
 
 
 def _window(known: ConnectionState, places: Array) -> Array:
@@ -122,22 +161,10 @@ def _window(known: ConnectionState, places: Array) -> Array:
     return found
 
 
-def _measured(
-    times: Array,
-    lengths: Array,
-    asked_ns: Array,
-    flight: Array,
-    room: Array,
-    offered: Array,
-    heard_ns: Array,
-    answered: Array,
-    full: int,
-    rtt_ns: int,
-    lost: list[tuple[int, int]],
-    direction: int,
-) -> list[Round]:
-    count = len(times)
-    early = max(LEAST_ROUND_NS // 10, rtt_ns // 50)
+def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> list[_Seen]:
+    """The rounds: each ends when the ACK of its first segment reaches the sender."""
+    times, answered, heard_ns = sender.times_ns, sender.answered, sender.heard_ns
+    count, rtt_ns = len(times), sender.rtt_ns
     has_ack = answered < len(heard_ns)
     end_ns = numpy.where(
         has_ack,
@@ -145,8 +172,8 @@ def _measured(
         times + max(rtt_ns, LEAST_ROUND_NS),
     )
     end_ns = numpy.maximum(end_ns, times + LEAST_ROUND_NS)
-    following = numpy.maximum(numpy.arange(1, count + 1), numpy.searchsorted(times, end_ns - early))
-    firsts = _chain(following)
+    after = numpy.searchsorted(times, end_ns - _early_ns(rtt_ns))
+    firsts = _chain(numpy.maximum(numpy.arange(1, count + 1), after))
     lasts = numpy.append(firsts[1:], count) - 1
     begins, ends = times[firsts], end_ns[firsts]
     nexts = numpy.where(lasts + 1 < count, times[numpy.minimum(lasts + 1, count - 1)], ends)
@@ -154,92 +181,87 @@ def _measured(
     pauses[lasts] = numpy.minimum(nexts, ends) - times[lasts]
     pauses[-1] = -1  # of the last round the end shows nothing
     longest = numpy.maximum.reduceat(pauses, firsts)
-    even = (lasts - firsts >= 2) & (longest < EVEN * (ends - begins))
-    queued = has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS)
-    # Whether the other end's data reached the sender in that round.
-    asked = numpy.searchsorted(asked_ns, nexts + 1000) > numpy.searchsorted(
-        asked_ns, begins + LEAST_ROUND_NS
+    asked = numpy.searchsorted(sender.asked_ns, nexts + 1000) > numpy.searchsorted(
+        sender.asked_ns, begins + LEAST_ROUND_NS
     )
     idle = numpy.zeros(len(firsts), dtype=bool)
-    pause_ns = times[firsts[1:]] - times[firsts[1:] - 1]
-    idle[1:] = pause_ns > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
-    since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
-    until = numpy.maximum.accumulate(until)
-    earlier = numpy.searchsorted(since, begins, side="right")
-    in_loss = numpy.zeros(len(firsts), dtype=bool)
-    if len(since):
-        in_loss = (earlier > 0) & (until[numpy.maximum(earlier, 1) - 1] > begins)
-    lost_before = numpy.searchsorted(since, begins)
-    columns = (
+    idle[1:] = times[firsts[1:]] - times[firsts[1:] - 1] > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
+    in_loss, lost_before = _losses(lost, begins)
+    columns: tuple[Array, ...] = (  # in the order of the fields of _Seen
         begins,
         ends,
-        _burst_rates(times, lengths, firsts, lasts),
-        numpy.maximum.reduceat(flight, firsts),
-        flight[firsts] / (ends - begins),  # Little's law: what is in flight arrives in a round
-        numpy.minimum.reduceat(room, firsts) < full,
-        numpy.minimum.reduceat(offered, firsts),
-        (lengths[lasts] % full == 0),
-        even,
-        queued,
+        _burst_rates(times, sender.lengths, firsts, lasts),
+        numpy.maximum.reduceat(sender.flight, firsts),
+        sender.flight[firsts] / (ends - begins),
+        numpy.minimum.reduceat(sender.room, firsts) < sender.full,
+        numpy.minimum.reduceat(sender.offered, firsts),
+        sender.lengths[lasts] % sender.full == 0,
+        (lasts - firsts >= 2) & (longest < EVEN * (ends - begins)),
+        has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS),
         asked,
         idle,
         in_loss,
         lost_before,
     )
+    return list(map(_Seen, *(one.tolist() for one in columns)))
+
+
+def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
+    """For each round whether it begins within an episode of loss, and how many began before it."""
+    since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
+    until = numpy.maximum.accumulate(until)
+    earlier = numpy.searchsorted(since, begins, side="right")
+    within: Array = numpy.zeros(len(begins), dtype=bool)
+    if len(since):
+        within = (earlier > 0) & (until[numpy.maximum(earlier, 1) - 1] > begins)
+    return within, numpy.searchsorted(since, begins)
+
+
+def _limited(sender: _Sender, seen: list[_Seen]) -> list[Round]:
+    """The rounds with what limited each, as the earlier ones show it."""
     found: list[Round] = []
-    path_rate, last_burst, rates = 0.0, 0.0, []
-    top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, 0
-    for number, (
-        begin,
-        end,
-        burst,
-        most,
-        rate,
-        is_full,
-        window,
-        whole,
-        is_even,
-        is_queued,
-        is_asked,
-        is_idle,
-        is_lossy,
-        losses,
-    ) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
-        goes_on = number + 1 < len(firsts)
-        if is_idle:
-            top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, losses
-        slow = slow and not is_lossy and losses <= known_losses
-        grows = most >= GROWTH * top and top > 0
-        saturated = is_even and is_queued and rate < GROWTH * last_rate
-        last_rate = rate
-        rates.append(rate)
+    full, answered, heard_ns = sender.full, sender.answered, sender.heard_ns
+    path_rate = last_burst = last_rate = 0.0
+    top, flat, slow, known_losses = 0, 0, True, 0
+    for number, one in enumerate(seen):
+        is_last = number + 1 == len(seen)
+        if one.is_idle:
+            top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, one.losses
+        slow = slow and not one.is_lossy and one.losses <= known_losses
+        grows = one.most >= GROWTH * top and top > 0
+        saturated = one.is_even and one.is_queued and one.rate < GROWTH * last_rate
+        last_rate = one.rate
         if saturated:
-            path_rate = max(path_rate, rate)
-        elif not is_even and slow and burst:
-            if abs(burst - last_burst) <= ALIKE * burst:
-                path_rate = max(path_rate, burst)
-            last_burst = burst
-        flat = flat + 1 if abs(most - top) < 0.5 * full else 0
-        if is_full:
-            reason = SILLY_WINDOW if window < full else FULL_WINDOW
-        elif saturated or (is_even and not grows):
+            path_rate = max(path_rate, one.rate)
+        elif not one.is_even and slow and one.burst:
+            if abs(one.burst - last_burst) <= ALIKE * one.burst:
+                path_rate = max(path_rate, one.burst)
+            last_burst = one.burst
+        flat = flat + 1 if abs(one.most - top) < 0.5 * full else 0
+        if one.is_full:
+            reason = SILLY_WINDOW if one.window < full else FULL_WINDOW
+        elif saturated or (one.is_even and not grows):
             reason = PATH
-        elif slow and (grows or most <= FIRST_SEGMENTS * full):
+        elif slow and (grows or one.most <= FIRST_SEGMENTS * full):
             reason = SLOW_START
         elif slow and flat >= PLATEAU:
             reason = SEND_BUFFER
         else:
             reason = CONGESTION_WINDOW
-        goes_on = goes_on and (whole or is_full)
-        if (not goes_on or is_asked) and not saturated:
-            reason = reason if is_full and goes_on else ROUND_TRIP
-        if window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
+        goes_on = not is_last and (one.is_whole or one.is_full)
+        if (not goes_on or one.is_asked) and not saturated:
+            reason = reason if one.is_full and goes_on else ROUND_TRIP
+        if one.window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
             reason = UNTOLD  # it may be the window, whose scale is unknown
-        if number + 1 == len(firsts) and answered[-1] < len(heard_ns):
-            end = max(end, int(heard_ns[answered[-1]]))  # all of it is acknowledged
-        found.append(Round(begin, end, reason, most, window, is_even and not saturated, direction))
-        top = max(top, most) if slow else most
-    return _settled(_not_paced(found, rates, path_rate))
+        end_ns = one.end_ns
+        if is_last and answered[-1] < len(heard_ns):
+            end_ns = max(end_ns, int(heard_ns[answered[-1]]))  # all of it is acknowledged
+        is_even = one.is_even and not saturated
+        found.append(
+            Round(one.begin_ns, end_ns, reason, one.most, one.window, is_even, sender.direction)
+        )
+        top = max(top, one.most) if slow else one.most
+    return _settled(_not_paced(found, [one.rate for one in seen], path_rate))
 
 
 def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> Array:
