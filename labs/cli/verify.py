@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 from labs.cli import run_flags
-from labs.errors import Damaged, Missing
+from labs.errors import Damaged
 
 DAMAGED = "damaged"
 
@@ -80,19 +79,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Verify, print what was found, and return the exit code of the grade. Raises LabError."""
-    if not hasattr(os, "getuid"):
-        raise Missing(
-            "labs verify performs runs again, which needs Linux on x86-64. Elsewhere, judge the "
-            "recorded runs: labs claims"
-        )
     from labs.catalog import LABS, find
     from labs.drive.kernel.versions import read_kernel_spec
     from labs.errors import BadInput
+    from labs.launch.launch import check_platform
     from labs.publish.rerun import BEYOND, COVERED, IDENTICAL, WITHIN
     from labs.publish.verified import FAILED, INTACT
     from labs.publish.verify import Draw, verify
     from labs.read.runs import recorded
 
+    check_platform("virtual")
     run_flags.take(args)
     for name in ("sample", "real_time"):
         value = getattr(args, name)
