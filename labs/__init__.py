@@ -152,8 +152,8 @@ def _cell_of_a_notebook() -> Any:
 
 
 def _load(module: str) -> Any:
-    """Import a module. What an import makes stays, so garbage is not looked for meanwhile: in
-    pandas and plotly that takes a tenth of the time."""
+    """Import a module. What an import makes stays, so garbage is not looked for meanwhile, which
+    would take about a twentieth of the CPU time of a Run All."""
     collecting = gc.isenabled()
     gc.disable()
     try:
