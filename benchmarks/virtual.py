@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -88,12 +89,14 @@ def boot_to_init() -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={"HOME": folder, "TMPDIR": folder},
+            start_new_session=True,
         )
         with kernel:
             assert kernel.stdout is not None
-            if not any(b"as init process" in said for said in kernel.stdout):
+            begun = any(b"as init process" in said for said in kernel.stdout)
+            os.killpg(kernel.pid, signal.SIGKILL)  # the programs of the guest, too
+            if not begun:
                 raise RuntimeError("the kernel started no program")
-            kernel.kill()
 
 
 def download(client: str, repeats: int, **given: object) -> dict[str, object]:
