@@ -51,19 +51,20 @@ class Virtual(Namespaces):
     ) -> None:
         super().__exit__(kind, error, trace)
         log = kernel_log()
-        refused = refused_change(log)
-        if refused is not None:
-            raise RunFailed(
-                "the virtual kernel ended a program whose memory or state it could not change: "
-                f"{refused}. This machine limits memory or mappings (ulimit -v, "
-                "vm.max_map_count). Raise the limit, and run again"
-            ) from error
+        # First: 7.2 also says of a program that a signal ended that it waited for it in vain.
         found = signalled(log)
         if found is not None:
             raise RunFailed(
                 f"{found} ended a program of the virtual kernel: somebody outside sent it (to "
                 "pause a run, freeze its cgroup), or the program wrote into the memory that it "
                 "shares with its kernel. Run again"
+            ) from error
+        refused = refused_change(log)
+        if refused is not None:
+            raise RunFailed(
+                "the virtual kernel ended a program whose memory or state it could not change: "
+                f"{refused}. This machine limits memory or mappings (ulimit -v, "
+                "vm.max_map_count). Raise the limit, and run again"
             ) from error
 
 
