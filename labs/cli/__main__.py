@@ -44,7 +44,7 @@ COMMANDS: dict[str, str] = {
 # Commands that load no libraries for reading runs.
 LIGHT = frozenset({"doctor", "kernel", "new", "parameters"})
 ADDRESS_SPACE_MIB = 1024
-"""OpenBLAS, numba and their threads map 780 MiB on two CPUs, and abort the process without it."""
+"""OpenBLAS, numpy, pandas and their threads map 780 MiB on two CPUs, and abort without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;
             4 a run failed; 5 results differ; 6 damaged data; 7 results differ within
             tolerance (labs verify); 130 interrupted by ^C"""

@@ -9,7 +9,7 @@
     wireshark_flags(path, rows)  Wireshark's flags of some rows
 
 Each is imported at first use. Files are pcap, pcapng or snoop, plain or compressed with gzip, xz or
-zstd. Reading needs the extra `capture` (numba, pyarrow), packets in scapy and Wireshark's flags the
+zstd. zstd and parquet need the extra `capture` (pyarrow), scapy and Wireshark's flags the
 extra `packets`.
 """
 

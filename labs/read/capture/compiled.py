@@ -1,147 +1,198 @@
-"""The numeric core of the reader: functions and byte loads that numba compiles.
+"""The numeric core of the reader: functions of restricted Python, performed as C.
 
-Compiled code is kept in the user's cache under a digest of this folder's sources, so that it is
-compiled once. Modules can be imported without numba; a compiled function called there raises
-Missing.
+At the first call of one that is `native`, it and what it calls are translated to C
+(`labs.read.capture.to_c`), compiled by the machine's compiler into the user's cache, and loaded.
+Where that is impossible, Python performs the same functions, a hundred times more slowly.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
-import struct
+import platform
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import cache, wraps
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Never, TypeVar, cast
+from shutil import which
+from typing import Any, TypeAlias, TypeVar, cast
 
-from labs.drive.record.disk import cache
+import numpy as np
+
+from labs.drive.record.disk import cache as users_cache
 from labs.errors import Missing
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Word = Callable[[Any, int], int]
-_announced: set[str] = set()
+# Arrays as the functions see them: of numpy, or in Python views of their memory.
+Bytes: TypeAlias = Any
+Int8s: TypeAlias = Any
+Uint16s: TypeAlias = Any
+Int32s: TypeAlias = Any
+Uint32s: TypeAlias = Any
+Int64s: TypeAlias = Any
+_ELEMENTS = {
+    "Bytes": np.uint8,
+    "Int8s": np.int8,
+    "Uint16s": np.uint16,
+    "Int32s": np.int32,
+    "Uint32s": np.uint32,
+    "Int64s": np.int64,
+}
+FLAGS = ("-std=c11", "-O2", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared")
+COMPILER_S = 60
+_known: dict[Callable[..., Any], None] = {}
+_said: set[str] = set()
 
 
-def cache_folder() -> Path | None:
-    """The folder for compiled code; None if it cannot be written, so that nothing is kept.
+def compiled(function: Function) -> Function:
+    """A function that a native one may call."""
+    _known[function] = None
+    return function
 
-    NUMBA_CACHE_DIR names another folder.
-    """
-    here = Path(__file__).parent
-    # numba checks only the file of a function, but compiles constants and functions of other files
-    # into it.
-    digest = sha256(b"".join(file.read_bytes() for file in sorted(here.glob("*.py"))))
-    named = os.environ.get("NUMBA_CACHE_DIR")
+
+def native(function: Function) -> Function:
+    """A function that is called with arrays of numpy, and performed as C if that is possible."""
+    compiled(function)
+    found: list[Callable[..., Any]] = []
+
+    @wraps(function)
+    def call(*given: Any) -> Any:
+        if not found:
+            found.append(_as_c(function) or _as_python(function))
+        return found[0](*given)
+
+    return cast(Function, call)
+
+
+def _as_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: Any) -> Any:
+        # An element of a view is a number of Python, which neither wraps nor is slow.
+        return function(*(one.data if isinstance(one, np.ndarray) else one for one in given))
+
+    return call
+
+
+class _Array(ctypes.Structure):
+    _fields_ = (("at", ctypes.c_void_p), ("length", ctypes.c_int64), ("row", ctypes.c_int64))
+
+
+class _Pair(ctypes.Structure):
+    _fields_ = (("one", ctypes.c_int64), ("two", ctypes.c_int64))
+
+
+def _as_c(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The function from its library; None, and one line on stderr, if it cannot be compiled."""
+    from labs.read.capture.to_c import parameters, returned  # noqa: PLC0415  of no use in Python
+
     try:
-        found = Path(named) if named else cache() / "compiled"
-        found = found / f"capture-{digest.hexdigest()[:16]}"
-        found.mkdir(parents=True, exist_ok=True)
-    except (OSError, Missing):
+        perform = getattr(_library(function), f"f_{function.__name__}")
+    except Missing as reason:
+        _say(f"captures are read by Python, which is slow: {reason}")
         return None
-    return found if os.access(found, os.W_OK) else None
+    kinds = [_ELEMENTS.get(kind) for _, kind in parameters(function)]
+    perform.argtypes = [ctypes.c_int64 if kind is None else _Array for kind in kinds]
+    result = returned(function)
+    perform.restype = {"void": None, "int64_t": ctypes.c_int64, "tuple2": _Pair}[result]
+
+    def passed(kind: type[object] | None, one: Any) -> Any:
+        if kind is None:
+            return one
+        if one.dtype != kind or not one.flags.c_contiguous:
+            raise TypeError(f"{function.__name__} was given {one.dtype} in place of {kind}")
+        return _Array(one.ctypes.data, len(one), one.shape[-1])
+
+    def call(*given: Any) -> Any:
+        made = perform(*map(passed, kinds, given))
+        return (made.one, made.two) if result == "tuple2" else made
+
+    return call
 
 
-def _not_compiled(*_: object) -> Never:
-    raise Missing(
-        "reading a capture needs the package numba, which is not installed. "
-        'Install it: pip install "tcp-lab-notebook[capture]"'
-    )
+def _say(what: str) -> None:
+    if what not in _said:
+        _said.add(what)
+        print(f"labs: {what}", file=sys.stderr)
 
 
-if find_spec("numba") is not None:
-    import numba
-    from llvmlite import ir
-    from numba import types
-    from numba.core.caching import UserProvidedCacheLocator
-    from numba.extending import intrinsic
-
-    KEPT_IN = cache_folder()
-    # No reference counts (the functions allocate nothing), and everything inlined: without either,
-    # a row takes ten times as long.
-    _OPTIONS: dict[str, Any] = {
-        "cache": KEPT_IN is not None,
-        "nogil": True,
-        "_nrt": False,
-        "forceinline": True,
-    }
-
-    class SharedLocator(UserProvidedCacheLocator):  # type: ignore[misc, unused-ignore]
-        """A folder for all copies of the same sources, wherever they are: other clones, too."""
-
-        @classmethod
-        def get_suitable_cache_subpath(cls, py_file: str) -> str:
-            return ""
-
-    def compiled(function: Function) -> Function:
-        """The function, compiled at its first call."""
-        config: Any = numba.config
-        others = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
-        config.CACHE_DIR = str(KEPT_IN or others[0])
-        if KEPT_IN is not None:
-            config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SharedLocator.__name__}"
-        try:
-            made: Function = numba.njit(**_OPTIONS)(function)
-        finally:
-            # For the other code that this process compiles.
-            config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = others
-        return made
-
-    def apart(function: Function) -> Function:
-        """The same, but not made part of its callers: what is rare does not slow what is common."""
-        _OPTIONS["forceinline"] = False
-        try:
-            return compiled(function)
-        finally:
-            _OPTIONS["forceinline"] = True
-
-    def _word(form: str) -> Word:
-        bits = 8 * struct.calcsize(form)
-        swap = form[0] == ">"
-
-        def word(typing_context: Any, data: Any, at: Any) -> Any:
-            def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                array = context.make_array(signature.args[0])(context, builder, arguments[0])
-                kind = ir.IntType(bits)
-                place = builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
-                value = builder.load(place, align=1)
-                value = builder.bswap(value) if swap else value
-                return builder.zext(value, ir.IntType(64)) if bits < 64 else value
-
-            return types.int64(data, types.int64), code
-
-        made: Any = intrinsic(word)
-        return cast(Word, made)
-else:
-    KEPT_IN = None
-
-    def compiled(function: Function) -> Function:
-        """A function that raises Missing, which says how to install numba."""
-        return cast(Function, _not_compiled)
-
-    apart = compiled
-
-    def _word(form: str) -> Word:
-        return _not_compiled
+@cache
+def _digest() -> str:
+    """What the libraries were made of: this folder's sources, the flags, the machine."""
+    made_of = sha256(" ".join((*FLAGS, sys.platform, platform.machine())).encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        made_of.update(file.read_bytes())
+    return made_of.hexdigest()[:16]
 
 
-# numba omits its handling of negative indices for what is masked with this.
-POSITIVE = 0x7FFFFFFF
+def _library(function: Callable[..., Any]) -> ctypes.CDLL:
+    """The library of a function, compiled if it is not in the cache. Missing if that fails."""
+    name = f"{function.__name__}-{_digest()}.so"
+    try:
+        kept = users_cache() / "compiled" / name
+        if kept.exists():
+            return ctypes.CDLL(str(kept))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=kept.parent) as folder:
+            made = _make(function, Path(folder))
+            os.replace(made, kept)
+        return ctypes.CDLL(str(kept))
+    except (OSError, Missing) as error:
+        if isinstance(error, Missing) and which("cc") is None:
+            raise
+    try:  # a cache that cannot be written, or from which nothing may be executed
+        with tempfile.TemporaryDirectory(prefix="labs-compiled-") as folder:
+            return ctypes.CDLL(str(_make(function, Path(folder))))
+    except OSError as error:
+        raise Missing(f"a compiled reader cannot be kept ({error.strerror})") from None
 
-# Numbers of two, four and eight bytes of a buffer, in both byte orders. Each is one load without a
-# check of its bounds: the caller has checked them.
-be16, be32, be64 = _word(">H"), _word(">I"), _word(">q")
-le16, le32 = _word("<H"), _word("<I")
+
+def _make(function: Callable[..., Any], folder: Path) -> Path:
+    from labs.read.capture.to_c import translated  # noqa: PLC0415  of no use once it is compiled
+
+    compiler = which("cc")
+    if compiler is None:
+        raise Missing("there is no C compiler (cc). On Debian: apt-get install gcc libc6-dev")
+    source, made = folder / "source.c", folder / "made.so"
+    source.write_text(translated(function, _known))
+    argv = (compiler, *FLAGS, str(source), "-o", str(made))
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMPILER_S)
+    except subprocess.TimeoutExpired:
+        raise Missing(f"{compiler} took more than {COMPILER_S} s") from None
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
+        raise Missing(f"{compiler} failed: {said[0].strip()}")
+    return made
 
 
-def announce(what: str, *functions: Callable[..., Any]) -> None:
-    """Print one line on stderr, once, if the first call of these functions compiles `what`."""
-    if what in _announced or find_spec("numba") is None:
-        return
-    _announced.add(what)
-    if KEPT_IN is None or not all(
-        any(KEPT_IN.rglob(f"*.{one.__name__}-*.nbi")) for one in functions
-    ):
-        again = "" if KEPT_IN is not None else " (nothing can be kept: set XDG_CACHE_HOME)"
-        print(f"labs: compiling {what}, some seconds, once{again}", file=sys.stderr)
+# Numbers of two, four and eight bytes of a buffer, in both byte orders. The caller has checked that
+# they are in it.
+
+
+@compiled
+def be16(data: Bytes, at: int) -> int:
+    return int(data[at] << 8 | data[at + 1])
+
+
+@compiled
+def be32(data: Bytes, at: int) -> int:
+    return int(data[at] << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3])
+
+
+@compiled
+def be64(data: Bytes, at: int) -> int:
+    """Signed."""
+    high = be32(data, at)
+    return ((high ^ 0x80000000) - 0x80000000) << 32 | be32(data, at + 4)
+
+
+@compiled
+def le16(data: Bytes, at: int) -> int:
+    return int(data[at] | data[at + 1] << 8)
+
+
+@compiled
+def le32(data: Bytes, at: int) -> int:
+    return int(data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24)

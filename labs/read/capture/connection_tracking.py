@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput
-from labs.read.capture.compiled import POSITIVE, compiled
+from labs.read.capture.compiled import Int32s, Int64s, compiled, native
 from labs.read.capture.headers import (
     PACKET_WORDS,
     SOURCE_HIGH,
@@ -80,7 +80,7 @@ def mixed(high: int, low: int, port: int) -> int:
 @compiled
 def direction_in(
     at: int,
-    table: Any,
+    table: Int64s,
     source_high: int,
     source_low: int,
     source_port: int,
@@ -115,8 +115,8 @@ def direction_in(
 
 @compiled
 def slot_of(
-    table: Any,
-    slots: Any,
+    table: Int64s,
+    slots: Int32s,
     source_high: int,
     source_low: int,
     source_port: int,
@@ -126,12 +126,12 @@ def slot_of(
     version: int,
 ) -> int:
     """The slot of a pair of ends: that of its last connection, or a free one."""
-    mask = (len(slots) - 1) & POSITIVE
+    mask = len(slots) - 1
     slot = (
         mixed(source_high, source_low, source_port) + mixed(target_high, target_low, target_port)
     ) & mask
     while slots[slot] != 0:
-        at = ((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS
+        at = (slots[slot] - 1) * CONNECTION_WORDS
         if (
             direction_in(
                 at,
@@ -151,8 +151,8 @@ def slot_of(
     return slot
 
 
-@compiled
-def enter_all(count: int, table: Any, slots: Any) -> None:
+@native
+def enter_all(count: int, table: Int64s, slots: Int32s) -> None:
     """Enter the first `count` connections into empty slots; of each pair the last one remains."""
     for connection in range(count):
         at = connection * CONNECTION_WORDS
@@ -171,7 +171,7 @@ def enter_all(count: int, table: Any, slots: Any) -> None:
 
 
 @compiled
-def begin(connection: int, table: Any, packet: Any, flags: int, time_ns: int) -> int:
+def begin(connection: int, table: Int64s, packet: Int64s, flags: int, time_ns: int) -> int:
     """Add a connection that begins with this packet; return the direction of the packet."""
     at = connection * CONNECTION_WORDS
     known_by, direction = BY_PORTS, 0

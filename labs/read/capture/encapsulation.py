@@ -15,9 +15,7 @@ tcpdump.org/linktypes.html and radiotap.org for the link types.
 
 from __future__ import annotations
 
-from typing import Any
-
-from labs.read.capture.compiled import apart, be16, be32, be64, compiled, le16, le32
+from labs.read.capture.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32
 from labs.read.capture.headers import (
     AUTHENTICATION,
     IP_IN_IP,
@@ -83,7 +81,7 @@ def after_type(kind: int) -> int:
 
 
 @compiled
-def by_type(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_type(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What the EtherType at `at` announces, and where that begins."""
     if at + 2 > end:
         return NOTHING, -SHORT
@@ -111,7 +109,7 @@ def by_type(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_llc(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_llc(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What an LLC header announces."""
     if at + 8 > end:
         return NOTHING, -SHORT
@@ -127,7 +125,7 @@ def by_llc(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_labels(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_labels(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What follows a stack of MPLS labels: IP, or Ethernet with or without a control word."""
     for _ in range(MOST_LAYERS):
         if at + 6 > end:
@@ -143,7 +141,7 @@ def by_labels(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_ppp(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_ppp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What a PPP frame carries."""
     if at + 2 <= end and be16(data, at) in (PPP_ADDRESS, 0x0F00):
         if be16(data, at) == 0x0F00:  # Cisco's HDLC
@@ -165,7 +163,7 @@ def by_ppp(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_wireless(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_wireless(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What an 802.11 frame carries: LLC, if it has data that is not encrypted."""
     if at + 24 > end:
         return NOTHING, -SHORT
@@ -186,7 +184,7 @@ def by_wireless(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_gre(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
+def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What GRE carries, in either version."""
     if at + 4 > end:
         return NOTHING, -SHORT
@@ -214,7 +212,7 @@ def by_gre(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
 
 
 @compiled
-def by_nsh(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_nsh(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What a network service header carries."""
     if at + 8 > end:
         return NOTHING, -SHORT
@@ -225,7 +223,7 @@ def by_nsh(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_gtp(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_gtp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What GTP-U carries: IP in a message of type 255, after any extension headers."""
     if at + 12 > end or data[at] >> 5 != 1 or data[at + 1] != 255:
         return NOTHING, -NOT_TCP
@@ -245,7 +243,7 @@ def by_gtp(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_l2tp(data: Any, at: int, end: int) -> tuple[int, int]:
+def by_l2tp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What L2TP carries, if it is data: PPP in version 2, Ethernet in version 3."""
     if at + 6 > end:
         return NOTHING, -SHORT
@@ -263,7 +261,7 @@ def by_l2tp(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def by_udp(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
+def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What UDP at `at` carries, by its ports."""
     if at + 16 > end:
         return NOTHING, -SHORT if at + 8 > end else -NOT_TCP
@@ -318,7 +316,7 @@ def by_udp(data: Any, at: int, end: int, packet: Any) -> tuple[int, int]:
 
 
 @compiled
-def by_protocol(data: Any, protocol: int, at: int, end: int, packet: Any) -> tuple[int, int]:
+def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What the payload of an IP packet is."""
     if protocol in (IP_IN_IP, IPV6_IN_IP, OLD_IP_IN_IP):
         return IP, at
@@ -346,7 +344,7 @@ def marked(version: int, identity: int) -> int:
 
 
 @compiled
-def entered(data: Any, at: int, packet: Any) -> None:
+def entered(data: Bytes, at: int, packet: Int64s) -> None:
     """Mark what is inside the IP packet at `at` by its outer addresses, in either order."""
     if data[at] >> 4 == 4:
         identity = be32(data, at + 12) ^ be32(data, at + 16)
@@ -357,7 +355,7 @@ def entered(data: Any, at: int, packet: Any) -> None:
 
 
 @compiled
-def protocol_of(data: Any, at: int, end: int) -> tuple[int, int]:
+def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """The protocol of the payload of the IP packet at `at`, and its place, after AH and the
     extension headers of IPv6."""
     if data[at] >> 4 == 4:
@@ -373,7 +371,7 @@ def protocol_of(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def on_link(data: Any, at: int, end: int, link: int) -> tuple[int, int]:
+def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
     if link == ETHERNET:
         return TYPE, at + 12
@@ -438,9 +436,9 @@ def on_link(data: Any, at: int, end: int, link: int) -> tuple[int, int]:
     return NOTHING, -LINK
 
 
-@apart
+@compiled
 def descend(
-    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
+    data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
 ) -> int:
     """Find the TCP header through any layers: 0 with `packet` filled in, or why there is none."""
     place = beyond_link(data, at, end, link)
@@ -500,7 +498,7 @@ def descend(
 
 @compiled
 def behind_authentication(
-    data: Any, at: int, inner: int, end: int, wire_end: int, packet: Any
+    data: Bytes, at: int, inner: int, end: int, wire_end: int, packet: Int64s
 ) -> int:
     """Fill in `packet` for TCP behind the authentication header of the IPv4 packet at `at`."""
     outer = packet[VERSION]
@@ -522,7 +520,7 @@ def behind_authentication(
 
 @compiled
 def find_tcp(
-    data: Any, at: int, end: int, wire_end: int, link: int, packet: Any, counts: Any
+    data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
 ) -> int:
     """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
 

@@ -8,9 +8,7 @@ RFC 791, RFC 792 and RFC 8200 (IP).
 
 from __future__ import annotations
 
-from typing import Any
-
-from labs.read.capture.compiled import be16, be32, be64, compiled, le32
+from labs.read.capture.compiled import Bytes, Int64s, be16, be32, be64, compiled, le32
 from labs.read.capture.segment_table import (
     DAMAGED_HEADER,
     FIRST_FRAGMENT,
@@ -35,7 +33,7 @@ MAX_TAGS = 8
 
 
 @compiled
-def tagged(data: Any, at: int, end: int) -> int:
+def tagged(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header after the EtherType at `at` and its VLAN tags, or -(a count)."""
     for _ in range(MAX_TAGS + 1):
         if at + 2 > end:
@@ -50,7 +48,7 @@ def tagged(data: Any, at: int, end: int) -> int:
 
 
 @compiled
-def point_to_point(data: Any, at: int, end: int) -> int:
+def point_to_point(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header in a PPP frame, with or without address and control bytes."""
     if at + 2 <= end and be16(data, at) == PPP_ADDRESS:
         at += 2
@@ -68,7 +66,7 @@ def point_to_point(data: Any, at: int, end: int) -> int:
 
 
 @compiled
-def loopback(data: Any, at: int, end: int) -> int:
+def loopback(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header after a protocol family of four bytes, in either byte order."""
     if at + 4 > end:
         return -SHORT
@@ -82,7 +80,7 @@ def loopback(data: Any, at: int, end: int) -> int:
 
 
 @compiled
-def beyond_link(data: Any, at: int, end: int, link: int) -> int:
+def beyond_link(data: Bytes, at: int, end: int, link: int) -> int:
     """The place of the IP header of a frame, or -(the count of the reason why it has none)."""
     if link == ETHERNET:
         return tagged(data, at + 12, end)
@@ -122,7 +120,7 @@ TOO_BIG = 4  # the code of path MTU discovery, which refuses nothing (RFC 1191)
 
 
 @compiled
-def quoted(data: Any, at: int, end: int, packet: Any) -> int:
+def quoted(data: Bytes, at: int, end: int, packet: Int64s) -> int:
     """Read from the ICMP error at `at` which TCP packet it is about (RFC 792: its IP header and
     eight bytes): ICMP_ERROR with `packet` filled in, its code as the identification, else
     NOT_TCP."""
@@ -143,7 +141,7 @@ def quoted(data: Any, at: int, end: int, packet: Any) -> int:
 
 
 @compiled
-def version_4(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: Any) -> int:
+def version_4(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
     """Read the IPv4 header at `at` into `packet`: 0, or the count of why it has no TCP."""
     if at + 20 > end:
         return SHORT
@@ -178,7 +176,7 @@ def version_4(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: 
 
 
 @compiled
-def version_6(data: Any, at: int, end: int, wire_end: int, packet: Any, counts: Any) -> int:
+def version_6(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
     """Read the IPv6 header at `at` and its extension headers, as version_4 does."""
     if at + 40 > end:
         return SHORT
@@ -234,7 +232,7 @@ IP_IN_IP, IPV6_IN_IP = 4, 41
 
 
 @compiled
-def beyond_extensions(data: Any, following: int, at: int, end: int) -> tuple[int, int]:
+def beyond_extensions(data: Bytes, following: int, at: int, end: int) -> tuple[int, int]:
     """The protocol after the extension headers of IPv6 from `at` on, and its place; -1 if they are
     not whole."""
     for _ in range(MAX_EXTENSIONS):

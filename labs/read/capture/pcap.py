@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from labs.read.capture.compiled import be16, be32, compiled, le16, le32
+from labs.read.capture.compiled import Bytes, Int64s, be16, be32, compiled, le16, le32, native
 from labs.read.capture.segment_table import ABSURD_TIME, DAMAGED, NO_TIME
 
 # A record, in an array of int64: where its frame begins and ends in the buffer, where the frame
@@ -45,9 +45,9 @@ def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
     return None
 
 
-@compiled
+@native
 def walk_pcap(
-    data: Any, at: int, end: int, form: Any, records: Any, counts: Any
+    data: Bytes, at: int, end: int, form: Int64s, records: Int64s, counts: Int64s
 ) -> tuple[int, int]:
     """Find records from `at` on; return their number, and the place of the next one.
 
@@ -110,9 +110,9 @@ def snoop_form(head: bytes) -> np.ndarray[Any, Any]:
     )
 
 
-@compiled
+@native
 def walk_snoop(
-    data: Any, at: int, end: int, form: Any, records: Any, counts: Any
+    data: Bytes, at: int, end: int, form: Int64s, records: Int64s, counts: Int64s
 ) -> tuple[int, int]:
     """Find records from `at` on, like walk_pcap for the other format."""
     found = 0
@@ -168,17 +168,17 @@ def pcapng_form() -> np.ndarray[Any, Any]:
 
 
 @compiled
-def u16(data: Any, at: int, big: bool) -> int:
+def u16(data: Bytes, at: int, big: bool) -> int:
     return be16(data, at) if big else le16(data, at)
 
 
 @compiled
-def u32(data: Any, at: int, big: bool) -> int:
+def u32(data: Bytes, at: int, big: bool) -> int:
     return be32(data, at) if big else le32(data, at)
 
 
 @compiled
-def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any) -> int:
+def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Int64s) -> int:
     """A time stamp of 64 bits in an interface's units as ns since 1970; 0 for an absurd one."""
     if high >= 1 << 31:
         counts[ABSURD_TIME] += 1
@@ -214,7 +214,7 @@ def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Any
 
 
 @compiled
-def interface(data: Any, at: int, end: int, big: bool, interfaces: Any, number: int) -> None:
+def interface(data: Bytes, at: int, end: int, big: bool, interfaces: Int64s, number: int) -> None:
     """Read an interface description, whose body is data[at:end], as interface `number`."""
     place = number * INTERFACE_WORDS
     interfaces[place + OF_LINK] = u16(data, at, big)
@@ -241,7 +241,7 @@ def interface(data: Any, at: int, end: int, big: bool, interfaces: Any, number: 
 
 
 @compiled
-def section(data: Any, at: int, end: int, form: Any) -> bool:
+def section(data: Bytes, at: int, end: int, form: Int64s) -> bool:
     """Begin a section at the block at `at`; False if its byte order is invalid."""
     if le32(data, at + 8) == BYTE_ORDER:
         form[BIG] = 0
@@ -255,15 +255,15 @@ def section(data: Any, at: int, end: int, form: Any) -> bool:
 
 @compiled
 def packet(
-    data: Any,
+    data: Bytes,
     at: int,
     end: int,
     kind: int,
-    form: Any,
-    interfaces: Any,
-    records: Any,
+    form: Int64s,
+    interfaces: Int64s,
+    records: Int64s,
     place: int,
-    counts: Any,
+    counts: Int64s,
 ) -> bool:
     """Read a packet's block, whose body is data[at:end]; False if its lengths are invalid."""
     big = form[BIG] != 0
@@ -304,9 +304,15 @@ def packet(
     return True
 
 
-@compiled
+@native
 def walk_pcapng(
-    data: Any, at: int, end: int, form: Any, interfaces: Any, records: Any, counts: Any
+    data: Bytes,
+    at: int,
+    end: int,
+    form: Int64s,
+    interfaces: Int64s,
+    records: Int64s,
+    counts: Int64s,
 ) -> tuple[int, int]:
     """Find packets from `at` on, like walk_pcap for the other format.
 

@@ -12,7 +12,6 @@ import numpy as np
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.capture import connection_tracking as tracking
 from labs.read.capture import pcap, segment_table, segments
-from labs.read.capture.compiled import announce
 from labs.read.capture.pcap import RECORD_WORDS, WANTED
 from labs.read.capture.segment_table import (
     COUNTS,
@@ -47,8 +46,7 @@ CONNECTION_BYTES = 500
 class Reader:
     """A capture file being read: the position in it, and every connection so far.
 
-    Opening raises BadInput if it is not a file, Damaged if it is not a capture (or is empty),
-    Missing without numba.
+    Opening raises BadInput if it is not a file, Damaged if it is not a capture (or is empty).
     """
 
     def __init__(self, path: str | Path, memory_bytes: int | None = None) -> None:
@@ -91,13 +89,11 @@ class Reader:
         if head.startswith(pcap.PCAPNG_MAGIC):
             self._form = pcap.pcapng_form()
             self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
-            announce("the reader of pcapng", pcap.walk_pcapng, segments.rows)
             return
         if head.startswith(pcap.SNOOP_MAGIC):
             self._form = pcap.snoop_form(head)
             self._at += pcap.SNOOP_HEADER_BYTES
             self._walker = pcap.walk_snoop
-            announce("the reader of snoop", pcap.walk_snoop, segments.rows)
             return
         form = pcap.pcap_form(head)
         if form is None:
@@ -107,7 +103,6 @@ class Reader:
             )
         self._form = form
         self._at += pcap.FILE_HEADER_BYTES
-        announce("the reader of pcap", pcap.walk_pcap, segments.rows)
 
     def _read(self, wanted: int) -> bool:
         """Provide at least `wanted` unread bytes in the buffer; False at the end of the file."""
@@ -152,7 +147,6 @@ class Reader:
         """Fill columns from their row `rows` on; False if the file ended before they were full."""
         self._state[segments.ROW] = columns.rows
         self._state[segments.CAPACITY] = columns.capacity
-        into = columns.views()
         while True:
             if self._first == self._last and (self.counts[DAMAGED] or not self._walk()):
                 self.close()
@@ -164,13 +158,13 @@ class Reader:
                     self._first,
                     self._last,
                     self._base,
-                    into,
                     self._state,
                     self._table,
                     self._slots,
                     self.counts,
                     self._packet,
                     self._options,
+                    *columns.views(),
                 )
             )
             columns.rows = int(self._state[segments.ROW])
@@ -251,7 +245,7 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     It shows the captured part of an incomplete option; here such an option is not read.
 
     `memory_bytes` limits the memory of the table (default: what is available). Raises Missing if it
-    needs more (use `batches` then) or without numba, BadInput if it is not a file, Damaged if it is
+    needs more (use `batches` then), BadInput if it is not a file, Damaged if it is
     not a capture. `remarks` counts what else the file contains.
     """
     return read_columns(path, memory_bytes)[0].table()

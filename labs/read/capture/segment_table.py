@@ -209,9 +209,10 @@ class Columns:
             name: np.zeros((count, capacity), kind) for name, (count, kind) in _KINDS.items()
         }
 
-    def views(self) -> tuple[Any, ...]:
-        """The arrays in the order of the parameters of rows()."""
-        return tuple(self._arrays.values())
+    def views(self) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """The arrays in the order of the last parameters of rows()."""
+        wide, numbers, middle, narrow, small, edges = self._arrays.values()
+        return wide, numbers, middle, narrow, small, edges
 
     def grown(self, capacity: int) -> Columns:
         """The same rows in larger arrays."""

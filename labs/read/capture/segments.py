@@ -9,9 +9,18 @@ shows it as sent, with scale factor -1) where the sender's SYN is not in the cap
 
 from __future__ import annotations
 
-from typing import Any
-
-from labs.read.capture.compiled import POSITIVE, be16, be32, compiled
+from labs.read.capture.compiled import (
+    Bytes,
+    Int8s,
+    Int32s,
+    Int64s,
+    Uint16s,
+    Uint32s,
+    be16,
+    be32,
+    compiled,
+    native,
+)
 from labs.read.capture.connection_tracking import (
     ACKED,
     BASE,
@@ -116,7 +125,7 @@ O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range
 
 
 @compiled
-def read_options(data: Any, at: int, end: int, row: int, options: Any, edges: Any) -> None:
+def read_options(data: Bytes, at: int, end: int, row: int, options: Int64s, edges: Uint32s) -> None:
     """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
 
     Incomplete options are not read.
@@ -165,7 +174,7 @@ STATUS_LINE = 0x48545450
 
 
 @compiled
-def content_of(data: Any, at: int, end: int) -> int:
+def content_of(data: Bytes, at: int, end: int) -> int:
     """What the captured part of a payload, data[at:end], begins with."""
     if at + 4 > end:
         return OTHER
@@ -177,15 +186,19 @@ def content_of(data: Any, at: int, end: int) -> int:
             return TLS_DATA
     if first == STATUS_LINE:
         return HTTP_RESPONSE
-    for method in METHODS:
-        if first == method:
-            return HTTP_REQUEST
-    return OTHER
+    return HTTP_REQUEST if first in METHODS else OTHER
 
 
 @compiled
 def options_of(
-    data: Any, at: int, end: int, header: int, flags: int, row: int, options: Any, edges: Any
+    data: Bytes,
+    at: int,
+    end: int,
+    header: int,
+    flags: int,
+    row: int,
+    options: Int64s,
+    edges: Uint32s,
 ) -> tuple[int, int, int, int]:
     """The TSval and TSecr of the TCP header at `at`, the number of SACK blocks, and the MSS or 0.
 
@@ -206,7 +219,9 @@ def options_of(
 
 
 @compiled
-def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, options: Any) -> None:
+def take_syn(
+    table: Int64s, at: int, direction: int, flags: int, seen_ns: int, options: Int64s
+) -> None:
     """Store the options of a SYN or SYN-ACK for its sender."""
     side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
     other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
@@ -228,7 +243,7 @@ def take_syn(table: Any, at: int, direction: int, flags: int, seen_ns: int, opti
 
 
 @compiled
-def take_end(table: Any, at: int, direction: int, flags: int) -> None:
+def take_end(table: Int64s, at: int, direction: int, flags: int) -> None:
     """Note a FIN or a reset."""
     side = at + DIRECTIONS
     if flags & FIN:
@@ -242,7 +257,7 @@ def take_end(table: Any, at: int, direction: int, flags: int) -> None:
 
 
 @compiled
-def direction_of(packet: Any, at: int, table: Any) -> int:
+def direction_of(packet: Int64s, at: int, table: Int64s) -> int:
     """The packet's direction in the connection at `at`; -1 if it belongs to another pair."""
     return direction_in(
         at,
@@ -258,7 +273,7 @@ def direction_of(packet: Any, at: int, table: Any) -> int:
 
 
 @compiled
-def slot_for(packet: Any, table: Any, slots: Any) -> int:
+def slot_for(packet: Int64s, table: Int64s, slots: Int32s) -> int:
     """The slot of the packet's pair of ends."""
     return slot_of(
         table,
@@ -275,11 +290,11 @@ def slot_for(packet: Any, table: Any, slots: Any) -> int:
 
 @compiled
 def find_connection(
-    packet: Any, flags: int, seq: int, seen_ns: int, state: Any, table: Any, slots: Any
+    packet: Int64s, flags: int, seq: int, seen_ns: int, state: Int64s, table: Int64s, slots: Int32s
 ) -> tuple[int, int]:
     """The packet's connection and direction; a new connection if the packet begins one."""
     connection = state[LAST_CONNECTION]
-    at = (connection & POSITIVE) * CONNECTION_WORDS
+    at = connection * CONNECTION_WORDS
     direction = -1
     slot = -1
     if connection < state[CONNECTIONS]:
@@ -288,7 +303,7 @@ def find_connection(
         slot = slot_for(packet, table, slots)
         if slots[slot] != 0:
             connection = slots[slot] - 1
-            at = (connection & POSITIVE) * CONNECTION_WORDS
+            at = connection * CONNECTION_WORDS
             direction = direction_of(packet, at, table)
     if direction >= 0 and flags & (SYN | ACK) == SYN:
         side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
@@ -309,20 +324,25 @@ def find_connection(
 CONNECTIONS, LAST_CONNECTION, ROW, CAPACITY, STATE_WORDS = range(5)
 
 
-@compiled
+@native
 def rows(
-    data: Any,
-    records: Any,
+    data: Bytes,
+    records: Int64s,
     first: int,
     last: int,
     base: int,
-    columns: Any,
-    state: Any,
-    table: Any,
-    slots: Any,
-    counts: Any,
-    packet: Any,
-    options: Any,
+    state: Int64s,
+    table: Int64s,
+    slots: Int32s,
+    counts: Int64s,
+    packet: Int64s,
+    options: Int64s,
+    wide: Int64s,
+    numbers: Uint32s,
+    middle: Int32s,
+    narrow: Uint16s,
+    small: Int8s,
+    edges: Uint32s,
 ) -> int:
     """Turn records first to last - 1 into rows from row state[ROW] on; return the next record.
 
@@ -335,7 +355,7 @@ def rows(
     begun = first
     last_ns = counts[LAST_NS]
     while first < last and row < capacity and state[CONNECTIONS] < most_connections:
-        place = (first & POSITIVE) * RECORD_WORDS
+        place = first * RECORD_WORDS
         first += 1
         if records[place + LINK_TYPE] == OF_NO_PACKET:
             counts[NO_PACKET] += 1
@@ -362,7 +382,23 @@ def rows(
         offset = base + records[place + RECORD]
         frame = counts[PACKETS] + first - begun
         write_row(
-            data, end, seen_ns, offset, frame, row, columns, state, table, slots, packet, options
+            data,
+            end,
+            seen_ns,
+            offset,
+            frame,
+            row,
+            wide,
+            numbers,
+            middle,
+            narrow,
+            small,
+            edges,
+            state,
+            table,
+            slots,
+            packet,
+            options,
         )
         row += 1
     counts[LAST_NS] = last_ns
@@ -373,40 +409,43 @@ def rows(
 
 
 @compiled
-def take_error(data: Any, packet: Any, table: Any, slots: Any) -> None:
+def take_error(data: Bytes, packet: Int64s, table: Int64s, slots: Int32s) -> None:
     """Note an ICMP error at the connection of the packet that it quotes, if there is one."""
-    at = packet[TCP_AT] & POSITIVE
+    at = packet[TCP_AT]
     packet[SOURCE_PORT] = be16(data, at)
     packet[TARGET_PORT] = be16(data, at + 2)
     slot = slot_for(packet, table, slots)
     if slots[slot] != 0 and packet[IDENTIFICATION] != TOO_BIG:
-        word = ((slots[slot] - 1) & POSITIVE) * CONNECTION_WORDS + UNREACHABLE
+        word = (slots[slot] - 1) * CONNECTION_WORDS + UNREACHABLE
         table[word] = packet[IDENTIFICATION] + 1
 
 
 @compiled
 def write_row(
-    data: Any,
+    data: Bytes,
     end: int,
     seen_ns: int,
     offset: int,
     frame: int,
     row: int,
-    columns: Any,
-    state: Any,
-    table: Any,
-    slots: Any,
-    packet: Any,
-    options: Any,
+    wide: Int64s,
+    numbers: Uint32s,
+    middle: Int32s,
+    narrow: Uint16s,
+    small: Int8s,
+    edges: Uint32s,
+    state: Int64s,
+    table: Int64s,
+    slots: Int32s,
+    packet: Int64s,
+    options: Int64s,
 ) -> None:
     """Write row `row` of the TCP segment whose header is at packet[TCP_AT].
 
     `end` is where the captured bytes of its record end, `offset` where the record is in the file,
     `frame` its number there.
     """
-    wide, numbers, middle, narrow, small, edges = columns
-    at = packet[TCP_AT] & POSITIVE
-    here = row & POSITIVE
+    at = packet[TCP_AT]
     header = (data[at + 12] >> 4) * 4
     flags = be16(data, at + 12) & 0x1FF
     seq = be32(data, at + 4)
@@ -414,26 +453,26 @@ def write_row(
     payload = packet[TCP_BYTES] - header
     packet[SOURCE_PORT] = be16(data, at)
     packet[TARGET_PORT] = be16(data, at + 2)
-    tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, here, options, edges)
+    tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, row, options, edges)
     connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
-    wide[TIME_NS, here] = seen_ns
-    wide[OFFSET, here] = offset
-    wide[FRAME, here] = frame
-    middle[IP_ID, here] = packet[IDENTIFICATION]
-    small[CONTENT, here] = content_of(data, at + header, end) if payload > 0 else OTHER
-    wide[TSVAL, here] = tsval
-    wide[TSECR, here] = tsecr
-    numbers[SEQ, here] = seq
-    numbers[ACK_NUMBER, here] = be32(data, at + 8)
-    middle[CONNECTION, here] = connection
-    middle[PAYLOAD_BYTES, here] = payload
-    narrow[FLAGS, here] = flags
-    narrow[WINDOW, here] = window
-    narrow[MSS_BYTES, here] = mss
-    small[DIRECTION, here] = direction
-    small[SACK_BLOCKS, here] = blocks
+    wide[TIME_NS, row] = seen_ns
+    wide[OFFSET, row] = offset
+    wide[FRAME, row] = frame
+    middle[IP_ID, row] = packet[IDENTIFICATION]
+    small[CONTENT, row] = content_of(data, at + header, end) if payload > 0 else OTHER
+    wide[TSVAL, row] = tsval
+    wide[TSECR, row] = tsecr
+    numbers[SEQ, row] = seq
+    numbers[ACK_NUMBER, row] = be32(data, at + 8)
+    middle[CONNECTION, row] = connection
+    middle[PAYLOAD_BYTES, row] = payload
+    narrow[FLAGS, row] = flags
+    narrow[WINDOW, row] = window
+    narrow[MSS_BYTES, row] = mss
+    small[DIRECTION, row] = direction
+    small[SACK_BLOCKS, row] = blocks
     follow(
-        (connection & POSITIVE) * CONNECTION_WORDS,
+        connection * CONNECTION_WORDS,
         direction,
         flags,
         seq,
@@ -441,7 +480,7 @@ def write_row(
         window,
         payload,
         seen_ns,
-        here,
+        row,
         options,
         table,
         wide,
@@ -460,10 +499,10 @@ def follow(
     payload: int,
     seen_ns: int,
     row: int,
-    options: Any,
-    table: Any,
-    wide: Any,
-    middle: Any,
+    options: Int64s,
+    table: Int64s,
+    wide: Int64s,
+    middle: Int32s,
 ) -> None:
     """Bring the connection at `at` up to this segment; write what of the row depends on it."""
     side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS

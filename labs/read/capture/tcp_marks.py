@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 import numpy
 from pandas import DataFrame
 
-from labs.read.capture.compiled import announce, compiled
+from labs.read.capture.compiled import Int8s, Int32s, Int64s, Uint16s, Uint32s, compiled, native
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
@@ -103,6 +103,7 @@ NO_RTT_NS: Final = 3_000_000
 SIDE_FIELDS: Final = 12
 # ... and of both: the time of the last SYN, and the duration of the handshake.
 SYN_NS, RTT_NS = range(2)
+PAIR_FIELDS: Final = 2
 
 
 def named_marks(bits: Array, labels: Any) -> DataFrame:
@@ -137,8 +138,7 @@ class Marker:
             return found
         self._grow(int(segments["connection"].max()) + 1)
         columns = [numpy.ascontiguousarray(segments[name]) for name in COLUMNS]
-        announce("the marks of segments", _pass)
-        _pass(*[*columns, self._sides, self._pairs, found])
+        _pass(*[*columns, self._sides.reshape(-1), self._pairs.reshape(-1), found])
         return found
 
     def _grow(self, connections: int) -> None:
@@ -150,25 +150,27 @@ class Marker:
             self._pairs = numpy.concatenate([self._pairs, numpy.zeros((new, 2), dtype=numpy.int64)])
 
 
-@compiled
+@native
 def _pass(
-    time_ns: Array,
-    connection: Array,
-    direction: Array,
-    seqs: Array,
-    acks: Array,
-    flags: Array,
-    windows: Array,
-    windows_bytes: Array,
-    lengths: Array,
-    sides: Array,
-    pairs: Array,
-    found: Array,
+    time_ns: Int64s,
+    connection: Int32s,
+    direction: Int8s,
+    seqs: Uint32s,
+    acks: Uint32s,
+    flags: Uint16s,
+    windows: Uint16s,
+    windows_bytes: Int32s,
+    lengths: Int32s,
+    sides: Int64s,
+    pairs: Int64s,
+    found: Uint16s,
 ) -> None:
     for row in range(len(seqs)):
-        pair = pairs[connection[row]]
-        own = sides[2 * connection[row] + direction[row]]
-        other = sides[2 * connection[row] + 1 - direction[row]]
+        one = 2 * connection[row] + direction[row]
+        two = 2 * connection[row] + 1 - direction[row]
+        pair = pairs[PAIR_FIELDS * connection[row] : PAIR_FIELDS * (connection[row] + 1)]
+        own = sides[SIDE_FIELDS * one : SIDE_FIELDS * (one + 1)]
+        other = sides[SIDE_FIELDS * two : SIDE_FIELDS * (two + 1)]
         now, flag, length = int(time_ns[row]), int(flags[row]), int(lengths[row])
         seq, ack, window = int(seqs[row]), int(acks[row]), int(windows[row])
         _begin(own, other, seq, ack, flag)
@@ -184,7 +186,7 @@ def _pass(
 
 
 @compiled
-def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
+def _begin(own: Int64s, other: Int64s, seq: int, ack: int, flag: int) -> None:
     """The first sequence numbers of both sides; a repeated SYN starts over."""
     if (flag & (SYN | ACK)) == SYN and own[BASE_SET] and own[BASE] == seq:
         own[NEXT] = own[HIGHEST]
@@ -198,7 +200,7 @@ def _begin(own: Array, other: Array, seq: int, ack: int, flag: int) -> None:
 
 @compiled
 def _window_marks(
-    own: Array, other: Array, seq: int, ack: int, window: int, length: int, flag: int
+    own: Int64s, other: Int64s, seq: int, ack: int, window: int, length: int, flag: int
 ) -> int:
     """Window, probes and duplicate ACKs, in the order in which one mark excludes another."""
     plain = not flag & EDGE
@@ -233,7 +235,7 @@ def _window_marks(
 
 
 @compiled
-def _lost_ack(other: Array, ack: int, flag: int) -> int:
+def _lost_ack(other: Int64s, ack: int, flag: int) -> int:
     """Whether this acknowledges data that the capture lacks."""
     if not (other[HIGHEST] and _after(ack, other[HIGHEST]) and flag & ACK):
         return 0
@@ -247,7 +249,7 @@ def _lost_ack(other: Array, ack: int, flag: int) -> int:
 
 @compiled
 def _sent_again(
-    own: Array, other: Array, pair: Array, now: int, seq: int, length: int, flag: int, bits: int
+    own: Int64s, other: Int64s, pair: Int64s, now: int, seq: int, length: int, flag: int, bits: int
 ) -> int:
     """The kind of a segment whose data is not new."""
     if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
@@ -276,7 +278,7 @@ def _sent_again(
 
 @compiled
 def _remember(
-    own: Array, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
+    own: Int64s, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
 ) -> None:
     end = (seq + length) & SEQ
     if flag & (SYN | FIN):
@@ -290,7 +292,7 @@ def _remember(
 
 
 @compiled
-def _handshake(own: Array, pair: Array, now: int, flag: int) -> None:
+def _handshake(own: Int64s, pair: Int64s, now: int, flag: int) -> None:
     """Measure the handshake; windows are not scaled before a side's first ACK."""
     if flag & SYN:
         own[OPENING] = 1

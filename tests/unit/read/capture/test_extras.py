@@ -26,14 +26,6 @@ def run(code: str, missing: str, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.parametrize("verb", ["connections", "stalls"])
-def test_capture_command_without_numba_names_the_extra(verb: str) -> None:
-    done = run(COMMAND, "numba", "capture", verb, str(LOSS))
-    assert done.returncode == 3 and done.stdout == ""
-    assert "numba" in done.stderr and INSTALL.format("capture") in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_capture_table_without_pyarrow_names_the_extra(tmp_path: Path) -> None:
     out = tmp_path / "x.parquet"
     done = run(COMMAND, "pyarrow", "capture", "table", str(LOSS), "--out", str(out))
@@ -63,6 +55,6 @@ def test_results_of_a_recorded_download_need_no_extra() -> None:
         "study = labs.study(labs.check('buffers', {'TESTBED': 'recorded'}))\n"
         "print(study.results().set_index('condition').at['both', 'steady_mib_s'])"
     )
-    done = run(code, "numba pyarrow scapy pyshark")
+    done = run(code, "pyarrow scapy pyshark")
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(114.0, rel=0.005)

@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 
-# numba compiles the reader of captures, which notebook 00 does not use; nbformat loads jsonschema,
-# which compiles a grammar.
-SLOW = ("nbformat", "fastjsonschema", "jsonschema", "lark", "numba")
+# nbformat loads jsonschema, which compiles a grammar.
+SLOW = ("nbformat", "fastjsonschema", "jsonschema", "lark")
 NOTEBOOK = f"""
 import json, sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -1,0 +1,76 @@
+"""Restricted Python as C: the same numbers, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from labs.read.capture.compiled import Bytes, Int32s, Int64s, be32, be64, compiled, native
+from labs.read.capture.to_c import translated
+
+PRIMES = (2, 3, 5)
+
+
+@compiled
+def halves(number: int) -> tuple[int, int]:
+    return (number >> 4, number & 15) if number >= 0 else (-1, max(-number, 1))
+
+
+@native
+def everything(data: Bytes, table: Int32s, found: Int64s, limit: int) -> int:
+    total = 0
+    for row in range(len(table)):
+        if table[row, 1] in PRIMES and row not in (7, limit):
+            continue
+        high, low = halves(table[row, 0])
+        part = found[4 * row : 4 * row + 4]
+        part[0], part[1] = high, low
+        part[2] = be64(data, row) ^ be32(data, row) >> 3
+        part[3] = 10 ** (row % 5) - total // 3
+        total += row if high == low or not low < high else -(~low)
+        if row == limit:
+            break
+    while total < 0:
+        total += 1 << 40
+    return total
+
+
+def test_everything_is_the_same_in_c_and_in_python() -> None:
+    chance = np.random.default_rng(1)
+    data = chance.integers(0, 256, 64).astype(np.uint8)
+    table = chance.integers(-9, 99, (40, 2)).astype(np.int32)
+    found = np.zeros((2, 4 * 40), np.int64)
+    compiled_total = everything(data, table, found[0], 30)
+    in_python: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
+
+    assert in_python(data.data, table.data, found[1].data, 30) == compiled_total
+    assert found[0].any() and (found[0] == found[1]).all()
+
+
+def test_another_type_of_numbers_is_refused() -> None:
+    table = np.zeros((4, 2), np.int64)
+    with pytest.raises(TypeError, match="int64"):
+        everything(np.zeros(64, np.uint8), table, np.zeros(16, np.int64), 1)
+
+
+@compiled
+def with_a_float(number: int) -> int:
+    return int(number * 0.5)
+
+
+@compiled
+def with_two_comparisons(number: int) -> int:
+    return 0 < number < 9
+
+
+@compiled
+def with_a_list(number: int) -> int:
+    return len([number])
+
+
+@pytest.mark.parametrize("function", [with_a_float, with_two_comparisons, with_a_list])
+def test_what_c_would_do_otherwise_is_refused(function: Callable[[int], int]) -> None:
+    with pytest.raises(TypeError, match="is not restricted"):
+        translated(function, {function: None})
