@@ -38,7 +38,6 @@ from labs.grading.student_copy import copy_for_students
 from labs.publish.execute import open_notebook
 from labs.publish.html import page
 from labs.publish.page_parameters import checked_lab, declared, settle
-from labs.read.claims.judge import verdicts
 from labs.read.claims.ledger import read as read_ledger
 from labs.read.display.rich_output import Table
 from labs.read.exports.flent import flent_file
@@ -51,6 +50,7 @@ from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study, upgraded
 from labs.read.stats.machines import disturbances
 from labs.studies.run_access import flat_table, results_of
+from tests.made_verdicts import verdicts
 from tests.mutations import changed_bytes, changed_json, changed_text, changed_value
 from tests.run_folders import make_study
 from tests.student_work import with_answers

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from labs.read.claims.sources import Source, sources_of, verdicts_from
 from labs.read.claims.verdict import DIFFERS, Verdict, Witness
+from labs.read.lab import Lab
+from labs.read.runs.run import Run
 
 
 def verdict(**changed: Any) -> Verdict:
@@ -29,3 +34,13 @@ def verdict(**changed: Any) -> Verdict:
             **changed,
         }
     )
+
+
+def verdicts(lab: Lab, runs: Iterable[Run], every: Iterable[Run] = ()) -> tuple[Verdict, ...]:
+    """The verdicts of a lab on the runs of one study, with all repetitions."""
+    return verdicts_from(lab, [Source("", tuple(runs), tuple(every))])
+
+
+def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
+    """The runs of the newest study in a file or a folder."""
+    return sources_of(lab, where)[0].runs

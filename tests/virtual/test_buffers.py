@@ -20,12 +20,12 @@ from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import results
 from labs.experiments.buffers.sweep import smallest
 from labs.launch.launch import run as perform
-from labs.read.claims.judge import verdicts
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.windows import RATIO_SINCE, series
 from tests.kept_runs import kept, make
+from tests.made_verdicts import verdicts
 from tests.real_runs import codes, known
 
 KERNELS = ("6.1", "6.12")

@@ -13,10 +13,10 @@ from labs.experiments.nagle.requests import following, requests_of, table_of
 from labs.experiments.nagle.responses import held_segment, transfer
 from labs.experiments.nagle.results import results
 from labs.launch.launch import run as perform
-from labs.read.claims.judge import verdicts
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run, open_run
 from tests.kept_runs import make
+from tests.made_verdicts import verdicts
 from tests.real_runs import codes, known
 
 KERNELS = [

@@ -21,7 +21,6 @@ GROUPS = (
     "Queues and congestion control",
     "Sysctls",
 )
-MATTERS = ("latency", "throughput", "repeatability")
 Value = str | int | float | None
 
 

@@ -5,7 +5,6 @@
     judge       from a claim and the evidence to a verdict
     verdict     the verdict on a claim: the word, the figures, the witnesses, the evidence
     composition one verdict from those of all testbeds and kernels
-    wording     a reason in a few words
     sources     which runs judge which claim: those of a user, or the newest that can
 
 No verdict and no kernel that a claim holds on is written down: both are computed from runs.

@@ -17,12 +17,11 @@ from typing import Any
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.ledger import WILD, Claim, Figure, read
+from labs.read.claims.ledger import WILD, Claim, Figure
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NO_WORD, NOT_JUDGED, Finding, Verdict
 from labs.read.display.format import in_digits, input_value, printable
 from labs.read.display.provenance import asked
 from labs.read.lab import Lab
-from labs.read.runs.run import Run
 
 Judge = Callable[[Claim, Evidence], Finding]
 
@@ -39,21 +38,6 @@ REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "min": min,
     "max": max,
 }
-
-
-def verdicts(lab: Lab, runs: Iterable[Run], every: Iterable[Run] = ()) -> tuple[Verdict, ...]:
-    """A verdict on each claim of the article that a lab is about, from the runs of one study.
-
-    `every` are the repetitions of the runs. If a condition has two runs, the last counts. A claim
-    that the runs cannot judge is "not judged", with the reason.
-    BadInput for a lab without a ledger.
-    """
-    if lab.ledger is None:
-        raise BadInput(f"the lab {lab.name} has no claims to judge")
-    article = read(lab.ledger)
-    judges = judges_of(lab)
-    seen = Evidence(lab, {run.condition: run for run in runs}, every)
-    return tuple(judge(claim, seen, judges, article.parameters) for claim in article.claims)
 
 
 def judges_of(lab: Lab) -> Mapping[str, Judge]:

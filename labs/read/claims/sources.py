@@ -170,11 +170,6 @@ def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
     )
 
 
-def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
-    """The runs of the newest source in what a user named; BadInput as for `sources_of`."""
-    return sources_of(lab, where)[0].runs
-
-
 def labs_of(where: Path) -> frozenset[str]:
     """The labs that have runs in what a user named."""
     return frozenset(run.lab for run in every_run(where))

@@ -6,13 +6,13 @@ One judging function gives a verdict on the runs of one testbed and one kernel s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from labs.read.claims.judged_runs import JudgedRuns
 from labs.read.claims.ledger import Figure
-from labs.read.claims.wording import in_few_words
 from labs.read.display.format import figures_in_words
 from labs.read.theory.windows import series
 
@@ -42,6 +42,10 @@ class Witness:
 
 AND = ", "
 """Separates the testbeds, or the kernels, of a joint witness."""
+MOST_WORDS = 25
+CLAUSE = re.compile(r"(?<=[.;])\s+")
+MORE = "\N{HORIZONTAL ELLIPSIS}"
+ENDS = ".,;:"
 
 
 def together(witnesses: Iterable[Witness | None]) -> Witness | None:
@@ -54,10 +58,6 @@ def together(witnesses: Iterable[Witness | None]) -> Witness | None:
         for part in ("testbed", "kernel")
     )
     return Witness(AND.join(testbeds), AND.join(sorted(kernels, key=series)))
-
-
-ARITHMETIC = Witness("arithmetic", "")
-"""For what is computed without runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,3 +244,25 @@ class Verdict:
                 if one.witness is not None
             ],
         }
+
+
+def in_few_words(text: str, most: int = MOST_WORDS) -> str:
+    """The first clauses of a text, at most so many words. If the first one is longer, its beginning
+    and an ellipsis, up to a comma, a colon or a parenthesis if there is one in its second half."""
+    words = text.split()
+    if len(words) <= most:
+        return text
+    kept, count = list[str](), 0
+    for clause in CLAUSE.split(text):
+        count += len(clause.split())
+        if count > most:
+            break
+        kept.append(clause)
+    if kept:
+        return " ".join(kept).rstrip(ENDS)
+    ends = [
+        at
+        for at in range(most // 2, most)
+        if words[at - 1].endswith((",", ":")) or words[at].startswith("(")
+    ]
+    return f"{' '.join(words[: ends[-1] if ends else most - 1]).rstrip(ENDS)} {MORE}"

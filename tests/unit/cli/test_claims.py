@@ -14,8 +14,7 @@ from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.publish import bundle
 from labs.read.claims.ledger import Article, read
-from labs.read.claims.verdict import HOLDS, NOT_JUDGED
-from labs.read.claims.wording import MORE, MOST_WORDS
+from labs.read.claims.verdict import HOLDS, MORE, MOST_WORDS, NOT_JUDGED
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import unpacked

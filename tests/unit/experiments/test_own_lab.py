@@ -14,12 +14,12 @@ from labs.cli.new import source
 from labs.cli.run import as_json, as_text
 from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.study_file import Planned, write_study
-from labs.read.claims.judge import verdicts
 from labs.read.lab import Lab
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import repeated
 from labs.read.stats.testbed_comparison import DISAGREE, compare_testbeds
 from labs.studies.study import Study
+from tests.made_verdicts import verdicts
 from tests.repeated_runs import UNSEALED, repetition, repetitions
 from tests.run_folders import inputs, make_run
 

@@ -13,9 +13,9 @@ from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import article
-from labs.read.claims.sources import runs_of
 from labs.studies.study import Study
 from labs.studies.verdicts import COLUMNS
+from tests.made_verdicts import runs_of
 from tests.real_runs import real, with_condition
 
 LAB = find("buffers")

@@ -18,9 +18,8 @@ from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.results import article, results
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, verdicts
+from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
-from labs.read.claims.sources import runs_of
 from labs.read.claims.verdict import (
     DIFFERS,
     HARDWARE,
@@ -32,6 +31,7 @@ from labs.read.claims.verdict import (
     Witness,
 )
 from labs.read.runs.run import Run
+from tests.made_verdicts import runs_of, verdicts
 from tests.real_runs import with_file, with_link
 from tests.repeated_runs import repetitions
 

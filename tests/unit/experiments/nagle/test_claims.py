@@ -14,7 +14,7 @@ from labs.experiments.nagle.claims import JUDGES, STEPS
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, verdicts
+from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import (
     DIFFERS,
@@ -29,6 +29,7 @@ from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
 from labs.studies.study import Study
 from labs.studies.study import study as open_study
+from tests.made_verdicts import verdicts
 from tests.real_runs import recorded_nagle, with_condition
 
 LAB = find("nagle")

@@ -14,12 +14,12 @@ from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.results import article, knobs
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import verdicts
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import Interval, in_the_middle, of_ratio
+from tests.made_verdicts import verdicts
 from tests.real_runs import with_condition
 from tests.stack_studies import LAB, stack_runs
 

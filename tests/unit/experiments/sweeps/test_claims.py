@@ -14,12 +14,13 @@ from labs.experiments.sweeps.claims import JUDGES
 from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.results import article
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, verdicts
+from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.runs.run import Run
 from labs.studies.study import study as open_study
 from labs.studies.verdicts import verdicts as verdict_table
+from tests.made_verdicts import verdicts
 from tests.real_runs import sweeps_study, with_condition
 
 LAB = find("sweeps")

@@ -17,13 +17,14 @@ from labs.experiments.windows.claims.window import growth_segments, longest_paus
 from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.results import article
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, verdicts
+from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Verdict
 from labs.read.runs.archive import run_folders, unpacked
 from labs.read.runs.recorded import folder as data_folder
 from labs.read.runs.run import Run, open_run
 from labs.studies.verdicts import verdicts as verdict_table
+from tests.made_verdicts import verdicts
 from tests.real_runs import windows_run, windows_study, with_condition, with_file
 
 LAB = find("windows")

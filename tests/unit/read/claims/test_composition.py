@@ -17,13 +17,14 @@ from labs.read.claims.verdict import (
     DISPUTED,
     HARDWARE,
     HOLDS,
+    MORE,
     NOT_JUDGED,
     RIGHT_NUMBER,
     WRONG,
     Verdict,
     Witness,
+    in_few_words,
 )
-from labs.read.claims.wording import MORE, in_few_words
 from labs.read.stats.testbed_comparison import ConditionComparison, compare_testbeds
 from tests.made_verdicts import verdict
 from tests.real_runs import real_study

@@ -13,7 +13,6 @@ import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.claims.sources import runs_of
 from labs.read.runs import recorded
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run
@@ -35,6 +34,7 @@ from labs.read.stats.testbed_comparison import (
 )
 from labs.studies.run_access import flat_table
 from labs.studies.study import Study
+from tests.made_verdicts import runs_of
 from tests.real_runs import real_study
 from tests.repeated_runs import machines, repetition, repetitions, study_file
 
