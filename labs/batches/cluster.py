@@ -21,7 +21,7 @@ try:
     from distributed import Client, LocalCluster, Security, rpc
     from distributed.versions import VersionMismatchWarning
 
-    from labs.batches.dask_engine import DaskEngine, Tell, first_line
+    from labs.batches.dask_engine import DaskEngine, Tell, first_line, tell_nobody
 except ImportError as error:
     raise Missing(
         "dask.distributed is not installed. Install it: "
@@ -36,10 +36,6 @@ HOST = "127.0.0.1"
 LOGS = ("distributed", "tornado")
 
 
-def _tell_nobody(line: str) -> None:
-    """Discard a line."""
-
-
 @contextmanager
 def connect(
     scheduler: str | None,
@@ -47,7 +43,7 @@ def connect(
     *,
     any_inputs: bool = False,
     real_time: bool = False,
-    tell: Tell = _tell_nobody,
+    tell: Tell = tell_nobody,
 ) -> Iterator[DaskEngine]:
     """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of local workers
     ("local:4").

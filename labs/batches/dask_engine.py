@@ -37,7 +37,7 @@ STORED = "labs-stored"
 Tell = Callable[[str], None]
 
 
-def _tell_nobody(line: str) -> None:
+def tell_nobody(line: str) -> None:
     """Discard a line."""
 
 
@@ -128,7 +128,7 @@ class DaskEngine:
         the returned run is not the planned one.
         """
         planned = job.planned
-        say = self._say.pop(planned.key, _tell_nobody)
+        say = self._say.pop(planned.key, tell_nobody)
         packed = result_of(f"{planned.lab.name} {planned.title}", self.address, done)
         with failed_run(planned), received(packed, job.opened.folder) as run:
             if run.key != planned.key:

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from labs.batches.index import Index, read_index
+from labs.batches.index import read_index
 from labs.batches.index_schema import (
     DAMAGED,
     FAILED,
@@ -108,7 +108,7 @@ class IndexWriter:
         for place, row in enumerate(rows):
             self._places[row.key].append(place)
         self._fill_in_plan()
-        self._known = _Known.of(path, lab.name, self._head.reading)
+        self._known = _Known(path, lab.name, self._head.reading)
         self._next_s, self._changed = -1.0, True
 
     def _fill_in_plan(self) -> None:
@@ -238,28 +238,21 @@ class IndexWriter:
 class _Known:
     """The rows of the existing index computed by the same code, by key and parameters."""
 
-    def __init__(self, index: Index | None = None) -> None:
+    def __init__(self, path: Path, lab: str, reading: str) -> None:
+        """No rows if there is no index, or if it was written by different code."""
         self._places: dict[tuple[object, ...], int] = {}
-        self._names: tuple[str, ...] = ()
-        self._cells: dict[str, list[Any]] = {}
-        if index is not None:
-            self._names = index.parameters
-            self._cells = {name: index.rows[name].to_pylist() for name in index.columns}
-            keys = zip(*(self._cells[name] for name in ("key", *self._names)), strict=True)
-            self._places = {
-                key: place for place, key in enumerate(keys) if self._cells["status"][place] == MADE
-            }
-
-    @classmethod
-    def of(cls, path: Path, lab: str, reading: str) -> _Known:
-        """The rows of an index; none if it does not exist or was written by different code."""
         try:
             index = read_index(path) if path.exists() else None
         except LabError:
             index = None
         if index is None or (index.head.lab, index.head.reading) != (lab, reading):
-            return cls()
-        return cls(index)
+            return
+        self._names = index.parameters
+        self._cells = {name: index.rows[name].to_pylist() for name in index.columns}
+        keys = zip(*(self._cells[name] for name in ("key", *self._names)), strict=True)
+        self._places = {
+            key: place for place, key in enumerate(keys) if self._cells["status"][place] == MADE
+        }
 
     def values(self, row: PlannedRow) -> dict[str, Scalar | None] | None:
         """The cells of a row; None if they are unknown, or if the run has been replaced.
@@ -267,6 +260,8 @@ class _Known:
         The seal of the run is read, but the files are not verified against it: `labs runs list`
         does that.
         """
+        if not self._places:
+            return None
         parameters = (getattr(row.parameters, name, None) for name in self._names)
         place = self._places.get((row.key, *parameters))
         if place is None:

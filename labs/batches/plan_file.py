@@ -24,11 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labs.batches.axes import SEED, SEEDS, Axes, axes_of
-from labs.batches.notebook_subject import notebook_subject
-from labs.batches.plan_schema import check_shape
-from labs.batches.plan_source import PlanSource, read_source
+from labs.batches.plan_source import PlanSource, check_shape, read_source
 from labs.batches.points import Grid, Point
-from labs.batches.subject import LAB, NOTEBOOK, Subject, beside, lab_subject
+from labs.batches.subject import LAB, NOTEBOOK, Subject, beside, lab_subject, notebook_subject
 from labs.drive.parameters.declare import LabParameters, shown
 from labs.errors import LabError
 
@@ -47,7 +45,7 @@ class PlanFile:
 
     @property
     def count(self) -> int:
-        """The number of points, computed without expanding them."""
+        """The number of points."""
         return self.grid.count
 
     @property

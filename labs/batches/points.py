@@ -1,10 +1,9 @@
-"""The points of a plan, counted or in order: a product of dimensions without excluded points."""
+"""The points of a plan: a product of dimensions without excluded points."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -58,51 +57,20 @@ class Grid:
 
     @cached_property
     def count(self) -> int:
-        """The number of points, computed from the masks: rows that allow the same exclusions are
-        counted together."""
-        counts = Counter({self._all: 1})
-        for masks in self._masks:
-            step: Counter[int] = Counter()
-            for (mask, points), (other, rows) in itertools.product(
-                counts.items(), Counter(masks).items()
-            ):
-                step[mask & other] += points * rows
-            counts = step
-        return counts[0]
+        """The number of points."""
+        return sum(1 for _ in self._rows()) if self.exclusions else self.product
 
     def __iter__(self) -> Iterator[Point]:
+        for number, values in enumerate(self._rows(), start=1):
+            yield Point(number, values)
+
+    def _rows(self) -> Iterator[Mapping[str, Scalar]]:
         names = [name for dimension in self.dimensions for name in dimension.names]
-        rows: Iterator[tuple[tuple[Scalar, ...], ...]] = itertools.product(
-            *(dimension.rows for dimension in self.dimensions)
-        )
-        if self.exclusions:
-            masks = itertools.product(*self._masks)
-            rows = itertools.compress(rows, (not self._excluded(one) for one in masks))
-        for number, row in enumerate(rows, start=1):
-            yield Point(number, dict(zip(names, itertools.chain.from_iterable(row), strict=True)))
+        for row in itertools.product(*(dimension.rows for dimension in self.dimensions)):
+            values = dict(zip(names, itertools.chain.from_iterable(row), strict=True))
+            if not any(_matches(values, one) for one in self.exclusions):
+                yield values
 
-    def _excluded(self, masks: tuple[int, ...]) -> int:
-        left = self._all
-        for mask in masks:
-            left &= mask
-        return left
 
-    @property
-    def _all(self) -> int:
-        return (1 << len(self.exclusions)) - 1
-
-    @cached_property
-    def _masks(self) -> tuple[tuple[int, ...], ...]:
-        """Per dimension and row, the exclusions that the row does not rule out, one bit each."""
-        return tuple(
-            tuple(self._mask(dimension, row) for row in dimension.rows)
-            for dimension in self.dimensions
-        )
-
-    def _mask(self, dimension: Dimension, row: tuple[Scalar, ...]) -> int:
-        mask = self._all
-        for bit, exclusion in enumerate(self.exclusions):
-            for name, value in zip(dimension.names, row, strict=True):
-                if name in exclusion and value not in exclusion[name]:
-                    mask &= ~(1 << bit)
-        return mask
+def _matches(values: Mapping[str, Scalar], exclusion: Exclusion) -> bool:
+    return all(values[name] in match for name, match in exclusion.items())

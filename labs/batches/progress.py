@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import TextIO
@@ -10,9 +9,9 @@ from typing import TextIO
 from labs.errors import LabError
 from labs.launch.progress_lines import EXISTS, FAILED, WAITING, is_last
 from labs.read.display.format import printable
+from labs.studies.progress import LONGEST_LINE, Line, time_left
 
 LEAST_PAUSE_S = 0.2
-LONGEST_LINE = 100
 TOLD_S = 10.0
 """Without a terminal, the minimum interval between two printed lines."""
 
@@ -27,7 +26,7 @@ class Progress:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._total, self._stream, self._clock = runs, stream or sys.stderr, clock
+        self._total, self._line, self._clock = runs, Line(stream), clock
         self._made = self._existing = self._failed = 0
         self._notebooks = self._executed = self._stopped = 0
         self._begun_s = clock()
@@ -43,7 +42,7 @@ class Progress:
             self._failed += failed
             self._made += line != EXISTS and not failed
             if failed:
-                self._say(f"{title}: {line}")
+                self._line.say(f"{title}: {line}")
         else:
             self._at[title] = line
         self._show(last=self._made + self._existing + self._failed == self._total)
@@ -58,7 +57,7 @@ class Progress:
         self._executed += error is None
         self._stopped += error is not None
         if error is not None:
-            self._say(f"notebook {number:04d}: {error}")
+            self._line.say(f"notebook {number:04d}: {error}")
         self._show(last=self._executed + self._stopped == self._notebooks)
 
     def text(self) -> str:
@@ -84,30 +83,14 @@ class Progress:
         else:
             done = self._made + self._failed
             waiting = self._total - done - self._existing
-        if not done or not waiting:
-            return ""
-        seconds = (self._clock() - self._begun_s) / done * waiting
-        return (
-            f"about {seconds:.0f} s left" if seconds < 90 else f"about {seconds / 60:.0f} min left"
-        )
+        return time_left(self._begun_s, self._clock(), done, waiting)
 
     def close(self) -> None:
         """End the line on a terminal."""
-        if self._stream.isatty():
-            self._stream.write("\n")
-
-    def _say(self, line: str) -> None:
-        start = "\r\033[K" if self._stream.isatty() else ""
-        self._stream.write(f"{start}{printable(line)}\n")
-        self._stream.flush()
+        self._line.end()
 
     def _show(self, *, last: bool) -> None:
-        pause_s = LEAST_PAUSE_S if self._stream.isatty() else TOLD_S
-        if not last and self._clock() - self._told_s < pause_s:
-            return
-        self._told_s = self._clock()
-        if self._stream.isatty():
-            self._stream.write(f"\r\033[K{self.text()}")
-            self._stream.flush()
-        else:
-            self._say(self.text())
+        pause_s = LEAST_PAUSE_S if self._line.is_terminal else TOLD_S
+        if last or self._clock() - self._told_s >= pause_s:
+            self._told_s = self._clock()
+            self._line.update(self.text())

@@ -35,6 +35,7 @@ from labs.launch import code_digest as code
 from labs.launch.launch import check_limits, check_system
 from labs.launch.make import Opened, make_once
 from labs.launch.plan import Planned
+from labs.read.display.format import few
 from labs.read.lab import Lab
 from labs.read.runs.archive import pack
 from labs.read.runs.compare import changes
@@ -316,6 +317,5 @@ def _differing(asked: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str
     before = {name: asked[name] for name in OWN if name in asked}
     found = [one.name.partition(".")[2] or "guest" for one in changes(before, own)]
     if found:
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         verb = "differs" if len(found) == 1 else "differ"
-        yield f"its {', '.join(found[:SHOWN])}{more} {verb}"
+        yield f"its {few(found, SHOWN)} {verb}"

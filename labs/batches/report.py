@@ -8,27 +8,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from labs.batches.deviations import deviations, meaningless
+from pandas import DataFrame
+from plotly.graph_objects import Figure
+
+from labs.batches.deviations import deviations, in_words, meaningless
 from labs.batches.index import Index, file_of, read_index
 from labs.batches.index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
 from labs.batches.moved import Moved, moved
-from labs.batches.words import in_words
 from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
 from labs.read.charts.heatmap import heatmap
 from labs.read.charts.panels import CONDITION, is_many, restricted, together
 from labs.read.charts.small_multiples import small_multiples
-from labs.read.display.format import printable
+from labs.read.display.format import few, printable
 from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table, Words
 from labs.read.runs import recorded
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
 
 EXAMPLE = "batch-example.parquet"
 """The index that comes with the project."""
@@ -101,8 +98,9 @@ class Batch:
             "title": head.title,
             "lab": head.lab,
             **{
-                f"axis {name}": f"{_values_in_words(values)} {self.units.get(name, '')}".strip()
+                f"axis {name}": f"{few(words, SHOWN)} {self.units.get(name, '')}".strip()
                 for name, values in self.axes.items()
+                if (words := list(map(plain, values)))
             },
             "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
             "size": f"{counts['points']} points, {counts['rows']} rows, {counts['runs']} runs",
@@ -337,11 +335,6 @@ def check(p: ReportParameters) -> None:
     batch(p.index).column(p.column)
     if p.earlier:
         batch(p.earlier)
-
-
-def _values_in_words(values: tuple[Scalar, ...]) -> str:
-    said = ", ".join(map(plain, values[:SHOWN]))
-    return said if len(values) <= SHOWN else f"{said} and {len(values) - SHOWN} more"
 
 
 def _numeric(table: DataFrame, name: str) -> bool:

@@ -1,4 +1,5 @@
-"""The subject of a plan: a lab, or a notebook and the lab whose parameters it checks."""
+"""The subject of a plan: a lab, or a notebook and the lab whose parameters it checks. Notebooks are
+read without being executed."""
 
 from __future__ import annotations
 
@@ -17,11 +18,16 @@ from labs.drive.parameters.declare import (
     notebook_name,
     with_testbed_defaults,
 )
-from labs.drive.parameters.notebook_cell import beside_the_notebooks
+from labs.drive.parameters.notebook_cell import beside_the_notebooks, from_globals
+from labs.errors import BadInput
+from labs.publish import page_parameters
+from labs.publish.page_parameters import CHECK, checked_lab
 from labs.read.lab import Lab
+from labs.read.notebook_file import read_notebook
 
 LAB, NOTEBOOK = "lab", "notebook"
 """The kinds of subjects, and the keys of a plan that name them."""
+PARAMETERS = "parameters"
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,39 @@ class Subject:
 def lab_subject(name_or_path: str, folder: Path | None = None) -> Subject:
     """A lab by its name or file; a relative path is resolved in `folder` first."""
     return Subject(LAB, find_beside(name_or_path, folder))
+
+
+def notebook_subject(path: Path) -> Subject:
+    """The notebook in a file, with the values of its parameters cell and the lab of its check cell.
+
+    BadInput for a notebook that lacks one of these cells, or whose values fail its own check;
+    Damaged for a file that is not a notebook.
+    """
+    notebook = read_notebook(path)
+    if not notebook.tagged(PARAMETERS):
+        raise BadInput(
+            f"{path} has no parameters cell. Tag the cell that sets parameters with {PARAMETERS}"
+        )
+    name = checked_lab(notebook)
+    if name is None:
+        raise BadInput(
+            f"{path} has no check cell. Tag a cell that has labs.check(LAB, globals()) with {CHECK}"
+        )
+    try:
+        lab = find_beside(name, path.parent)
+        known = {one.notebook_name for one in declared(lab.Parameters).values()}
+        found = page_parameters.declared(notebook)
+        literals = {name: value for name, value in found.items() if value is not None}
+        from_globals(lab.Parameters, literals)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from error
+    return Subject(
+        NOTEBOOK,
+        lab,
+        path,
+        {name: value for name, value in literals.items() if name in known},
+        tuple(name for name in found if name in known and name not in literals),
+    )
 
 
 def find_beside(name_or_path: str, folder: Path | None) -> Lab:

@@ -1,5 +1,5 @@
-"""Progress of a study while its runs are performed, in a notebook or on a terminal: the plan, then
-one line with what is done and how long the rest will take."""
+"""Progress of runs while they are performed, in a notebook or on a terminal: one line with what is
+done and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TextIO
 
 from labs.launch.progress_lines import EXISTS, FAILED, MADE, WAITING, is_last
 from labs.read.display.format import printable
@@ -17,6 +17,40 @@ LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
 CELLS = 24
 LONGEST_LINE = 100
+
+
+class Line:
+    """A line that is updated in place on a terminal; elsewhere each text is a line of its own."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self.is_terminal = self._stream.isatty()
+
+    def update(self, text: str) -> None:
+        self._write(text if self.is_terminal else f"{text}\n")
+
+    def say(self, text: str) -> None:
+        """Print a line of its own, above the one that is updated."""
+        self._write(f"{printable(text)}\n")
+
+    def end(self) -> None:
+        """End the line on a terminal."""
+        if self.is_terminal:
+            self._stream.write("\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r\033[K{text}" if self.is_terminal else text)
+        self._stream.flush()
+
+
+def time_left(since_s: float, now_s: float, done: int, waiting: int) -> str:
+    """`about 3 min left`, by the time that what is done took; empty before that."""
+    if not done or not waiting:
+        return ""
+    seconds = (now_s - since_s) / done * waiting
+    return (
+        f"about {seconds:.0f} s left" if seconds < LONG_S else f"about {seconds / 60:.0f} min left"
+    )
 
 
 class Bar:
@@ -37,6 +71,7 @@ class Bar:
         self._at = dict.fromkeys(conditions, "")
         self._shown = False
         self._display: Any = None
+        self._line = Line()
         self._clock = clock
         self._started_s = 0.0
 
@@ -44,8 +79,8 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown and self._display is None and sys.stderr.isatty():
-            sys.stderr.write("\n")
+        if self._shown and self._display is None:
+            self._line.end()
 
     def tell(self, condition: str, line: str) -> None:
         """Receive a progress line of one run from `labs.launch.launch.run`."""
@@ -73,11 +108,7 @@ class Bar:
         """`about 3 min left`, by the time that the runs so far took; empty before the first."""
         made = sum(line == MADE for line in self._at.values())
         waiting = sum(not is_last(line) for line in self._at.values())
-        if not made or not waiting:
-            return ""
-        seconds = (self._clock() - self._started_s) / made * waiting
-        said = f"{seconds:.0f} s" if seconds < LONG_S else f"{seconds / 60:.0f} min"
-        return f"about {said} left"
+        return time_left(self._started_s, self._clock(), made, waiting)
 
     def text(self) -> str:
         """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`, with as many runs as fit
@@ -102,19 +133,14 @@ class Bar:
     def _say(self, line: str) -> None:
         """Print a line at once, even where the bar shows only the runs that are ready."""
         if not in_a_notebook():
-            line = printable(line)
-            sys.stderr.write(f"\r\033[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
-            sys.stderr.flush()
+            self._line.say(line)
 
     def _show(self, ready: bool) -> None:
         text = self.text()
         if in_a_notebook():
             self._show_in_notebook(text)
-        elif sys.stderr.isatty():
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
-        elif ready:
-            sys.stderr.write(text + "\n")
+        elif self._line.is_terminal or ready:
+            self._line.update(text)
         self._shown = True
 
     def _show_in_notebook(self, text: str) -> None:

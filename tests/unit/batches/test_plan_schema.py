@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from labs.batches.plan_schema import SCHEMA
+from labs.batches.plan_source import SCHEMA
 from labs.errors import BadInput
 from tests.plans import of_buffers, plan, refused_at, write_plan
 

@@ -43,16 +43,6 @@ def test_grid_numbers_what_the_exclusions_leave() -> None:
     assert grid.count == 3
 
 
-def test_grid_counts_without_listing() -> None:
-    axes = tuple(Dimension((name,), tuple((one,) for one in range(100))) for name in "ABCDEFGHIJ")
-    assert Grid(axes).count == 100**10
-    few: tuple[Exclusion, ...] = (
-        {"A": Interval(high=49)},
-        {"B": frozenset({7}), "C": frozenset({7})},
-    )
-    assert Grid(axes, few).count == 50 * (100**2 - 1) * 100**7
-
-
 VALUES = st.integers(0, 3)
 AXES = st.lists(st.lists(VALUES, min_size=1, max_size=4, unique=True), min_size=1, max_size=4)
 MATCHES = st.one_of(

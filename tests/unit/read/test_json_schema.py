@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from labs.batches.plan_schema import SCHEMA as PLAN_SCHEMA
+from labs.batches.plan_source import SCHEMA as PLAN_SCHEMA
 from labs.drive.record.stored_files import RUN_SCHEMA, RUN_SCHEMAS, STUDY_SCHEMA
 from labs.read.claims.ledger import SCHEMA as ARTICLE_SCHEMA
 from labs.read.json_schema import _is_valid, objection

@@ -9,8 +9,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 import labs
-from labs.batches.notebook_subject import notebook_subject
 from labs.batches.plan_file import read_plan
+from labs.batches.subject import notebook_subject
 from labs.errors import BadInput, Damaged
 from labs.publish.page_parameters import declared
 from labs.read.notebook_file import read_notebook
