@@ -264,13 +264,12 @@ def _prospect_as_json(
 def _prospect_as_text(said: dict[str, Any]) -> str:
     from labs.drive.parameters.declare import plain
     from labs.drive.units import MIB
+    from labs.read.display.format import few
 
     excluded = f", without {said['excluded']} excluded ones" if said["excluded"] else ""
     lines = [f"{said['of']}: {_count(said['points'], 'point')}{excluded}"]
     for name, values in said["axes"].items():
-        shown = ", ".join(map(plain, values[:SHOWN_VALUES]))
-        more = f" and {len(values) - SHOWN_VALUES} more" if len(values) > SHOWN_VALUES else ""
-        lines.append(f"  {name}: {shown}{more}")
+        lines.append(f"  {name}: {few(list(map(plain, values)), SHOWN_VALUES)}")
     lines.append(f"distinct runs: {said['runs']}, of which {said['existing']} exist")
     missing = said["runs"] - said["existing"]
     if said["estimated_runs"]:

@@ -7,7 +7,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import Distribution, distribution, distributions
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +91,12 @@ def code() -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "name": DISTRIBUTION,
-        "version": _own().version,
+        "version": distribution(DISTRIBUTION).version,
         "commit": _commit(),
         "digest": code_digest.digest(files),
         "python": platform.python_version(),
         "runs": {name: code_digest.digest(code_of(find(name), "virtual")) for name in LABS},
     }
-
-
-def _own() -> Distribution:
-    return distribution(DISTRIBUTION)
 
 
 def _commit() -> str | None:
@@ -128,7 +124,7 @@ def legal() -> dict[str, bytes]:
     """The licences, and the citation if it is installed."""
     found = {name: CLONE / name for name in (*LICENCES, CITATION)}
     if not found[LICENCES[0]].is_file():
-        for file in _own().files or ():
+        for file in distribution(DISTRIBUTION).files or ():
             if file.name in found:
                 found[file.name] = Path(str(file.locate()))
     return {name: path.read_bytes() for name, path in found.items() if path.is_file()}

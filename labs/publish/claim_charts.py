@@ -28,6 +28,10 @@ class Chart:
     lab: str
     claims: frozenset[str]
 
+    def names(self, conditions: Iterable[str]) -> int:
+        """How many of these conditions it names."""
+        return sum(name in self.cells or f"“{name}”" in self.title for name in conditions)
+
 
 def charts_of(book: Any, address: str, lab: str, ids: Iterable[str]) -> list[Chart]:
     """The charts of an executed notebook, numbered as on its page. `ids` are those of claims."""
@@ -59,17 +63,15 @@ def best_charts(
     own = [one for one in charts if one.lab == lab]
     for verdict in verdicts:
         names = {name for one in verdict.single if one.behind for name in one.behind.conditions}
-
-        def rank(chart: Chart, names: set[str] = names, id_: str = verdict.id) -> tuple[float, ...]:
-            shown = sum(name in chart.cells or f"“{name}”" in chart.title for name in names)
-            return (shown, id_ in chart.claims, -len(chart.cells))
-
         kind = _kind(verdict.unit.partition(";")[0])
-        fitting = [one for one in own if not kind or kind in one.kinds]
-        if fitting:
-            best = max(fitting, key=rank)
-            if rank(best)[0]:
-                found[verdict.id] = (best.address, best.title)
+        ranks = {
+            one: (one.names(names), verdict.id in one.claims, -len(one.cells))
+            for one in own
+            if not kind or kind in one.kinds
+        }
+        best = max(ranks, key=lambda one: ranks[one], default=None)
+        if best and ranks[best][0]:
+            found[verdict.id] = (best.address, best.title)
     return found
 
 

@@ -9,7 +9,7 @@ from html import escape
 from labs.publish.repeat_command import commands
 from labs.read.claims.ledger import Article
 from labs.read.claims.verdict import WORDS, Verdict
-from labs.read.display.format import figures_in_words, in_runs, printable
+from labs.read.display.format import few, figures_in_words, in_runs, printable
 from labs.read.lab import Lab
 from labs.read.theory.windows import series
 
@@ -140,11 +140,10 @@ def _runs(one: Verdict, links: Links) -> str:
         if each.behind is None:
             continue
         names = list(each.behind.conditions)
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         files = ", ".join(_file(name, links) for name in each.behind.files)
         lines.append(
             f"<li>{_text(str(each.witness))}: {in_runs(each.behind.count)} of "
-            f"{_text(', '.join(names[:SHOWN]))}{more}, in {files}</li>"
+            f"{_text(few(names, SHOWN))}, in {files}</li>"
         )
     return f"<p>Runs</p><ul>{''.join(lines)}</ul>" if lines else ""
 

@@ -12,11 +12,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from labs.errors import Damaged, LabError
+from labs.publish.plain_text import plain_text
 from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, parameters
 
 RUNS = "RUNS"
@@ -115,7 +115,7 @@ def _in_data(data: Mapping[str, Any]) -> Iterator[str]:
     if FIGURE in data:
         yield from _in_figure(data[FIGURE])
     elif HTML in data:
-        yield from NUMBER.findall(_text_of(_joined(data[HTML])))
+        yield from NUMBER.findall(plain_text(_joined(data[HTML])))
     elif PLAIN in data:
         yield from NUMBER.findall(_joined(data[PLAIN]))
 
@@ -139,29 +139,4 @@ def _in_figure(value: Any) -> Iterator[str]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield json.dumps(value)
     elif isinstance(value, str):
-        yield from NUMBER.findall(_text_of(value))
-
-
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.hidden += tag in ("style", "script")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.hidden -= tag in ("style", "script") and self.hidden > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.parts.append(data)
-
-
-def _text_of(html: str) -> str:
-    """The text of HTML, without tags, styles and scripts."""
-    page = _Text()
-    page.feed(html)
-    page.close()
-    return " ".join(page.parts)
+        yield from NUMBER.findall(plain_text(value))

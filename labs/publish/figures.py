@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -31,15 +30,6 @@ DASHES = {
     "longdashdot": "10 3 2 3",
 }
 DEFAULT_COLOUR = "#444444"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry of the legend: its traces, its name, its sign as SVG."""
-
-    traces: tuple[int, ...]
-    name: str
-    sign: str
 
 
 def figure_html(figure: Mapping[str, Any], number: int) -> str:
@@ -105,32 +95,26 @@ def _legend(figure: Mapping[str, Any]) -> str:
         return ""
     parts = []
     for place in dict.fromkeys(trace.get("legend", "legend") for _, trace in named):
-        entries = [
+        entries = "".join(
             _entry(number, trace, data)
             for number, trace in named
             if trace.get("legend", "legend") == place
-        ]
-        heading = _text(str(((layout.get(place) or {}).get("title") or {}).get("text") or ""))
-        parts.append(
-            (f"<p>{heading}</p>" if heading else "")
-            + "<ul>"
-            + "".join(
-                f'<li><button type="button" aria-pressed="true" '
-                f'data-traces="{" ".join(map(str, entry.traces))}">{entry.sign}'
-                f"<span>{escape(plain(entry.name), quote=False)}</span></button></li>"
-                for entry in entries
-            )
-            + "</ul>"
         )
+        heading = _text(str(((layout.get(place) or {}).get("title") or {}).get("text") or ""))
+        parts.append((f"<p>{heading}</p>" if heading else "") + f"<ul>{entries}</ul>")
     return f'<div class="legend">{"".join(parts)}</div>'
 
 
-def _entry(number: int, trace: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> Entry:
+def _entry(number: int, trace: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> str:
+    """An entry of the legend: its traces, its sign, its name."""
     group = trace.get("legendgroup")
-    same = tuple(
-        other for other, one in enumerate(data) if group and one.get("legendgroup") == group
+    same = [other for other, one in enumerate(data) if group and one.get("legendgroup") == group]
+    name = _text(str(trace["name"]).replace("<br>", ", "))
+    return (
+        f'<li><button type="button" aria-pressed="true" '
+        f'data-traces="{" ".join(map(str, same or (number,)))}">{_sign(trace)}'
+        f"<span>{name}</span></button></li>"
     )
-    return Entry(same or (number,), str(trace["name"]).replace("<br>", ", "), _sign(trace))
 
 
 def _sign(trace: Mapping[str, Any]) -> str:

@@ -44,14 +44,6 @@ class Shared:
     navigation: str
 
 
-@dataclass(frozen=True)
-class Section:
-    """A second-level heading: the anchor in the page, and its words as HTML."""
-
-    anchor: str
-    words: str
-
-
 def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> str:
     """The HTML of an executed notebook (nbformat 4), charts interactive, without a network; with
     `shared` as a page of a site."""
@@ -145,10 +137,10 @@ def title(notebook: Any) -> str:
 def _with_contents(html: str) -> str:
     """Put the list of sections, if there are several, after the title."""
     head, main, body = html.partition("<main>")
-    sections = [Section(*found) for found in HEADING.findall(body)]
+    sections = HEADING.findall(body)
     if len(sections) < CONTENTS_FROM:
         return html
-    links = "".join(f'<li><a href="#{it.anchor}">{it.words}</a></li>' for it in sections)
+    links = "".join(f'<li><a href="#{anchor}">{words}</a></li>' for anchor, words in sections)
     return head + main + body.replace("</h1>", f"</h1>\n<nav><ol>{links}</ol></nav>", 1)
 
 

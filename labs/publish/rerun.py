@@ -18,6 +18,7 @@ from labs.errors import BadInput, LabError
 from labs.launch.launch import perform, prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
+from labs.read.display.format import few
 from labs.read.lab import Lab
 from labs.read.runs.compare import Change, Pair, graded
 from labs.read.runs.run import Run
@@ -65,7 +66,9 @@ def repeat(
     the time left are shown on stderr."""
     planned: list[tuple[Run, Planned]] = []
     lacking: list[NotRepeated] = []
-    for name, of_lab in groupby(sorted(runs, key=_by_lab), key=lambda run: run.lab):
+    for name, of_lab in groupby(
+        sorted(runs, key=lambda run: (run.lab, run.name)), key=lambda run: run.lab
+    ):
         some, refused = _planned(find(name), of_lab)
         planned += some
         lacking += refused
@@ -86,10 +89,6 @@ def repeat(
         if again.name not in failed
     ]
     return repeated, lacking
-
-
-def _by_lab(run: Run) -> tuple[str, str]:
-    return run.lab, run.name
 
 
 def _planned(lab: Lab, runs: Iterable[Run]) -> tuple[list[tuple[Run, Planned]], list[NotRepeated]]:
@@ -175,7 +174,8 @@ def causes(pair: Pair) -> Iterator[str]:
 def _other_commands(pair: Pair) -> Iterator[str]:
     """The first setting of link or hosts that the record has otherwise than its inputs say."""
     first, second = (
-        [one.argv for one in run.commands if _is_setting(one.argv)] for run in (pair.a, pair.b)
+        [one.argv for one in run.commands if one.argv[0] in ("tc", "sysctl", "ip")]
+        for run in (pair.a, pair.b)
     )
     for one, other in zip(first, second, strict=False):
         if one != other:
@@ -184,10 +184,6 @@ def _other_commands(pair: Pair) -> Iterator[str]:
                 f"`{' '.join(other)}`: one of the two was changed after the run"
             )
             return
-
-
-def _is_setting(argv: Sequence[str]) -> bool:
-    return argv[0] in ("tc", "sysctl", "ip")
 
 
 def _is_new_version(pair: Pair, change: Change) -> bool:
@@ -200,6 +196,4 @@ SHOWN = 4
 
 
 def _names(names: Sequence[str], *, whole: bool = False) -> str:
-    short = [name if whole else name.partition(".")[2] for name in names]
-    more = f" and {len(short) - SHOWN} more" if len(short) > SHOWN else ""
-    return ", ".join(short[:SHOWN]) + more
+    return few([name if whole else name.partition(".")[2] for name in names], SHOWN)

@@ -12,6 +12,8 @@ from functools import cache
 from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, ALLOWED_SVG_PROPERTIES, CSSSanitizer
 from bleach.sanitizer import Cleaner
 
+from labs.publish.plain_text import NOT_TEXT
+
 TEXT = frozenset(
     {
         "a", "abbr", "b", "blockquote", "br", "caption", "cite", "code", "col", "colgroup", "dd",
@@ -42,8 +44,6 @@ LINK = re.compile(r"https?:|mailto:|#|[\w./-]+(#|$)", re.I)
 PLACE = re.compile("#")
 LOADS = re.compile(r"url|[&@\\]", re.I)
 """A style that loads something, or is spelt so that it cannot be told."""
-NOT_TEXT = re.compile(r"<(script|style)\b[^>]*>.*?</\1\s*>", re.S | re.I)
-"""Elements whose content is no text either. The cleaner alone would show it, as text."""
 
 
 def sanitised(html: str) -> str:
@@ -51,6 +51,7 @@ def sanitised(html: str) -> str:
 
     Of images those remain that the HTML contains itself (`data:`).
     """
+    # The cleaner alone would show the content of these elements as text.
     return str(_cleaner().clean(NOT_TEXT.sub("", html)))
 
 

@@ -26,7 +26,7 @@ from labs.publish.page_parameters import Scalar, checked_lab, declared
 from labs.publish.side_by_side import side_by_side
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
-from labs.publish.site_search import BODY, Entry, index_script, sections_of
+from labs.publish.site_search import BODY, Entry, index_script, sections
 from labs.read.claims.composition import noted_once
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import recorded_sources, verdicts_from
@@ -155,7 +155,8 @@ def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any])
         "notebooks.html": notebooks,
         "docs.html": _contents("Documents", sorted(documents, key=lambda one: one[1].lower())),
     }
-    entries: list[Entry] = [*claims_page.search_entries(judged), *sections_of(found)]
+    entries: list[Entry] = list(claims_page.search_entries(judged))
+    entries += [one for at, (name, html) in found.items() for one in sections(at, name, html)]
     search = framed(Place("search.html", made_of.pages), "Search", BODY, script("search.js"), INDEX)
     return {
         "index.html": index,

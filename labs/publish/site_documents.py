@@ -14,13 +14,13 @@ from posixpath import normpath
 
 from nbconvert.filters.markdown import markdown2html
 
+from labs.publish.plain_text import TAG, plain_text
 from labs.publish.sanitised import sanitised
 from labs.publish.site_page import Place
 
 TITLED = re.compile(r'<h([1-6]) id="[^"]*">(.*?)<a class="anchor-link".*?</h\1>', re.S)
 LINK = re.compile(r'<a href="([^"]*)">(.*?)</a>', re.S)
 IMAGE = re.compile(r'<img src="([^":]*)"')
-TAG = re.compile(r"<[^>]+>")
 NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 OUTSIDE = ("http://", "https://", "mailto:", "#")
 IMAGES = {".png": "image/png", ".svg": "image/svg+xml"}
@@ -45,11 +45,6 @@ def document(root: Path, name: str, place: Place, addresses: Mapping[str, str]) 
     titled = TITLED.search(html)
     title = plain_text(titled[2]) if titled else name
     return title, f'<section class="text document">{linked}</section>'
-
-
-def plain_text(html: str) -> str:
-    """The words of HTML in one line."""
-    return " ".join(unescape(TAG.sub(" ", html)).split())
 
 
 def _heading(found: re.Match[str]) -> str:

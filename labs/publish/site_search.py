@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from labs.publish.site_documents import plain_text
+from labs.publish.plain_text import plain_text
 
 HEADING = re.compile(r'<h[1-3] id="([^"]+)"[^>]*>(.*?)</h[1-3]>', re.S)
 LEFT_OUT = re.compile(
@@ -44,8 +44,3 @@ def sections(address: str, page_title: str, html: str) -> list[Entry]:
 def index_script(entries: Iterable[Entry]) -> str:
     """The script file that holds all sections."""
     return f"const INDEX = {json.dumps(list(entries), separators=(',', ':'))};\n"
-
-
-def sections_of(pages: Mapping[str, tuple[str, str]]) -> list[Entry]:
-    """The sections of pages that are given by address, each with its title and its HTML."""
-    return [one for at, (title, html) in pages.items() for one in sections(at, title, html)]

@@ -14,7 +14,7 @@ from labs.publish.executed_again import Cells
 from labs.publish.real_time import Again
 from labs.publish.rerun import BEYOND, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
 from labs.read.claims.moved import Comparison
-from labs.read.display.format import in_runs
+from labs.read.display.format import few, in_runs
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.compare import Change
 from labs.read.runs.run import Run
@@ -156,7 +156,7 @@ class Verified:
         if self.inputs and not self.causes:
             yield (
                 "every byte of raw output is equal although these inputs differ: "
-                f"{_few(self.inputs)}"
+                f"{few(self.inputs, SHOWN)}"
             )
         drawn = f", {self.left_out} not drawn" if self.left_out else ""
         timed = f" and {len(self.again)} conditions in real time" if self.again else ""
@@ -165,11 +165,6 @@ class Verified:
 
 SHOWN = 6
 DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 def _input(change: Change) -> str:
@@ -185,7 +180,7 @@ def _changes(one: Repeated) -> Iterator[str]:
     if len(one.pair.results) > SHOWN:
         yield f"  and {len(one.pair.results) - SHOWN} more results"
     if not one.pair.results:
-        yield f"  no result moved; bytes differ in {_few(one.pair.files)}"
+        yield f"  no result moved; bytes differ in {few(one.pair.files, SHOWN)}"
 
 
 def _of_notebook(cells: Cells) -> str:

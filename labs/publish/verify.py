@@ -113,8 +113,9 @@ def verify(
         repeated, lacking = repeat(drawn, folder / "runs", jobs=jobs)
         again, failed = real_time.repeat_conditions(timed, folder / "runs")
         cells = [
-            execute_again(one, _packed_runs(subject), folder / "work", progress=progress)
+            execute_again(one, (bundle / BUNDLED).resolve(), folder / "work", progress=progress)
             for one in (subject.notebooks if notebooks else ())
+            if (bundle := subject.bundle) is not None
         ]
     return Verified(
         subject,
@@ -145,11 +146,6 @@ def _kernel(run: Run) -> tuple[str, str]:
     """Version and digest of the kernel of a run in virtual time."""
     kernel = run.inputs["kernel"]
     return kernel["version"], kernel["digest"]
-
-
-def _packed_runs(subject: Subject) -> Path:
-    assert subject.bundle is not None
-    return (subject.bundle / BUNDLED).resolve()
 
 
 def _verdicts(subject: Subject, labs: Sequence[str]) -> Comparison | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+
+from plotly.graph_objects import Figure
 
 from labs.catalog import find
 from labs.drive.condition import Condition, as_settings
@@ -31,9 +32,6 @@ from labs.read.theory.advice import (
 )
 from labs.read.theory.advice import advise as computed
 from labs.studies.progress import Bar
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""

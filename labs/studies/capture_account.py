@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pandas import DataFrame
+from plotly.graph_objects import Figure
 
 from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
@@ -19,10 +21,6 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.flows.account_text import NO_TIME, advice, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
 
 PREFIX, SUFFIX = "explain-", ".pcap.gz"
 MOST_BESIDE = 20

@@ -16,6 +16,7 @@ from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.commands import as_lines
+from labs.read.display.format import few
 from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked, measured
 from labs.read.display.rich_output import Table, Text, Words
@@ -300,9 +301,7 @@ class Study:
         kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel.release}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
         kept = f", in {self.folder}" if self.live else ""
-        named = ", ".join(self.conditions[:NAMED])
-        if len(self.conditions) > NAMED:
-            named += f" and {len(self.conditions) - NAMED} more"
+        named = few(self.conditions, NAMED)
         return f"of {self.lab.name}: {named} · {testbeds} · {kernels} · {self.source}{kept}"
 
 

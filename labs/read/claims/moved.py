@@ -15,7 +15,7 @@ from typing import Any
 from labs.drive.record.stored_files import parse, read_bytes
 from labs.errors import BadInput, Damaged
 from labs.read.claims.verdict import Witness
-from labs.read.display.format import figures_in_words, printable
+from labs.read.display.format import few, figures_in_words, printable
 from labs.read.json_schema import objection
 from labs.read.theory.windows import series
 
@@ -74,9 +74,7 @@ class MovedWitness:
         if self.kernels[0] != self.kernels[1]:
             yield f"kernel {self.kernels[0]} -> {self.kernels[1]}"
         if self.runs:
-            named = ", ".join(self.runs[:SHOWN])
-            more = f" and {len(self.runs) - SHOWN} more" if len(self.runs) > SHOWN else ""
-            yield f"other runs of {named}{more}"
+            yield f"other runs of {few(self.runs, SHOWN)}"
         if self.inputs:
             yield f"differing: {', '.join(self.inputs)}"
 

@@ -226,6 +226,12 @@ def input_value(value: object) -> str:
     return text[:SHOWN_DIGITS] if is_sha256 else printable(text)
 
 
+def few(words: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first words of a list: `a, b and 3 more`."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return separator.join(words[:most]) + more
+
+
 def in_runs(count: int) -> str:
     """`1 run`, `2 runs`."""
     return "1 run" if count == 1 else f"{count} runs"

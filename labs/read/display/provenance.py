@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
-from labs.read.display.format import milliseconds
+from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
 
@@ -71,9 +71,8 @@ def of_points(table: Any, over: Sequence[str]) -> str:
             " ".join([str(row["condition"]), *(f"{name} {row[name]}" for name in over)])
             for row in wrong.to_dict("records")
         ]
-        more = f" and {len(at) - NAMED} more" if len(at) > NAMED else ""
         parts.append(
-            f"LINK NOT AS ASKED: {'; '.join(at[:NAMED])}{more}"
+            f"LINK NOT AS ASKED: {few(at, NAMED, '; ')}"
             if at
             else f"link as asked in all {len(table)} rows"
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.publish.site_documents import document, document_pages, plain_text
+from labs.publish.plain_text import plain_text
+from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import Place
 
 ROOT = Path(__file__).parents[3]
