@@ -98,19 +98,12 @@ class Effect:
     ratios: Mapping[str, Interval | None]
 
     def as_json(self) -> dict[str, Any]:
-        """The effect as plain data."""
-        return {
-            "factor": self.factor,
-            "condition": self.condition,
-            "against": self.against,
-            "effective": self.effective,
-            "because": self.because,
-            "beside": self.beside,
-            **{
-                name: known and {"ratio": known.middle, "low": known.low, "high": known.high}
-                for name, known in self.ratios.items()
-            },
-        }
+        said = {name: value for name, value in vars(self).items() if name != "ratios"}
+        return said | {name: known and _as_json(known) for name, known in self.ratios.items()}
+
+
+def _as_json(known: Interval) -> dict[str, float]:
+    return {"ratio": known.middle, "low": known.low, "high": known.high}
 
 
 def effects(repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
@@ -156,14 +149,7 @@ class Interaction:
         return not self.ratio.low <= 1 <= self.ratio.high
 
     def as_json(self) -> dict[str, Any]:
-        """The interaction as plain data."""
-        known = self.ratio
-        return {
-            "ratio": known.middle,
-            "low": known.low,
-            "high": known.high,
-            "matters": self.matters,
-        }
+        return {**_as_json(self.ratio), "matters": self.matters}
 
 
 def interactions(repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
@@ -185,15 +171,7 @@ def interactions(repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
 def settings_read_back(repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]:
     """One row per setting of a condition: requested, found, and whether it was applied."""
     for one in repeated:
-        for found in knobs(one.middle):
-            yield {
-                "condition": one.condition,
-                "factor": found.factor,
-                "requested": found.requested,
-                "found": found.found,
-                "effective": found.effective,
-                "because": found.because,
-            }
+        yield from ({"condition": one.condition, **vars(found)} for found in knobs(one.middle))
 
 
 def in_words(one: Effect) -> str:

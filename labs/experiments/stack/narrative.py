@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.experiments.stack.conditions import lacking
 from labs.experiments.stack.effects import (
@@ -13,15 +15,11 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
+from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.results import results
 from labs.read.display.format import in_digits, in_three_digits, is_known
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.experiments.stack.parameters import Stack
-    from labs.read.runs.run import Run
-    from labs.read.stats.repetitions import Repeated
+from labs.read.runs.run import Run
+from labs.read.stats.repetitions import Repeated
 
 
 def describe(table: DataFrame) -> str:

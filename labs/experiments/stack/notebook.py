@@ -3,8 +3,8 @@ back, of connections and latency, and of the article's own figures."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
-from typing import TYPE_CHECKING
 
 from labs.experiments.stack.effects import (
     Effect,
@@ -17,14 +17,9 @@ from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import article
 from labs.read.display.rich_output import Table
-from labs.read.stats.repetitions import on_one_kernel
+from labs.read.lab import Study
+from labs.read.stats.repetitions import Repeated, on_one_kernel
 from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us, evenly_spaced_us
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from labs.read.lab import Study
-    from labs.read.stats.repetitions import Repeated
 
 __all__ = [
     "article_figures",

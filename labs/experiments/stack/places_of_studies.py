@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from labs.read.lab import Study
 from labs.read.stats.machines import machines
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
 
 
 def places(studies: Iterable[Study]) -> dict[str, Study]:

@@ -6,18 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labs.drive.result_columns import Note, column
 from labs.experiments.stack.latencies import latencies, mean_us, of_vegeta, of_wrk, settings_of
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import Article, read
 from labs.read.parse.server_report import ServerReport, Setting
-from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES
-
-if TYPE_CHECKING:
-    from labs.read.runs.raw_files import Reader
-    from labs.read.runs.run import Run
+from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, Reader
+from labs.read.runs.run import Run
 
 SENT_SHARE = 0.98
 """An open loop that sends a smaller share of its requests does not reach its nominal rate."""

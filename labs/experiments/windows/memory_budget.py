@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pandas import DataFrame
 
 from labs.experiments.windows.packets import packets
+from labs.read.runs.run import Run
 from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.runs.run import Run
 
 STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
 """The size of the structures of each packet in a queue without coalescing."""

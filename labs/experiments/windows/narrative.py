@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
+from pandas import DataFrame
 
 from labs.experiments.windows.packets import packets
+from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.results import results
 from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.format import in_digits, is_known, size_in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pandas import DataFrame
-
-    from labs.experiments.windows.parameters import Windows
-    from labs.read.runs.run import Run
+from labs.read.runs.run import Run
 
 
 def describe(table: DataFrame) -> str:

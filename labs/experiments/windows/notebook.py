@@ -4,7 +4,6 @@ parts of a buffer, of round trips, of kernels, and of what ss and nstat print.""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from labs.errors import BadInput
 from labs.experiments.windows.memory_budget import budget
@@ -14,11 +13,9 @@ from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
+from labs.read.lab import Study
+from labs.read.runs.run import Run
 from labs.read.theory.windows import granted_bytes, series
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
-    from labs.read.runs.run import Run
 
 __all__ = [
     "as_printed",

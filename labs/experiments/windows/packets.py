@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy
 import pandas
+from pandas import DataFrame, Series
 
 from labs.drive.condition import read_settings
 from labs.drive.units import KIB, SECOND_NS
@@ -23,14 +24,10 @@ from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
 from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
+from labs.read.runs.run import Run
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
 from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
 from labs.read.theory.receive_window_steps import Read, Segment, steps
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
-    from labs.read.runs.run import Run
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"

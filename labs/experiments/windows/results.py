@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas
+from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column
 from labs.experiments.windows.packets import (
@@ -21,15 +22,11 @@ from labs.experiments.windows.packets import (
 from labs.experiments.windows.round_trips import accepted, right_edge, round_trips, syn_ack
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import Article, read
+from labs.read.parse.socket_samples import SocketSample
 from labs.read.readings.instruments import capture_losses
+from labs.read.runs.run import Run
 from labs.read.theory.receive_window_kernels import rules
 from labs.read.theory.windows import RATIO_SINCE, series
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.parse.socket_samples import SocketSample
-    from labs.read.runs.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +94,11 @@ def results(run: Run) -> Results:
     """The figures of one run: from the samples of the receiver's socket and from the capture."""
     settings, table, samples = settings_of(run), packets(run), samples_of(run)
     seen, rounds, last = agreement(table), round_trips(run), samples[-1]
-    offered, inside = syn_ack(run), Inside()
-    if settings.sampled:
-        inside = inside_of(samples, table)
+    offered = syn_ack(run)
     return Results(
         skmem_rb=last.rcvbuf,
         skmem_r=last.rmem_alloc,
-        skmem_r_max=inside.skmem_r_max,
-        overshoot_bytes=inside.overshoot_bytes,
         recv_q=last.rcvq_bytes,
-        payload_pct=inside.payload_pct,
         metadata_bytes=metadata_bytes(table, settings),
         first_metadata_bytes=first_metadata_bytes(table),
         overhead_bytes=overhead_bytes(run),
@@ -114,8 +106,6 @@ def results(run: Run) -> Results:
         first_flight_packets=new_packets(table),
         unsampled_packets=int(table["rmem_bytes"].isna().sum()),
         rcv_q_drop=last.counters.get("TCPRcvQDrop"),
-        dropped=inside.dropped,
-        dropped_in_window=inside.dropped_in_window,
         beyond_window=beyond_window(table, offered.window_bytes),
         coalesced=last.counters.get("TCPRcvCoalesce"),
         collapsed=last.counters.get("TCPRcvCollapsed"),
@@ -138,29 +128,20 @@ def results(run: Run) -> Results:
         predicted_equal_pct=seen.equal_pct,
         deviation_bytes=seen.largest_bytes,
         notes=tuple(notes(run)),
+        **(inside_of(samples, table) if settings.sampled else {}),
     )
 
 
-@dataclass(frozen=True)
-class Inside:
-    """What only samples after each packet show; None for a receiver that does not sample."""
-
-    skmem_r_max: int | None = None
-    overshoot_bytes: int | None = None
-    payload_pct: float | None = None
-    dropped: int | None = None
-    dropped_in_window: int | None = None
-
-
-def inside_of(samples: Sequence[SocketSample], table: DataFrame) -> Inside:
-    """The largest memory and payload of the samples, and the packets that were dropped."""
-    return Inside(
-        skmem_r_max=max(one.rmem_alloc for one in samples),
-        overshoot_bytes=max(0, *(one.rmem_alloc - one.rcvbuf for one in samples)),
-        payload_pct=100 * max(one.rcvq_bytes / one.rcvbuf for one in samples),
-        dropped=int((table["dropped"].fillna(0) > 0).sum()),
-        dropped_in_window=dropped_in_window(table),
-    )
+def inside_of(samples: Sequence[SocketSample], table: DataFrame) -> dict[str, Any]:
+    """What only samples after each packet show: the largest memory and payload, and the packets
+    that were dropped."""
+    return {
+        "skmem_r_max": max(one.rmem_alloc for one in samples),
+        "overshoot_bytes": max(0, *(one.rmem_alloc - one.rcvbuf for one in samples)),
+        "payload_pct": 100 * max(one.rcvq_bytes / one.rcvbuf for one in samples),
+        "dropped": int((table["dropped"].fillna(0) > 0).sum()),
+        "dropped_in_window": dropped_in_window(table),
+    }
 
 
 def dropped_in_window(table: DataFrame) -> int:
@@ -242,14 +223,8 @@ def notes(run: Run) -> Iterator[Note]:
 def granted(run: Run, settings: Settings) -> Iterator[Note]:
     """A note with the reason if the buffer is not twice the requested size."""
     for one in run.buffers:
-        if one.requested_bytes is None or one.granted_bytes is None:
+        wanted, got = one.requested_bytes, one.granted_bytes
+        if wanted is None or got is None or got == 2 * wanted:
             continue
-        if one.granted_bytes == 2 * one.requested_bytes:
-            continue
-        smaller = one.granted_bytes < 2 * one.requested_bytes
-        why = "net.core.rmem_max" if smaller else "the kernel's minimum, one packet"
-        yield Note(
-            "granted",
-            f"SO_RCVBUF of {one.requested_bytes:,} bytes gave {one.granted_bytes:,}, because of "
-            f"{why}",
-        )
+        why = "net.core.rmem_max" if got < 2 * wanted else "the kernel's minimum, one packet"
+        yield Note("granted", f"SO_RCVBUF of {wanted:,} bytes gave {got:,}, because of {why}")

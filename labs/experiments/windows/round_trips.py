@@ -4,17 +4,14 @@ trip."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pandas import DataFrame, Series
 
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.read import capture
 from labs.read.capture.segment_table import SYN
+from labs.read.runs.run import Run
 from labs.read.theory.receive_window_memory import Fate
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
-    from labs.read.runs.run import Run
 
 EARLY = 0.05
 """A share of a round trip: a packet that is at most this early belongs to the next round trip."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from labs.read.display.provenance import of_table
-from labs.read.stats.repetitions import on_one_kernel
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
-    from labs.read.stats.repetitions import Repeated
+from labs.read.lab import Study
+from labs.read.stats.repetitions import Repeated, on_one_kernel
 
 
 def chosen(study: Study, conditions: Sequence[str]) -> list[Repeated]:

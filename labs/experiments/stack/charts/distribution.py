@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
@@ -25,9 +23,7 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.format import in_three_digits
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
+from labs.read.lab import Study
 
 TITLE = "Distribution of the latency"
 LOOKS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pandas
 from pandas import DataFrame
@@ -29,10 +29,8 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.provenance import of_table
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
-    from labs.read.stats.repetitions import Interval
+from labs.read.lab import Study
+from labs.read.stats.repetitions import Interval
 
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"

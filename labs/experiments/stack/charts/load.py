@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
@@ -22,9 +21,7 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.provenance import of_table
-
-if TYPE_CHECKING:
-    from labs.read.lab import Study
+from labs.read.lab import Study
 
 TITLE = "Load and latency"
 STEPS = 120

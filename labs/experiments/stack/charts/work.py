@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from pandas import DataFrame
-from plotly.graph_objects import Bar
+from plotly.graph_objects import Bar, Figure
 from plotly.subplots import make_subplots
 
 from labs.experiments.stack.charts.chosen import chosen, where
 from labs.read.charts.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
-    from labs.read.lab import Study
-    from labs.read.stats.repetitions import Repeated
+from labs.read.lab import Study
+from labs.read.stats.repetitions import Repeated
 
 TITLE = "Latency and work per request"
 BAR_PX, NAME_PX, HEADING_PX, FRAME_PX, LEFT_PX = 11, 17, 34, 120, 20

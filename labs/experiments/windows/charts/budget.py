@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.windows.charts.packet_lines import BUFFER, BY_PACKET, line, spread
@@ -11,11 +10,7 @@ from labs.experiments.windows.memory_budget import budget
 from labs.read.charts.style import BLUE, GREEN, GRID, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_digits
 from labs.read.display.provenance import of_run
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.runs.run import Run
+from labs.read.runs.run import Run
 
 PARTS = {
     "payload_bytes": ("payload (Recv-Q)", GREEN),

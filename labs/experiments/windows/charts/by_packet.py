@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.drive.parameters.declare import unknown
@@ -24,11 +23,7 @@ from labs.experiments.windows.narrative import describe_run
 from labs.experiments.windows.packets import packets
 from labs.read.charts.style import GREY, dressed, nothing
 from labs.read.display.provenance import of_run
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.runs.run import Run
+from labs.read.runs.run import Run
 
 AXES = {"packet": BY_PACKET, "time": BY_TIME}
 

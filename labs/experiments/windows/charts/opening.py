@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas
+from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.windows.round_trips import round_trips, syn_ack
@@ -23,13 +23,9 @@ from labs.read.charts.style import (
 )
 from labs.read.display.format import size_in_words
 from labs.read.display.provenance import of_table
+from labs.read.lab import Study
+from labs.read.runs.run import Run
 from labs.read.theory.windows import series
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.lab import Study
-    from labs.read.runs.run import Run
 
 TITLE = "The window by round trip"
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pandas
+from pandas import DataFrame
 from plotly.graph_objects import Scatter
 
 from labs.read.charts.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.display.format import in_digits
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 ROWS_OF_TABLE = 12
 """Rows of the table behind a chart."""

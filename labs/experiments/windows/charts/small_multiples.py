@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas
+from pandas import DataFrame
+from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
 from labs.experiments.windows.charts.packet_lines import (
@@ -25,14 +26,9 @@ from labs.experiments.windows.charts.packet_lines import (
 from labs.experiments.windows.packets import DEFAULT_SCALE, packets, settings_of
 from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
+from labs.read.lab import Study
+from labs.read.runs.run import Run
 from labs.read.theory.windows import series
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
-
-    from labs.read.lab import Study
-    from labs.read.runs.run import Run
 
 LINES = (BUFFER, IN_USE, QUEUED, SSTHRESH, WINDOW)
 ACROSS, CELL_PX, FRAME_PX = 2, 240, 150

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import wraps
-from typing import TYPE_CHECKING
 
 from labs.experiments.windows.claims import memory, window
+from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
-
-if TYPE_CHECKING:
-    from labs.read.claims.evidence import Evidence
-    from labs.read.claims.ledger import Claim
-    from labs.read.claims.verdict import Finding
+from labs.read.claims.ledger import Claim
+from labs.read.claims.verdict import Finding
 
 __all__ = ["JUDGES"]
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.experiments.windows.packets import packets
+from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.claims.evidence import Evidence
-    from labs.read.claims.ledger import Claim
 
 DOUBLED = (1.8, 2.2)
 """A ratio of two retransmission intervals in this range counts as doubled: the timer has ticks."""
@@ -34,24 +33,16 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
             verdict=WRONG, measured={"dropped": 0}, reason=f"nothing is dropped: {_use(row)}"
         )
     before = table.loc[max(0, dropped.index[0] - 1)]
-    measured = {
-        "dropped": float(row["rcv_q_drop"]),
-        "window left": float(before["window_left_bytes"]),
-    }
-    left = claim.without(["dropped"])
-    found = compared(left, {"window left": measured["window left"]}, None, seen)
+    left = float(before["window_left_bytes"])
+    found = compared(claim.without(["dropped"]), {"window left": left}, None, seen)
+    measured = {"dropped": float(row["rcv_q_drop"]), "window left": left}
     said = (
         f"the first drop is packet {int(dropped['packet'].iloc[0])}, with a window of "
-        f"{in_digits(before['window_left_bytes'])} bytes; {row['dropped_in_window']} of "
+        f"{in_digits(left)} bytes; {row['dropped_in_window']} of "
         f"{len(dropped)} dropped packets fit the window; {_backoff(dropped)}. "
         f"{_counted(claim, row, dropped)}"
     )
-    return Finding(
-        verdict=found.verdict,
-        factor=found.factor,
-        measured=measured,
-        reason=f"{said}. {found.reason}",
-    )
+    return replace(found, measured=measured, reason=f"{said}. {found.reason}")
 
 
 def _backoff(dropped: DataFrame) -> str:
@@ -111,13 +102,8 @@ def coalesced_then_collapsed(claim: Claim, seen: Evidence) -> Finding:
         )
     measured = {"first collapse at": float(collapsed["packet"].iloc[0])}
     found = compared(claim, measured, None, seen)
-    return Finding(
-        verdict=found.verdict,
-        factor=found.factor,
-        measured=measured,
-        reason=f"{saved}. The queue is collapsed {len(collapsed)} times, {_use(row)}. "
-        f"{found.reason}",
-    )
+    times = f"The queue is collapsed {len(collapsed)} times, {_use(row)}"
+    return replace(found, reason=f"{saved}. {times}. {found.reason}")
 
 
 def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
@@ -157,7 +143,7 @@ def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
         f"The first packet of the flow is charged {in_digits(first)}, of which "
         f"{in_digits(first - least)} are room of its buffer that stays unused. {found.reason}"
     )
-    return Finding(verdict=found.verdict, factor=found.factor, measured=least, reason=reason)
+    return replace(found, measured=least, reason=reason)
 
 
 def overflow(claim: Claim, seen: Evidence) -> Finding:

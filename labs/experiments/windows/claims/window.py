@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.drive.units import KIB
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ack
+from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared
+from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from labs.read.claims.evidence import Evidence
-    from labs.read.claims.ledger import Claim
 
 ONE_EACH = 1.05
 """At most this many packets per ACK count as an ACK per packet."""
@@ -61,14 +60,11 @@ def clamped(claim: Claim, seen: Evidence) -> Finding:
     limited, plain = (seen.row(name) for name in claim.conditions)
     clamp = int(limited["window_clamp_kib"]) * KIB
     largest, without = (int(row["window_max_bytes"]) for row in (limited, plain))
-    reason = (
-        f"with TCP_WINDOW_CLAMP {in_digits(clamp)} the largest window is {in_digits(largest)} "
-        f"bytes, without it {in_digits(without)}"
-    )
     return Finding(
         verdict=HOLDS if largest <= clamp < without else WRONG,
         measured={"with the clamp": largest, "without": without},
-        reason=reason,
+        reason=f"with TCP_WINDOW_CLAMP {in_digits(clamp)} the largest window is "
+        f"{in_digits(largest)} bytes, without it {in_digits(without)}",
     )
 
 
@@ -85,34 +81,27 @@ def filled_through_half(claim: Claim, seen: Evidence) -> Finding:
         "pause at": float(pause),
         "resume at": float(resume),
     }
-    exact = [which for which in ("Recv-Q", "dropped", "collapsed") if _off(claim, measured, which)]
+    off = {which: abs(measured[which] - figure) for which, figure in claim.figures.items()}
+    exact = [which for which in ("Recv-Q", "dropped", "collapsed") if off[which]]
     read_off = [
         which
         for which in ("pause at", "resume at")
-        if abs(_off(claim, measured, which)) > claim.allowed * claim.figures[which]
+        if off[which] > claim.allowed * claim.figures[which]
     ]
-    wide = measured["largest window"] > claim.figures["largest window"]
     reason = (
         f"{in_digits(row['recv_q'])} bytes are queued, {row['rcv_q_drop']} packets dropped and "
         f"{row['collapsed']} buffers collapsed; the window is at most "
         f"{in_digits(row['window_max_bytes'])} bytes; its right edge does not move from packet "
         f"{pause} to packet {resume}"
     )
-    if exact:
-        factor = measured["Recv-Q"] / claim.figures["Recv-Q"]
-        return Finding(verdict=DIFFERS, factor=factor, measured=measured, reason=reason)
-    if wide:
+    if not exact and measured["largest window"] > claim.figures["largest window"]:
         reason += ". So the figure is right, but not the window through which the data arrived"
         return Finding(verdict=RIGHT_NUMBER, measured=measured, reason=reason)
-    if read_off:
-        which = read_off[0]
+    if exact or read_off:
+        which = "Recv-Q" if exact else read_off[0]
         factor = measured[which] / claim.figures[which]
         return Finding(verdict=DIFFERS, factor=factor, measured=measured, reason=reason)
     return Finding(verdict=HOLDS, measured=measured, reason=reason)
-
-
-def _off(claim: Claim, measured: Mapping[str, float], which: str) -> float:
-    return measured[which] - claim.figures[which]
 
 
 def longest_pause(table: DataFrame) -> tuple[int, int]:
@@ -174,7 +163,7 @@ def linear_opening(claim: Claim, seen: Evidence) -> Finding:
         f"bytes; {in_digits(row['recv_q'])} bytes are queued in the end, and "
         f"{row['rcv_q_drop']} packets dropped. {found.reason}"
     )
-    return Finding(verdict=found.verdict, factor=found.factor, measured=measured, reason=reason)
+    return replace(found, reason=reason)
 
 
 def growth_segments(table: DataFrame, mss_bytes: float) -> float:
@@ -225,12 +214,12 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
     }
     found = compared(claim, measured, None, seen)
     shrink = all(later < one for one, later in pairwise(batches))
-    return Finding(
-        verdict=found.verdict if shrink else WRONG,
-        factor=found.factor if shrink else None,
-        measured=measured,
-        reason=f"the wire shows the windows {', '.join(map(in_digits, windows))}; with the "
+    reason = (
+        f"the wire shows the windows {', '.join(map(in_digits, windows))}; with the "
         f"handshake that takes {1 + len(batches)} round trips. Batches of "
         f"{', '.join(map(in_digits, batches))} bytes"
-        f"{'' if shrink else ', which do not become smaller'}. {found.reason}",
+        f"{'' if shrink else ', which do not become smaller'}. {found.reason}"
     )
+    if not shrink:
+        return replace(found, verdict=WRONG, factor=None, reason=reason)
+    return replace(found, reason=reason)
