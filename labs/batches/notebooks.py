@@ -22,8 +22,7 @@ from labs.drive.record.removal import is_single_file
 from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_json
 from labs.errors import LabError
-from labs.publish.execute import execute, open_notebook
-from labs.publish.side_by_side import side_by_side
+from labs.publish.execute import execute, open_notebook, side_by_side
 from labs.read.notebook_file import MOST_BYTES, NotebookFile
 
 FOLDER = "notebooks"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.read.capture import Remarks
-    from labs.read.capture.reader import Reader
     from labs.read.flows.stalls import Stalls
 
 
@@ -88,9 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="X.parquet|X.csv",
         help="the file to write; its ending selects the format",
     )
-    verb.add_argument(
-        "--dry-run", action="store_true", help="read, and print what would be written"
-    )
+    verb.add_argument("--dry-run", action="store_true", help="print what would be written")
     _add_common(verb, main_table)
     verb = verbs.add_parser(
         "connections",
@@ -272,16 +269,29 @@ def _add_common(verb: argparse.ArgumentParser, answer: Callable[[argparse.Namesp
     verb.set_defaults(answer=answer)
 
 
-def main_ladder(args: argparse.Namespace) -> int:
-    """Draw and write the ladder. BadInput for a range without packets or with too many."""
+def _opened(args: argparse.Namespace) -> tuple[Remarks, DataFrame, int | None]:
+    """The capture, read, and the number of the connection that was asked for, if one was. BadInput,
+    with what the file contains instead, if it contains no TCP segment."""
+    from labs.read.capture.connection_tracking import connection_rows, number_of
     from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
-    from labs.read.charts.ladder import ladder
 
     columns, reader = read_columns(args.file)
-    held, segments = remarks(reader.counts), columns.table()
-    must_have_tcp(args.file, held)
-    chosen = _number(args.connection, reader)
+    held = remarks(reader.counts)
+    if not held.segments:
+        raise BadInput(
+            "; ".join((f"{args.file}: the capture has {without_tcp(held)}", *held.lines))
+        )
+    word = args.connection
+    chosen = None if word is None else number_of(connection_rows(reader.connections), word)
+    return held, columns.table(), chosen
+
+
+def main_ladder(args: argparse.Namespace) -> int:
+    """Draw and write the ladder. BadInput for a range without packets or with too many."""
+    from labs.read.charts.ladder import ladder
+
+    held, segments, chosen = _opened(args)
     rows = (
         stretch(segments, chosen, args.begin, args.end)
         if args.frames is None
@@ -299,14 +309,9 @@ def main_graph(args: argparse.Namespace) -> int:
             f"--from-s {args.from_s:g} --to-s {to_s:g} is not a time range. Allowed: "
             "seconds from 0, with --from-s less than --to-s"
         )
-    from labs.read.capture.reader import read_columns
-    from labs.read.capture.segment_table import remarks
     from labs.read.charts.time_sequence import time_sequence
 
-    columns, reader = read_columns(args.file)
-    held, segments = remarks(reader.counts), columns.table()
-    must_have_tcp(args.file, held)
-    chosen = _number(args.connection, reader)
+    held, segments, chosen = _opened(args)
     if chosen is None:
         chosen = int(segments["connection"].mode().iloc[0])
     figure = time_sequence(
@@ -337,27 +342,12 @@ def _page(
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
         write_whole(args.out, page.encode())
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "file": str(args.file),
-                    "out": str(args.out),
-                    "written": not args.dry_run,
-                    **what,
-                    **held.as_json(),
-                }
-            )
-        )
+        said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run}
+        print(json.dumps({**said, **what, **held.as_json()}))
     else:
         say(held)
         print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
     return 0
-
-
-def must_have_tcp(path: Path, held: Remarks) -> None:
-    """BadInput, with what the file contains instead, if it contains no TCP segment."""
-    if not held.segments:
-        raise BadInput("; ".join((f"{path}: the capture has {without_tcp(held)}", *held.lines)))
 
 
 def without_tcp(held: Remarks) -> str:
@@ -370,13 +360,6 @@ def page_path(word: str) -> Path:
     if not word.endswith(".html"):
         raise BadInput(f"--out {word}: the name of the page must end in .html")
     return Path(word)
-
-
-def _number(word: str | None, reader: Reader) -> int | None:
-    """The number of the connection that was asked for, if one was."""
-    from labs.read.capture.connection_tracking import connection_rows, number_of
-
-    return None if word is None else number_of(connection_rows(reader.connections), word)
 
 
 def framed(segments: DataFrame, connection: int | None, word: str) -> tuple[int, int]:
@@ -468,22 +451,18 @@ def main_stalls(args: argparse.Namespace) -> int:
     rows = [_stall(row, begin_ns, ends) for row in found.table.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "file": str(args.file),
-                    "segments": len(segments),
-                    "verdict": judged.as_json(),
-                    "reasons": reasons,
-                    "stalls": rows,
-                    "acks_of_missing": found.acks_of_missing,
-                    "rtt_unknown": found.rtt_unknown,
-                    "undecided": found.undecided,
-                    "longest_undecided_ms": found.longest_undecided_ms,
-                    **held.as_json(),
-                }
-            )
-        )
+        said = {
+            "file": str(args.file),
+            "segments": len(segments),
+            "verdict": judged.as_json(),
+            "reasons": reasons,
+            "stalls": rows,
+            "acks_of_missing": found.acks_of_missing,
+            "rtt_unknown": found.rtt_unknown,
+            "undecided": found.undecided,
+            "longest_undecided_ms": found.longest_undecided_ms,
+        }
+        print(json.dumps({**said, **held.as_json()}))
         return 0
     say(held)
     for line in judged.lines if held.segments else ():

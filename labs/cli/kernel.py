@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.kernel.versions import DEFAULT, read_kernel_spec
+from labs.errors import BadInput, ResultsDiffer
 from labs.read.display.format import terminal_table
 
 COLUMNS = ("version", "source", "hz", "digest", "store")
@@ -55,13 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "how a receive buffer of 32 KiB fills (article 4). Nothing is changed.",
         main_check,
     )
-    check.add_argument(
-        "spec",
-        nargs="?",
-        default=DEFAULT,
-        metavar="VERSION",
-        help="a version or a digest (default: %(default)s)",
-    )
+    _version(check, "a version or a digest")
     again = verb(
         "reproduce",
         "build a kernel twice and compare the results",
@@ -99,14 +94,9 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
     _dry_run(build)
 
 
-def _version(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "spec",
-        nargs="?",
-        default=DEFAULT,
-        metavar="VERSION",
-        help="a series or a source version (default: %(default)s)",
-    )
+def _version(parser: argparse.ArgumentParser, what: str = "a series or a source version") -> None:
+    said = f"{what} (default: %(default)s)"
+    parser.add_argument("spec", nargs="?", default=DEFAULT, metavar="VERSION", help=said)
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:
@@ -158,14 +148,8 @@ def main_list(args: argparse.Namespace) -> int:
 
     found = store.kernels()
     if args.json:
-        print(
-            json.dumps(
-                {
-                    "stores": [str(one) for one in store.stores()],
-                    "kernels": [_as_json(kernel) for kernel in found],
-                }
-            )
-        )
+        stores, kernels = list(map(str, store.stores())), list(map(_as_json, found))
+        print(json.dumps({"stores": stores, "kernels": kernels}))
     elif found:
         rows = [
             _as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
@@ -198,9 +182,8 @@ def main_check(args: argparse.Namespace) -> int:
     faults = check.judge(measured, kernel.version)
     rows = check.compared(measured)
     if args.json:
-        print(
-            json.dumps(_as_json(kernel) | {"measured": measured, "figures": rows, "faults": faults})
-        )
+        said = {"measured": measured, "figures": rows, "faults": faults}
+        print(json.dumps(_as_json(kernel) | said))
     else:
         print(
             f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
@@ -216,7 +199,6 @@ def main_check(args: argparse.Namespace) -> int:
 
 def main_reproduce(args: argparse.Namespace) -> int:
     from labs.drive.kernel.reproduce import plan, reproduce
-    from labs.errors import ResultsDiffer
 
     spec = read_kernel_spec(args.spec)
     if args.dry_run:
@@ -233,11 +215,9 @@ def main_reproduce(args: argparse.Namespace) -> int:
 
 
 def _checked_jobs(args: argparse.Namespace) -> int | None:
-    from labs.errors import BadInput
-
     jobs: int | None = args.jobs
     if jobs is not None and not 1 <= jobs <= 1024:
-        raise BadInput(f"--jobs {jobs} is out of range: 1 to 1024")
+        raise BadInput(f"--jobs {jobs} is out of range. Allowed: 1 to 1024")
     return jobs
 
 

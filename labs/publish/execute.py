@@ -1,15 +1,18 @@
-"""Run a notebook with given parameters (by papermill), and say in one line where it stopped."""
+"""Run notebooks with given parameters (by papermill), alone or several at a time, each in a process
+of its own; say in one line where one stopped."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import signal
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import nbformat
 import papermill
@@ -17,13 +20,14 @@ from jupyter_client.kernelspec import NoSuchKernel
 from nbclient.exceptions import DeadKernelError
 from traitlets.config import Config
 
-from labs.errors import BRANCHES, Damaged, Missing, RunFailed
+from labs.errors import BRANCHES, Damaged, LabError, Missing, RunFailed
 from labs.publish.page_parameters import Scalar
 from labs.read.notebook_file import NEXT_STEP, NotebookFile
 from labs.read.runs.raw_files import UNEXPECTED
 
 # The figure itself goes into the notebook, 50 KB; other renderers add plotly.js to each.
 RENDERER = "plotly_mimetype"
+K = TypeVar("K")
 
 
 def open_notebook(notebook: NotebookFile) -> Any:
@@ -114,3 +118,48 @@ def _stopped(path: Path, error: Any) -> Exception:
         f"{path}: cell {error.exec_count} stopped with {error.ename}: {message}; "
         "run it in Jupyter to see where"
     )
+
+
+def side_by_side(
+    wanted: Iterable[K],
+    task: Callable[[K], object],
+    *,
+    jobs: int,
+    tell: Callable[[K, LabError | None], None],
+    fail_fast: bool = False,
+) -> dict[K, LabError]:
+    """Call `task` for each that is wanted, `jobs` at a time.
+
+    `tell` is called as each ends. Returns the errors; with `fail_fast` the first one is raised and
+    the others are not begun.
+    """
+    errors: dict[K, LabError] = {}
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        with surroundings():
+            futures = {pool.submit(task, one): one for one in wanted}
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is not None and not isinstance(error, LabError):
+                    raise error
+                if error is not None and fail_fast:
+                    raise error
+                if error is not None:
+                    errors[futures[future]] = error
+                tell(futures[future], error)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end_kernels()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    return errors
+
+
+def _end_kernels() -> None:
+    """End the notebook kernels that this process started, so that their threads end, too."""
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            with suppress(OSError):
+                if b"ipykernel_launcher" in Path("/proc", pid, "cmdline").read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)

@@ -20,10 +20,9 @@ from labs.errors import BadInput, LabError, Missing
 from labs.publish import claims_page
 from labs.publish.claim_charts import best_charts, charts_of
 from labs.publish.claims_page import Judged, Links
-from labs.publish.execute import execute, open_notebook
+from labs.publish.execute import execute, open_notebook, side_by_side
 from labs.publish.html import TEMPLATES, Shared, page, title
 from labs.publish.page_parameters import Scalar, checked_lab, declared
-from labs.publish.side_by_side import side_by_side
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
 from labs.publish.site_search import BODY, Entry, index_script, sections

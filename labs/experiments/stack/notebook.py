@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
+from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.effects import (
     Effect,
     median_in_words,
@@ -14,7 +15,6 @@ from labs.experiments.stack.effects import (
 )
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.effects import interactions as compared_together
-from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import article
 from labs.read.display.rich_output import Table
 from labs.read.lab import Study

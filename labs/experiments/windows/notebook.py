@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from labs.errors import BadInput
-from labs.experiments.windows.memory_budget import budget
+from labs.experiments.windows.charts.budget import budget
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips

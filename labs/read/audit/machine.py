@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from labs.read.audit import clock, cpu, memory, netfilter, nic, queueing, sysctls
+from labs.read.audit import clock, cpu, memory, netfilter, nic, sysctls
 from labs.read.audit.items import Item, in_order, items_of, items_of_devices
 from labs.read.audit.raw import Raw
 
-RULES = cpu.RULES | clock.RULES | memory.RULES | netfilter.RULES | queueing.RULES
-DEVICE_RULES = nic.RULES | queueing.DEVICE_RULES
+RULES = cpu.RULES | clock.RULES | memory.RULES | netfilter.RULES | nic.RULES
+DEVICE_RULES = nic.DEVICE_RULES
 
 
 def audit(raw: Raw) -> list[Item]:

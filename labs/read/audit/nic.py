@@ -1,14 +1,15 @@
-"""Network cards: what each device does before a packet reaches the stack, and after it left."""
+"""Network cards, their queues, and congestion control: the way of a packet to and from the wire."""
 
 from __future__ import annotations
 
 import re
 
 from labs.read.audit.cpu import OFF, ON, cpus, switch
-from labs.read.audit.items import DeviceRule, Finding, wants
+from labs.read.audit.items import DeviceRule, Finding, Rule, wants
 from labs.read.audit.raw import Raw, Unknown, natural, whole
 
 NET = "/sys/class/net"
+ROUTES = ("ip", "route", "show", "table", "all")
 NO_VALUE = "n/a"
 SECTION_MAXIMUM, SECTION_CURRENT = "Pre-set maximums", "Current hardware settings"
 INTERRUPT = re.compile(r"\s*(\d+):((?:\s+\d+)+)\s+(.*)", re.ASCII)
@@ -221,7 +222,27 @@ def dropped(raw: Raw, device: str) -> Finding:
     return wants(some or "none", "none")
 
 
-RULES: dict[str, DeviceRule] = {
+def qdisc(raw: Raw, device: str) -> str:
+    """The disciplines of a device, root first, equal children counted."""
+    lines = raw.said("tc", "qdisc", "show", "dev", device).splitlines()
+    kinds = [line.split()[1] for line in lines if line.startswith("qdisc ")]
+    if not kinds:
+        raise Unknown(f"`tc qdisc show dev {device}` lists none")
+    counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    return ", ".join(kind if count == 1 else f"{count} x {kind}" for kind, count in counts.items())
+
+
+def routes(raw: Raw) -> Finding:
+    """The attributes of routes that change what TCP does."""
+    found = raw.said(*ROUTES).split("\n")
+    return wants(", ".join(line.strip() for line in found if line.strip()) or "none", "none")
+
+
+RULES: dict[str, Rule] = {
+    "queue.available": lambda raw: raw.text("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+    "queue.routes": routes,
+}
+DEVICE_RULES: dict[str, DeviceRule] = {
     "nic.driver": lambda raw, device: field(raw, "-i", device, "driver"),
     "nic.link": link,
     "nic.mtu": lambda raw, device: raw.number(f"{NET}/{device}/mtu"),
@@ -259,4 +280,6 @@ RULES: dict[str, DeviceRule] = {
     "nic.numa_node": numa_node,
     "nic.xdp": express_path,
     "nic.dropped": dropped,
+    "queue.qdisc": qdisc,
+    "queue.length": lambda raw, device: raw.number(f"{NET}/{device}/tx_queue_len"),
 }

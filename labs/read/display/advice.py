@@ -99,16 +99,12 @@ def as_json(
         "connections": connections,
         "receivers_memory_bytes": connections * advice.receive_set_bytes,
         "senders_memory_bytes": connections * advice.send_set_bytes,
-        "default": _reached_json(reached(advice)),
-        "predicted": None if given is None else _reached_json(given),
+        "default": asdict(reached(advice)),
+        "predicted": None if given is None else asdict(given),
         "sysctl": sysctl_lines(advice),
         "loss_pct": loss_pct,
         "loss_based_bytes_s": loss_based_bytes_s(advice, loss_pct),
     }
-
-
-def _reached_json(found: Reached) -> dict[str, Any]:
-    return asdict(found)
 
 
 def path_in_words(advice: Advice, loss_pct: float = 0.0) -> str:

@@ -205,7 +205,7 @@ def test_of_undecided_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert "the RTT cannot be measured" in (tmp_path / "x.html").read_text()
 
 
-def test_must_have_tcp_refuses_a_capture_without(
+def test_main_ladder_refuses_a_capture_without_tcp(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare.pcap"

@@ -1,11 +1,12 @@
-"""The conditions that a figure compares, and the line below it that names where they ran."""
+"""The conditions that a figure compares, and where they ran: places of studies, and the caption."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from labs.read.display.provenance import of_table
 from labs.read.lab import Study
+from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import Repeated, on_one_kernel
 
 
@@ -23,3 +24,22 @@ def where(study: Study, compared: Sequence[Repeated]) -> str:
     kernels = {one.condition: one.runs[0].kernel.release for one in compared}
     rows = table[table["condition"].isin(list(kernels))]
     return of_table(rows.assign(kernel=rows["condition"].map(kernels)))
+
+
+def places(studies: Iterable[Study]) -> dict[str, Study]:
+    """The studies that have runs, by testbed and driver of the server's device: "namespaces
+    (veth)"; several of the same kind are numbered."""
+    found: dict[str, Study] = {}
+    for study in studies:
+        if study.runs:
+            name = _place(study)
+            number = sum(one.partition(", number")[0] == name for one in found)
+            found[f"{name}, number {number + 1}" if number else name] = study
+    return found
+
+
+def _place(study: Study) -> str:
+    run = study.runs[0]
+    known = machines(run).get("server")
+    driver = known.driver if known else None
+    return f"{run.testbed} ({driver.replace('_', '-')})" if driver else run.testbed

@@ -1,13 +1,14 @@
-"""The distribution of the latency up to the 99.99th percentile."""
+"""The distribution of the latency up to the 99.99th percentile, and the axis of latencies."""
 
 from __future__ import annotations
+
+from math import log10
 
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
 from labs.experiments.stack.charts.chosen import chosen, where
-from labs.experiments.stack.charts.latency_axis import latency_axis
 from labs.experiments.stack.latencies import Latencies, merged
 from labs.read.charts.style import (
     BLACK,
@@ -20,6 +21,8 @@ from labs.read.charts.style import (
     SKY,
     VERMILION,
     dressed,
+    log_ticks,
+    log_title,
     nothing,
 )
 from labs.read.display.format import in_three_digits
@@ -32,6 +35,8 @@ LOOKS = (
 )
 PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 TICKS = {50: "50 %", 90: "90 %", 99: "99 %", 99.9: "99.9 %", 99.99: "99.99 %"}
+SECOND_US, MS_US = 1_000_000, 1000
+ROOM = 1.6
 FEWEST_SLOWER = 10
 """A percentile with fewer slower requests is not drawn, because its value depends on chance."""
 
@@ -96,3 +101,24 @@ def _shown(total: Latencies) -> list[float]:
     count = max(total.requests, FEWEST_SLOWER + 1)
     most = 100 - 100 * FEWEST_SLOWER / count
     return [percent for percent in PERCENTILES if percent <= most]
+
+
+def latency_axis(figure: Figure) -> None:
+    """A logarithmic vertical axis that contains every latency of the figure."""
+    every = [float(value) for trace in figure.data for value in trace.y if value is not None]
+    low, high = min(every) / ROOM, max(every) * ROOM
+    ticks = log_ticks(low, high)
+    figure.update_yaxes(
+        type="log",
+        title=log_title("latency"),
+        range=[log10(low), log10(high)],
+        tickvals=ticks,
+        ticktext=[in_unit(tick) for tick in ticks],
+    )
+
+
+def in_unit(us: float) -> str:
+    """A latency in a suitable unit: 20 µs, 5 ms, 1.2 s."""
+    if us >= SECOND_US:
+        return f"{us / SECOND_US:.3g} s"
+    return f"{us / MS_US:.3g} ms" if us >= MS_US else f"{us:.3g} µs"

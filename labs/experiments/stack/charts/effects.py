@@ -11,10 +11,10 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
+from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, Effect, ratio_in_words
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.latencies import settings_of
-from labs.experiments.stack.places_of_studies import places
 from labs.read.charts.style import (
     BLACK,
     BLUE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.stack.charts.latency_axis import in_unit, latency_axis
+from labs.experiments.stack.charts.distribution import in_unit, latency_axis
 from labs.experiments.stack.open_loop import Loop, Server, loops, server
 from labs.read.charts.style import (
     BLACK,

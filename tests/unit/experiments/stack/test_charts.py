@@ -10,9 +10,8 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.stack import charts
-from labs.experiments.stack.charts.distribution import LOOKS
+from labs.experiments.stack.charts.distribution import LOOKS, in_unit
 from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NOT_APPLIED
-from labs.experiments.stack.charts.latency_axis import in_unit
 from labs.experiments.stack.effects import SHARED, TOO_FEW
 from labs.experiments.stack.open_loop import server
 from labs.experiments.stack.results import results

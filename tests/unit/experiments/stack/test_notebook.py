@@ -7,11 +7,11 @@ from statistics import median
 import pytest
 
 from labs.experiments.stack.charts import work_per_request
+from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
 from labs.experiments.stack.parameters import Stack
-from labs.experiments.stack.places_of_studies import places
 from labs.experiments.stack.results import results
 from labs.studies.study import Study, study
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed

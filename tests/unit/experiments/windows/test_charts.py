@@ -9,7 +9,7 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.windows import charts
-from labs.experiments.windows.memory_budget import PARTS, budget
+from labs.experiments.windows.charts.budget import PARTS, budget
 from labs.experiments.windows.notebook import budget_at, by_kernel, drops, rounds, same_packets
 from labs.experiments.windows.packets import packets
 from tests.real_runs import windows_run, windows_study
