@@ -28,8 +28,6 @@ from labs.read.display.format import terminal_table
 from labs.read.lab import Lab
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from labs.studies.study import Study
 
 # Columns that every study adds and that are printed elsewhere, or are meant for programs.
@@ -108,7 +106,8 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     from labs.read.display.provenance import asked
     from labs.read.unused_parameters import in_words, unused
 
-    names = [run_names(lab, one) for one in on_each_kernel(parameters)]
+    on_each_kernel = (dataclasses.replace(parameters, kernel=one) for one in parameters.kernels)
+    names = [run_names(lab, one) for one in on_each_kernel]
     conditions = lab.conditions(parameters)
     not_used = unused(lab, parameters, [one.name for one in conditions])
     return {
@@ -140,11 +139,6 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
             for condition in conditions
         ],
     }
-
-
-def on_each_kernel(parameters: LabParameters) -> list[LabParameters]:
-    """The parameters once per kernel that they name."""
-    return [dataclasses.replace(parameters, kernel=name) for name in parameters.kernels]
 
 
 def run_names(lab: Lab, parameters: LabParameters) -> dict[str, str]:
@@ -211,12 +205,18 @@ def of_one_kernel(lab: Lab, study: Study) -> dict[str, Any]:
         condition = str(row["condition"])
         row["link"] = study.run(condition).link.as_json()
         row["unused"] = study.unused.get(condition, {})
-    found, repeated = beyond(lab, study), of_repetitions(lab, study)
-    told = [*found.pop("remarks", []), *repeated.pop("remarks", [])]
+    runs = {run.condition: run for run in study.runs}
+    found = dict(told_by(lab, "findings", runs, study.parameters) or {})
+    repeated = dict(told_by(lab, "compared", study.repeated) or {}) if study.repeated else {}
+    remarks = [
+        *(told_by(lab, "remarks", results) or ()),
+        *found.pop("remarks", ()),
+        *repeated.pop("remarks", ()),
+    ]
     return {
         "kernel": next((row["kernel"] for row in rows if row.get("kernel")), None),
         "results": rows,
-        "remarks": [*remarks(lab, results), *told],
+        "remarks": remarks,
         **found,
         **repeated,
     }
@@ -228,28 +228,10 @@ def _loses_in_pieces(link: Mapping[str, Any]) -> bool:
     return lost and link["asked"]["shaped_at"] == "server"
 
 
-def remarks(lab: Lab, results: DataFrame) -> list[str]:
-    """Remarks of the lab on the results as a whole, if it has any."""
-    say = getattr(lab.part("narrative"), "remarks", None)
-    return [] if say is None else list(say(results))
-
-
-def beyond(lab: Lab, study: Study) -> dict[str, Any]:
-    """Findings of the lab from all runs together, by name, if it has any; those in words are
-    `remarks`."""
-    show = getattr(lab.part("narrative"), "findings", None)
-    return (
-        {}
-        if show is None
-        else dict(show({run.condition: run for run in study.runs}, study.parameters))
-    )
-
-
-def of_repetitions(lab: Lab, study: Study) -> dict[str, Any]:
-    """What the lab finds in all repetitions of its conditions, by name, if it compares them; in
-    words as `remarks`."""
-    show = getattr(lab.part("narrative"), "compared", None)
-    return {} if show is None or not study.repeated else dict(show(study.repeated))
+def told_by(lab: Lab, name: str, *given: object) -> Any:
+    """What a function of the lab's narrative says; None if the lab does not have it."""
+    function = getattr(lab.part("narrative"), name, None)
+    return None if function is None else function(*given)
 
 
 def plain(value: object) -> object:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labs.cli.run import of_one_kernel, plain, repetitions, shown_columns
-from labs.drive.condition import Condition
 from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar
 from labs.drive.parameters.declare import plain as spelt
@@ -50,11 +49,11 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     from labs.launch.make import Opened
     from labs.read.display.provenance import RECORDED, asked
     from labs.read.unused_parameters import unused_axes
-    from labs.studies.grid import varied_points
+    from labs.studies.grid import attempted, varied_points
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
-    conditions = [_conditions(lab, one) for one in wanted]
+    conditions = [attempted(lab.conditions, one) for one in wanted]
     errors = [one for one in conditions if isinstance(one, LabError)]
     if len(errors) == len(wanted):
         raise errors[0]
@@ -100,13 +99,6 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         "runs": len(runs),
         "existing": sum(runs.values()),
     }
-
-
-def _conditions(lab: Lab, p: LabParameters) -> tuple[Condition, ...] | LabError:
-    try:
-        return lab.conditions(p)
-    except LabError as error:
-        return error
 
 
 def preview_as_text(said: Mapping[str, Any]) -> str:

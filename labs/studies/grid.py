@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, TypeVar, overload
 
 import pandas
 from plotly.graph_objects import Figure
@@ -27,8 +27,7 @@ from labs.studies import study as studies
 from labs.studies.progress import Bar
 from labs.studies.study import ON_ANY_KERNEL, Study
 
-if TYPE_CHECKING:
-    from labs.launch.launch import Made
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +186,7 @@ class Grid:
     @cached_property
     def _found(self) -> Mapping[Point, Table | LabError]:
         """The results of each point, or the error: its runs do not exist or cannot be read."""
-        return {one: one.error or _results(one.study) for one in self.points}
+        return {one: one.error or attempted(one.study.results) for one in self.points}
 
     def _same(self, condition: str) -> str:
         """The note for a condition that has the same run at several points; empty for others."""
@@ -208,9 +207,10 @@ class Grid:
         )
 
 
-def _results(study: Study) -> Table | LabError:
+def attempted(function: Callable[..., T], *given: Any) -> T | LabError:
+    """The value of a function, or the LabError that it raised."""
     try:
-        return study.results()
+        return function(*given)
     except LabError as error:
         return error
 
@@ -261,13 +261,14 @@ def study(
     varied, wanted = varied_points(p, over)
     lab = lab_of(p)
     if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
-        found = [_read(one) for one in wanted]
+        found = [attempted(studies.study, one) for one in wanted]
     else:
         found = _performed(lab, wanted, varied, fresh, jobs)
     errors = [one for one in found if isinstance(one, LabError)]
     if len(errors) == len(found):
         raise errors[0]
-    return Grid(p, varied, tuple(map(_point_of(lab, varied), wanted, found)), lab)
+    pairs = zip(wanted, found, strict=True)
+    return Grid(p, varied, tuple(_point(one, varied, of_it, lab) for one, of_it in pairs), lab)
 
 
 def varied_points(
@@ -283,13 +284,6 @@ def varied_points(
             f"Remove it, or use one of the testbeds {', '.join(ON_ANY_KERNEL)}"
         )
     return varied, points(p, varied)
-
-
-def _read(p: LabParameters) -> Study | LabError:
-    try:
-        return studies.study(p)
-    except LabError as error:
-        return error
 
 
 def _performed(
@@ -313,28 +307,19 @@ def _performed(
             made = launch.run_points(
                 lab, some, fresh=fresh, jobs=jobs, progress=bar.tell, names=their_names
             )
-        found += [_of_made(one, p, lab) for one, p in zip(made, some, strict=True)]
+        found += [
+            one if isinstance(one, LabError) else attempted(studies.of_made, one, p, lab)
+            for one, p in zip(made, some, strict=True)
+        ]
     return found
 
 
-def _of_made(made: Made | LabError, p: LabParameters, lab: Lab) -> Study | LabError:
-    if isinstance(made, LabError):
-        return made
-    try:
-        return studies.of_made(made, p, lab)
-    except LabError as error:
-        return error
-
-
-def _point_of(lab: Lab, varied: Axes) -> Any:
-    def point(p: LabParameters, found: Study | LabError) -> Point:
-        values = {name: getattr(p, name) for name in varied}
-        if isinstance(found, Study):
-            return Point(values, found)
-        without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(found))
-        return Point(values, without, found)
-
-    return point
+def _point(p: LabParameters, varied: Axes, found: Study | LabError, lab: Lab) -> Point:
+    values = {name: getattr(p, name) for name in varied}
+    if isinstance(found, Study):
+        return Point(values, found)
+    without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(found))
+    return Point(values, without, found)
 
 
 __all__ = ["Grid", "Point", "study"]

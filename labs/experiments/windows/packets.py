@@ -52,6 +52,11 @@ MEMORY = {
     "read_bytes": "read_bytes",
 }
 """Columns of the samples, and their names here."""
+STATE = (
+    *("rmem_bytes", "recv_q_bytes", "rcvbuf_bytes", "rcv_ssthresh_bytes", "coalesced"),
+    *("collapsed", "skbs", "out_of_order_bytes"),
+)
+"""What the simulation says of the receiver after each segment, by the same names."""
 MARKS = {
     "coalesced": ("TCPRcvCoalesce",),
     "collapsed": ("TCPRcvCollapsed",),
@@ -299,15 +304,8 @@ def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
                 one.right_edge - end for one, end in zip(found, highest, strict=True)
             ],
             "predicted_acked_bytes": [one.ack - 1 for one in found],
-            "predicted_rmem_bytes": [one.rmem_bytes for one in found],
-            "predicted_recv_q_bytes": [one.recv_q_bytes for one in found],
-            "predicted_rcvbuf_bytes": [one.rcvbuf_bytes for one in found],
-            "predicted_rcv_ssthresh_bytes": [one.rcv_ssthresh_bytes for one in found],
-            "predicted_coalesced": [one.coalesced for one in found],
-            "predicted_collapsed": [one.collapsed for one in found],
             "predicted_fate": [one.fate.name for one in found],
-            "predicted_skbs": [one.skbs for one in found],
-            "predicted_out_of_order_bytes": [one.out_of_order_bytes for one in found],
+            **{f"predicted_{name}": [getattr(one, name) for one in found] for name in STATE},
         }
     )
 
