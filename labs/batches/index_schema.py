@@ -60,13 +60,9 @@ OF_THE_INDEX = (
     IndexColumn("repetition", int, OWN, meaning="number of the repetition, in real time"),
     IndexColumn("excluded", bool, OWN, meaning="its figures do not count: see notes"),
 )
-REQUIRED = {
+REQUIRED: Mapping[str, type] = {
     "point": int,
-    "status": str,
-    "message": str,
-    "condition": str,
-    "key": str,
-    "digest": str,
+    **dict.fromkeys(("status", "message", "condition", "key", "digest"), str),
 }
 """Columns without which a file is not an index."""
 KINDS_OF_OWN: Mapping[str, type[Scalar]] = {one.name: one.kind for one in OF_THE_INDEX} | {

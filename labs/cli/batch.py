@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.cli import run_flags
 from labs.errors import BadInput, Damaged, Missing, RunFailed
+from labs.read.display.format import counted, few
 
 if TYPE_CHECKING:
     from labs.batches.batch import Outcome
@@ -264,10 +265,9 @@ def _prospect_as_json(
 def _prospect_as_text(said: dict[str, Any]) -> str:
     from labs.drive.parameters.declare import plain
     from labs.drive.units import MIB
-    from labs.read.display.format import few
 
     excluded = f", without {said['excluded']} excluded ones" if said["excluded"] else ""
-    lines = [f"{said['of']}: {_count(said['points'], 'point')}{excluded}"]
+    lines = [f"{said['of']}: {counted(said['points'], 'point')}{excluded}"]
     for name, values in said["axes"].items():
         lines.append(f"  {name}: {few(list(map(plain, values)), SHOWN_VALUES)}")
     lines.append(f"distinct runs: {said['runs']}, of which {said['existing']} exist")
@@ -276,24 +276,20 @@ def _prospect_as_text(said: dict[str, Any]) -> str:
         lines.append(
             f"time: about {_in_words(said['seconds'])} with {said['concurrent']} at a time; "
             f"space: about {said['bytes'] / MIB:.3g} MiB, "
-            f"for {_count(said['estimated_runs'], 'run')}, "
+            f"for {counted(said['estimated_runs'], 'run')}, "
             f"from {said['estimated_from_runs']} earlier ones with the same settings"
         )
     if without := missing - said["estimated_runs"]:
         lines.append(
-            f"time and space of {_count(without, 'run')} are unknown: no earlier run here has the "
+            f"time and space of {counted(without, 'run')} are unknown: no earlier run here has the "
             "same settings"
         )
     if said["notebooks"]:
-        lines.append(f"then {_count(said['notebooks'], 'notebook')}, of a few seconds each")
+        lines.append(f"then {counted(said['notebooks'], 'notebook')}, of a few seconds each")
     lines += [
-        f"{_count(many, 'point')} cannot run: {why}" for why, many in said["impossible"].items()
+        f"{counted(many, 'point')} cannot run: {why}" for why, many in said["impossible"].items()
     ]
     return "\n".join([*lines, f"would write {said['into']}"])
-
-
-def _count(many: int, what: str) -> str:
-    return f"{many} {what}" if many == 1 else f"{many} {what}s"
 
 
 def _in_words(seconds: float) -> str:
@@ -321,7 +317,7 @@ def _as_text(said: dict[str, Any]) -> str:
     rows = ", ".join(f"{count} {status}" for status, count in said["rows"].items())
     lines = [f"{said['index']}: {sum(said['rows'].values())} rows: {rows}"]
     if said["notebooks"]:
-        many = _count(said["notebooks"], "notebook")
+        many = counted(said["notebooks"], "notebook")
         lines.append(f"{many} executed into {said['into']}/notebooks")
     noted = ", ".join(f"{code} {count}" for code, count in said["notes"].items())
     if noted:
@@ -341,21 +337,21 @@ def _verdict(outcome: Outcome) -> int:
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:
         raise RunFailed(
-            f"{_count(len(outcome.failed_runs), 'run')} and "
-            f"{_count(len(outcome.failed_notebooks), 'notebook')} failed. "
+            f"{counted(len(outcome.failed_runs), 'run')} and "
+            f"{counted(len(outcome.failed_notebooks), 'notebook')} failed. "
             "See above. Repeat the command to retry them"
         )
     if damaged := outcome.rows.get(DAMAGED):
         raise Damaged(
-            f"{_count(damaged, 'row')} damaged: the message column of {outcome.index} says why. "
+            f"{counted(damaged, 'row')} damaged: the message column of {outcome.index} says why. "
             "Repeat the command with --fresh"
         )
     if outcome.without_results:
         raise BadInput(
-            f"the lab computes no results of {_count(outcome.without_results, 'row')}: see the "
+            f"the lab computes no results of {counted(outcome.without_results, 'row')}: see the "
             f"notes in {outcome.index}. Fix the lab"
         )
     if outcome.impossible:
         why, count = next(iter(outcome.impossible.items()))
-        raise Missing(f"{_count(count, 'point')} cannot run: {why}")
+        raise Missing(f"{counted(count, 'point')} cannot run: {why}")
     return 0

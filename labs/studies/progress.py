@@ -11,7 +11,7 @@ from html import escape
 from typing import Any, TextIO
 
 from labs.launch.progress_lines import EXISTS, FAILED, MADE, WAITING, is_last
-from labs.read.display.format import printable
+from labs.read.display.format import in_runs, printable
 
 LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
@@ -97,8 +97,7 @@ class Bar:
         """`buffers: 30 runs; 3 exist, 27 to perform. Conditions: 10 Sweep, 20 Memory pressure`."""
         counts = Counter(self._groups)
         total, exist = len(self._at), sum(line == EXISTS for line in self._at.values())
-        runs = "1 run" if total == 1 else f"{total} runs"
-        said = f"{self._lab}: {runs}; {exist} exist, {total - exist} to perform"
+        said = f"{self._lab}: {in_runs(total)}; {exist} exist, {total - exist} to perform"
         if len(counts) < 2:
             return said
         parts = ", ".join(f"{count} {title}" for title, count in counts.items())

@@ -10,20 +10,6 @@ from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Folded, Table
 from labs.studies.study import Study
 
-COLUMNS = (
-    "claim",
-    "what it says",
-    "article",
-    "predicted",
-    "measured",
-    "unit",
-    "verdict",
-    "because",
-    "judged on",
-    "tolerance",
-    "testbed",
-)
-
 
 def verdicts(study: Study, *others: Study) -> Table:
     """One row per claim of the article that the study's lab is about; where kernels or testbeds
@@ -46,7 +32,7 @@ def verdicts(study: Study, *others: Study) -> Table:
     ] or [Source("", ())]
     found = noted_once(verdicts_from(study.lab, sources), set())
     rows = [_row(part) for one in found for part in one.rows]
-    return Table(rows, columns=list(COLUMNS), dtype=object)
+    return Table(rows, dtype=object)
 
 
 def _in_order(one: Study) -> tuple[int, list[str]]:
@@ -55,17 +41,16 @@ def _in_order(one: Study) -> tuple[int, list[str]]:
 
 
 def _row(one: Verdict) -> dict[str, str]:
-    cells = (
-        one.id,
-        one.statement,
-        figures_in_words(one.expected),
-        figures_in_words(one.predicted),
-        figures_in_words(one.measured),
-        one.unit,
-        one.words,
-        Folded(one.because, one.evidence),
-        one.basis,
-        one.tolerance,
-        "" if one.witness is None else str(one.witness),
-    )
-    return dict(zip(COLUMNS, cells, strict=True))
+    return {
+        "claim": one.id,
+        "what it says": one.statement,
+        "article": figures_in_words(one.expected),
+        "predicted": figures_in_words(one.predicted),
+        "measured": figures_in_words(one.measured),
+        "unit": one.unit,
+        "verdict": one.words,
+        "because": Folded(one.because, one.evidence),
+        "judged on": one.basis,
+        "tolerance": one.tolerance,
+        "testbed": "" if one.witness is None else str(one.witness),
+    }

@@ -11,6 +11,7 @@ from labs.errors import Damaged
 from labs.read.audit.items import Item
 from labs.read.audit.machine import items_besides_sysctls
 from labs.read.audit.raw import Raw, open_raw, sysctl_name
+from labs.read.display.format import counted
 from labs.read.runs.archive import audit_in
 from labs.read.runs.run import Run
 
@@ -42,7 +43,7 @@ class MachinePair:
         """One line per difference, after a line that says which machines these are."""
         names = self.first if self.first == self.second else f"{self.first} -> {self.second}"
         count = len(self.differences)
-        yield f"machines differ in {count} {'item' if count == 1 else 'items'} ({names})"
+        yield f"machines differ in {counted(count, 'item')} ({names})"
         yield from (f"  {one}" for one in self.differences)
 
 

@@ -19,7 +19,7 @@ from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, Figure
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NO_WORD, NOT_JUDGED, Finding, Verdict
-from labs.read.display.format import in_digits, input_value, printable
+from labs.read.display.format import in_digits, in_runs, input_value, printable
 from labs.read.display.provenance import asked
 from labs.read.lab import Lab
 
@@ -105,7 +105,7 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
     for pattern in claim.conditions:
         found = seen.matching(pattern)
         if found and any(sign in pattern for sign in WILD):
-            said.append(f"{pattern} ({len(found)} run{'' if len(found) == 1 else 's'})")
+            said.append(f"{pattern} ({in_runs(len(found))})")
         else:
             said += found
     return ", ".join(said)

@@ -208,6 +208,11 @@ class Verdict:
             *([str(self.note)] if self.note else []),
         )
 
+    def _figures(self) -> dict[str, Any]:
+        return {
+            name: getattr(self, name) for name in ("verdict", "factor", "predicted", "measured")
+        }
+
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data, with the evidence in lines, and `witnesses`: the verdict of
         each testbed and kernel, with the digests of its runs."""
@@ -222,10 +227,7 @@ class Verdict:
             "parts": [
                 {
                     "where": part.where,
-                    "verdict": part.verdict,
-                    "factor": part.factor,
-                    "predicted": part.predicted,
-                    "measured": part.measured,
+                    **part._figures(),
                     "because": part.because,
                     "witness": None if part.witness is None else asdict(part.witness),
                 }
@@ -234,10 +236,7 @@ class Verdict:
             "witnesses": [
                 {
                     **asdict(one.witness),
-                    "verdict": one.verdict,
-                    "factor": one.factor,
-                    "predicted": one.predicted,
-                    "measured": one.measured,
+                    **one._figures(),
                     "runs": None if one.behind is None else one.behind.as_json(),
                 }
                 for one in self.single

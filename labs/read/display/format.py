@@ -232,6 +232,11 @@ def few(words: Sequence[str], most: int, separator: str = ", ") -> str:
     return separator.join(words[:most]) + more
 
 
+def counted(count: int, what: str) -> str:
+    """`1 point`, `2 points`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def in_runs(count: int) -> str:
     """`1 run`, `2 runs`."""
-    return "1 run" if count == 1 else f"{count} runs"
+    return counted(count, "run")

@@ -42,11 +42,12 @@ def as_json(run: Run, receiver: str, seen: Download) -> dict[str, Any]:
     step_s = max(STEP_S, run.link.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
     goodput = [_mbit(one) for one in bytes_s]
+    mean = None if seen.goodput_bytes_s is None else _mbit(seen.goodput_bytes_s)
     began_s = seen.started_ns / SECOND_NS
     return {
         "version": VERSION,
         "metadata": _metadata(run, test, seen, step_s)
-        | {"SERIES_META": {series: {"UNITS": "Mbits/s", "MEAN_VALUE": _mean(seen)}}},
+        | {"SERIES_META": {series: {"UNITS": "Mbits/s", "MEAN_VALUE": mean}}},
         "x_values": seconds,
         "results": {series: goodput},
         "raw_values": {
@@ -104,11 +105,6 @@ def _parameters(run: Run) -> dict[str, str]:
 
 def _sysctls(run: Run, host: str) -> Mapping[str, str]:
     return run.sysctls.get(host, {}).get("after", {})
-
-
-def _mean(seen: Download) -> float | None:
-    mean = seen.goodput_bytes_s
-    return None if mean is None else _mbit(mean)
 
 
 def _mbit(bytes_s: float) -> float:
