@@ -1,1 +1,1 @@
-"""Publish an executed notebook as one HTML page."""
+"""Publish notebooks as pages, a site or a bundle, and verify published runs."""

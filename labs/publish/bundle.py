@@ -60,8 +60,8 @@ def check_out(out: Path) -> None:
 
 
 def will_execute(notebook: NotebookFile, values: Mapping[str, Scalar]) -> bool:
-    """Whether a notebook is executed for the bundle: one that papermill has executed, and for
-    which no other parameters are given, is taken as it is."""
+    """Whether a notebook is executed for the bundle. One that papermill has executed is included
+    as it is, unless parameters are given."""
     return bool(values) or not is_executed(notebook)
 
 
@@ -73,10 +73,10 @@ def write(
     tell: Tell,
     progress: bool = False,
 ) -> Bundle:
-    """Execute the notebooks that have to be, and write them with their runs and `runs` to `out`.
+    """Execute the notebooks where necessary, and write them to `out` with their runs and `runs`.
 
-    BadInput without any run, for two notebooks with one name, or two runs with one name and other
-    bytes. Raises what stopped a notebook; `out` is then as it was.
+    BadInput without any run, for two notebooks with the same name, or for two runs with the same
+    name and different bytes. If a notebook stops, its error is raised and `out` is unchanged.
     """
     check_out(out)
     names = [notebook.path.stem for notebook, _ in notebooks]

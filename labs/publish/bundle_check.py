@@ -22,11 +22,11 @@ DATA = frozenset(("File", "Dataset", "MediaObject"))
 
 
 def check(bundle: Path) -> tuple[int, tuple[NotebookFile, ...]]:
-    """The number of files of a bundle, and its notebooks, as data.
+    """The number of files of a bundle, and its notebooks as data.
 
-    Damaged, in one line, for a file that was changed, is missing or does not belong there; metadata
-    that describe other files, or that point elsewhere; a page with a script; a notebook that is
-    none.
+    Damaged, in one line, for a file that was changed, is missing or does not belong there; for
+    metadata that describe other files or point elsewhere; for a page with a script; and for an
+    invalid notebook.
     """
     names = check_sums(bundle)
     about = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
@@ -70,8 +70,8 @@ def check_sums(bundle: Path) -> tuple[str, ...]:
 
 
 def check_metadata(found: Mapping[str, Any], names: Collection[str]) -> None:
-    """Damaged for metadata that are not those of exactly these files: another context, which a
-    program would fetch, or a part that is elsewhere."""
+    """Damaged unless the metadata describe exactly these files. Another context, which a program
+    would fetch, and parts that are elsewhere are refused."""
     graph = found.get("@graph")
     if found.get("@context") != CONTEXT or not isinstance(graph, list):
         raise Damaged(f"{METADATA} of the bundle is not an RO-Crate 1.1 of `labs bundle`. {COPY}")

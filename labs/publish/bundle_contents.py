@@ -1,4 +1,4 @@
-"""What a bundle contains beside its notebooks and metadata: packed runs, verdicts, the code, the
+"""What a bundle contains besides its notebooks and metadata: packed runs, verdicts, the code, the
 environment, and how its kernels were built."""
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SCHEMA = 1
 
 def every_content(folders: Iterable[Path]) -> Contents:
     """The runs and studies of several runs, studies, folders or packed files, as one folder of
-    runs. Of two newest studies of a lab the first is kept; BadInput if two runs with one name have
-    other bytes."""
+    runs. If two folders have a newest study of the same lab, the first is kept. BadInput if two
+    runs with the same name have different bytes."""
     found: dict[str, Path | bytes] = {}
     for folder in folders:
         packed = folder.is_file() and folder.suffix != ".json"
@@ -56,10 +56,10 @@ def _bytes(content: Path | bytes) -> bytes:
 
 
 def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
-    """The verdicts that runs give on the claims of the articles, and the intervals of those in
-    real time, as plain data.
+    """The verdicts of runs on the claims of the articles, and the intervals of those in real time,
+    as plain data.
 
-    A lab whose runs belong to no study, several of one condition, has no verdicts.
+    A lab with several runs of one condition, and no study that they belong to, has no verdicts.
     """
     found = []
     for lab in with_ledgers():

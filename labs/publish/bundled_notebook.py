@@ -1,7 +1,7 @@
 """A notebook for a bundle: executed with its runs kept, or taken as it was executed before.
 
-What changes from one execution to the next although the results do not is removed: times, and the
-random identifier of the cell into which papermill writes parameters.
+Whatever differs between executions with equal results is removed: times, and the random identifier
+of the cell into which papermill writes parameters.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def charts_of(book: Any, address: str, lab: str, ids: Iterable[str]) -> list[Cha
 def best_charts(
     lab: str, verdicts: Sequence[Verdict], charts: Sequence[Chart]
 ) -> Mapping[str, tuple[str, str]]:
-    """For each claim the address and the title of the chart that names most of its conditions; of
-    several, one in a notebook that judges the claim, then the one with the shortest table. A claim
-    about a size, a time or a rate needs a chart with such figures. Others have none."""
+    """For each claim the address and the title of the chart that names most of its conditions. A
+    notebook that judges the claim, then the shortest table, decides between several. A claim about
+    a size, a time or a rate needs a chart with such figures. Claims without one are left out."""
     found = {}
     own = [one for one in charts if one.lab == lab]
     for verdict in verdicts:

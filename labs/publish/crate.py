@@ -1,7 +1,7 @@
 """The metadata of a bundle: an RO-Crate 1.1 with the Process Run Crate profile 0.5.
 
-Each run is an action: the labs and the kernel that performed it, the condition that was requested,
-and the packed runs as its result. So is the execution of each notebook.
+Each run is an action, performed by the labs and the kernel. Its object is the requested condition,
+and its result the packed runs. The execution of each notebook is an action, too.
 
 Source: RO-Crate 1.1 (doi:10.5281/zenodo.4541002), https://w3id.org/ro/wfrun/process/0.5
 """
@@ -46,7 +46,7 @@ DESCRIPTION = (
 
 @dataclass(frozen=True)
 class About:
-    """What a bundle says of itself: its name, the day of its publication (ISO 8601), the version
+    """What a bundle says about itself: its name, the day of its publication (ISO 8601), the version
     of the labs, and that of papermill."""
 
     name: str

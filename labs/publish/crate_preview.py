@@ -108,7 +108,7 @@ def _files(files: Mapping[str, bytes]) -> Iterator[Sequence[str]]:
 
 
 class _Page(HTMLParser):
-    """Collects what a page of ours never has: other elements, event handlers, addresses with a
+    """Collects what our own pages never contain: other elements, event handlers, addresses with a
     scheme."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class _Page(HTMLParser):
 
 
 def _is_foreign(tag: str, name: str, value: str) -> bool:
-    """Whether no page of ours has this attribute: it acts, or leads out of the bundle."""
+    """Whether our own pages never have this attribute: it acts, or leads out of the bundle."""
     if name == "href":
         return tag != "a" or ":" in value or value.strip().startswith(("/", "\\"))
     if name == "http-equiv":

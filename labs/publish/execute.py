@@ -31,7 +31,7 @@ K = TypeVar("K")
 
 
 def open_notebook(notebook: NotebookFile) -> Any:
-    """The notebook as nbformat has it, without what papermill noted in it. Damaged if nbformat
+    """The notebook as nbformat reads it, without earlier metadata of papermill. Damaged if nbformat
     refuses it."""
     try:
         with warnings.catch_warnings(action="ignore"):  # such as cells without an id
@@ -43,7 +43,7 @@ def open_notebook(notebook: NotebookFile) -> Any:
             f"{notebook.path} is not a notebook ({said[0][:160]}). {NEXT_STEP}"
         ) from error
     for metadata in (found.metadata, *(cell.metadata for cell in found.cells)):
-        metadata.pop("papermill", None)  # it would go on from there
+        metadata.pop("papermill", None)  # papermill would resume from it
     return found
 
 
@@ -58,10 +58,10 @@ def execute(
 ) -> Any:
     """Run a notebook from the current folder and return it with its outputs.
 
-    `path` is for messages, `before` a line of Python that its process runs first. Nothing is
-    written, except to `out` if it is given: the notebook as far as it was executed, also if it
-    stopped. Raises the LabError that stopped a cell, as its own class; RunFailed for any other
-    error; Missing if there is no Python kernel for notebooks.
+    `path` is for messages, `before` is a line of Python that its process runs first. Only `out`, if
+    it is given, is written: the notebook as far as it was executed, even if it stopped. Raises the
+    LabError that stopped a cell, as its own class; RunFailed for any other error; Missing if there
+    is no Python kernel for notebooks.
     """
     # ipykernel warns on every run about a connection that is not encrypted.
     encrypted = Config({"KernelManager": {"transport_encryption": "auto"}})

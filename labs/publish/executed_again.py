@@ -1,6 +1,6 @@
 """Execute the notebooks of a bundle again on its runs, and compare the numbers in their outputs.
 
-This executes somebody else's code with the rights of whoever calls it.
+This executes somebody else's code with the caller's permissions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Cells:
 
 def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: bool) -> Cells:
     """Execute a notebook in the folder `work`, with its own parameters and the packed file of runs
-    as RUNS; a notebook without that parameter reads what it names itself."""
+    as RUNS; a notebook without that parameter reads the runs that it names."""
     # Loads papermill: who verifies without executing needs none of the extras.
     from labs.publish.execute import execute, open_notebook  # noqa: PLC0415
 

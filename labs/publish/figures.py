@@ -1,4 +1,4 @@
-"""A plotly figure as HTML that is read at any width, in print, and without seeing it.
+"""A plotly figure as HTML that is legible at any width and in print, and for screen readers.
 
 Title, legend and caption are HTML outside the plot, because plotly neither wraps text nor moves a
 legend when a page is narrow. The plot has the figure's text alternative, and its numbers are a
@@ -65,7 +65,7 @@ def _text(markup: str) -> str:
 
 
 def _leave_the_plot(layout: dict[str, Any]) -> None:
-    """Take title, legend and caption out of the layout, with the room that they had."""
+    """Remove title, legend and caption from the layout, with the space that they took."""
     margin = layout.setdefault("margin", {})
     top, bottom = float(margin.get("t", 100)), float(margin.get("b", 80))
     margin["t"] = max(LEAST_TOP_PX, top - TITLE_PX)
@@ -118,7 +118,7 @@ def _entry(number: int, trace: Mapping[str, Any], data: Sequence[Mapping[str, An
 
 
 def _sign(trace: Mapping[str, Any]) -> str:
-    """A line, a marker or a block in the look of a trace."""
+    """A line, a marker or a block that looks like the trace."""
     parts = []
     marker, line = trace.get("marker") or {}, trace.get("line") or {}
     mode = str(trace.get("mode", "lines" if trace.get("type", "scatter") == "scatter" else ""))
@@ -158,7 +158,7 @@ def _marker(marker: Mapping[str, Any]) -> str:
 
 
 def _colour(value: Any) -> str:
-    """A colour as a browser writes it, so that the same rules of the style sheet find it."""
+    """A colour as a browser writes it, so that the rules of the style sheet match it."""
     colour = value[0] if isinstance(value, list | tuple) and value else value
     text = colour if isinstance(colour, str) else DEFAULT_COLOUR
     if text.startswith("#") and len(text) == len(DEFAULT_COLOUR):

@@ -1,4 +1,4 @@
-"""A notebook that has run, as one HTML file that needs no network.
+"""An executed notebook as one HTML file that needs no network.
 
 The page contains plotly.js once, all styles and all images; nothing is loaded from elsewhere. In a
 site, plotly.js and the styles are files that all of its pages share (`Shared`). A page has no

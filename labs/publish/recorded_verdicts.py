@@ -1,4 +1,4 @@
-"""The verdicts that a bundle or a release of the project holds, beside those in a JSON file.
+"""The verdicts in a bundle or a release of the project, besides those in a JSON file.
 
 A release is the folder of a clone, or an archive of it (tar or zip, with or without a folder around
 everything). Nothing in it is executed.

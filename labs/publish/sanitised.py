@@ -1,4 +1,4 @@
-"""HTML that a notebook brings, without what could run in a reader's browser.
+"""HTML of a notebook without anything that could run in a reader's browser.
 
 bleach, which nbconvert needs anyway, parses it as a browser does and writes it again with the tags,
 attributes and protocols that are allowed here. The page's policy (`html.py`) is a second barrier.
@@ -43,13 +43,13 @@ STYLES = frozenset(
 LINK = re.compile(r"https?:|mailto:|#|[\w./-]+(#|$)", re.I)
 PLACE = re.compile("#")
 LOADS = re.compile(r"url|[&@\\]", re.I)
-"""A style that loads something, or is spelt so that it cannot be told."""
+"""A style that loads something, or whose spelling hides whether it does."""
 
 
 def sanitised(html: str) -> str:
     """The HTML without scripts, handlers of events, other addresses than links, and style sheets.
 
-    Of images those remain that the HTML contains itself (`data:`).
+    Only images that the HTML itself contains (`data:`) remain.
     """
     # The cleaner alone would show the content of these elements as text.
     return str(_cleaner().clean(NOT_TEXT.sub("", html)))

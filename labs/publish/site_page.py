@@ -33,7 +33,7 @@ class Place:
 
     @property
     def root(self) -> str:
-        """The way from the page to the folder of the site."""
+        """The relative path from the page to the folder of the site."""
         return "../" * self.address.count("/")
 
     def navigation(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables of a page: headings that say what they head, captions, words at the left."""
+"""Tables of a page: scopes of their headings, captions, and words aligned left."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ INTACT, FAILED = "intact", "not repeated"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is verified, after its checksums and schemas were found right: the runs, the number of
+    """What is verified, once its checksums and schemas match: the runs, the number of
     files with a checksum of their own, the folder and notebooks of a bundle, and the file with the
     verdicts on the recorded runs of the project."""
 

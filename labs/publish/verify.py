@@ -1,7 +1,7 @@
 """Verify published runs: checksums and schemas, runs performed again, and verdicts and notebooks.
 
-What is given is a bundle, a folder of recorded data with SHA256SUMS, or runs: a run, a study, a
-folder or a packed file. Nothing of a bundle is executed, unless notebooks are requested.
+The input is a bundle, a folder of recorded data with SHA256SUMS, or runs: a run, a study, a folder
+or a packed file. Nothing in a bundle is executed unless its notebooks are requested.
 """
 
 from __future__ import annotations

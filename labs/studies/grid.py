@@ -186,7 +186,10 @@ class Grid:
     @cached_property
     def _found(self) -> Mapping[Point, Table | LabError]:
         """The results of each point, or the error: its runs do not exist or cannot be read."""
-        return {one: one.error or attempted(one.study.results) for one in self.points}
+        return {
+            one: attempted(one.study.results) if one.error is None else one.error
+            for one in self.points
+        }
 
     def _same(self, condition: str) -> str:
         """The note for a condition that has the same run at several points; empty for others."""

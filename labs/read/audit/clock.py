@@ -15,7 +15,7 @@ STEADY_TSC = ("constant_tsc", "nonstop_tsc")
 
 
 def hypervisor(raw: Raw) -> Finding:
-    """The flag `hypervisor` is set by the hypervisor itself, so without it there may be one."""
+    """The hypervisor itself sets the flag `hypervisor`, so a guest may lack it."""
     flagged = "hypervisor" in processor(raw, "flags").split()
     return wants("yes" if flagged else "none seen", "none seen")
 

@@ -123,7 +123,8 @@ def idle_states_text(raw: Raw) -> str:
 
 
 def deepest_idle(raw: Raw) -> Finding:
-    """Deeper than the first state after polling (C1) costs what the article turns off."""
+    """A state deeper than C1, the first one after polling, takes the wake-up time that the article
+    avoids."""
     states = idle_states(raw)
     usable = [
         (place, wake_us) for place, (_, wake_us, off) in enumerate(states) if not off or not place

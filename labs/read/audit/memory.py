@@ -1,4 +1,4 @@
-"""Memory and NUMA: what makes an access to memory slow at times, or different on the next boot."""
+"""Memory and NUMA: what makes memory access slow at times, or different after the next boot."""
 
 from __future__ import annotations
 

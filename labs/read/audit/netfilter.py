@@ -1,4 +1,4 @@
-"""Netfilter: the hooks in the path of every packet, and what hangs on them."""
+"""Netfilter: the hooks in the path of every packet, and what is attached to them."""
 
 from __future__ import annotations
 

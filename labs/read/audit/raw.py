@@ -1,5 +1,5 @@
-"""What was read from a machine, opened: the text of its files, the output of its tools, and for all
-else the reason why it is unknown."""
+"""What was read from a machine, opened: the text of its files, the output of its tools, and for
+everything else the reason why it is unknown."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Raw:
         return "; ".join(f"{', '.join(some)}: {text}" for text, some in names.items())
 
     def said(self, *argv: str) -> str:
-        """The output of a tool that ended well."""
+        """The output of a tool that succeeded."""
         if argv not in self.outputs:
             raise Unknown(f"`{' '.join(argv)}` was not started")
         code, out, err = self.outputs[argv]
