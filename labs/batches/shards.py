@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from labs.batches.keep import keep
 from labs.drive.record.run_folder import run_name
@@ -23,16 +22,8 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 SLURM = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
 STEP = "SLURM_ARRAY_TASK_STEP"
 KUBERNETES = ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS")
-
-
-class Shard(NamedTuple):
-    """Shard `number` (from 1) of `shards`."""
-
-    number: int
-    shards: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.shards}"
+Shard = tuple[int, int]
+"""The number of a shard, from 1, and the number of shards."""
 
 
 def parse(text: str) -> Shard:
@@ -43,19 +34,18 @@ def parse(text: str) -> Shard:
     return _checked(int(found[1]), int(found[2]), f'"{text}"')
 
 
-def from_environment(env: Mapping[str, str], count: int | None = None) -> Shard | None:
+def from_environment(env: Mapping[str, str]) -> Shard | None:
     """The shard of this job in a Slurm job array or a Kubernetes indexed job; None elsewhere.
 
-    `count` is the number of completions, which Kubernetes does not pass to its pods; by default it
-    is JOB_COMPLETIONS. The numbers of a Slurm array must have equal steps.
+    Kubernetes does not pass the number of completions to its pods, so JOB_COMPLETIONS must be set.
+    The numbers of a Slurm array must have equal steps.
     """
     if SLURM[0] in env:
         number, first, jobs = (_number(env, name) for name in SLURM)
         place, rest = divmod(number - first, max(1, _number({STEP: "1", **env}, STEP)))
         return _checked(0 if rest else place + 1, jobs, SLURM[0])
     if KUBERNETES[0] in env:
-        jobs = _number(env, KUBERNETES[1]) if count is None else count
-        return _checked(_number(env, KUBERNETES[0]) + 1, jobs, KUBERNETES[0])
+        return _checked(_number(env, KUBERNETES[0]) + 1, _number(env, KUBERNETES[1]), KUBERNETES[0])
     return None
 
 
@@ -73,7 +63,7 @@ def _checked(index: int, count: int, source: str) -> Shard:
         raise BadInput(
             f"{source} means shard {index} of {count}. Allowed: 1 to N of N, without gaps"
         )
-    return Shard(index, count)
+    return index, count
 
 
 def shard(planned: Sequence[Planned], index: int, count: int) -> list[Planned]:

@@ -85,16 +85,16 @@ class Again:
 
 
 def repeat_conditions(
-    wanted: Sequence[Repeated], into: Path, times: int = FEWEST
+    wanted: Sequence[Repeated], into: Path
 ) -> tuple[list[Again], list[NotRepeated]]:
-    """Run each condition `times` times on its testbed here, one run at a time, into the folder
+    """Perform FEWEST runs of each condition on its testbed here, one at a time, into the folder
     `into`."""
     found: list[Again] = []
     lacking: list[NotRepeated] = []
     for _, group in groupby(wanted, key=lambda one: (one.lab.name, one.runs[0].testbed)):
         some = list(group)
         try:
-            again = _repeat_on_one_testbed(some, into, times)
+            again = _repeat_on_one_testbed(some, into)
         except LabError as error:
             lacking += [NotRepeated(run, str(error)) for one in some for run in one.runs]
             continue
@@ -109,13 +109,13 @@ def repeat_conditions(
     return found, lacking
 
 
-def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path, times: int) -> list[list[Run]]:
+def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[Run]]:
     """The new runs of each condition, which all are of one lab and one testbed."""
     planner = Planner(wanted[0].lab, wanted[0].runs[0].testbed)
     first = [planner.again(one.runs[0]) for one in wanted]
     # In rounds, so that a disturbance of the machine affects all conditions alike.
     rounds: list[list[Planned]] = [
-        [one.repeated(number) for one in first] for number in range(1, times + 1)
+        [one.repeated(number) for one in first] for number in range(1, FEWEST + 1)
     ]
     every = [one for some in rounds for one in some]
     prepare(into)

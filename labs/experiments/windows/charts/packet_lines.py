@@ -129,9 +129,9 @@ def sampled(table: DataFrame) -> DataFrame:
     return table[table[IN_USE.column].notna()]
 
 
-def spread(table: DataFrame, rows: int = ROWS_OF_TABLE) -> DataFrame:
+def spread(table: DataFrame) -> DataFrame:
     """Some rows of a table at equal distances, with the first and the last."""
-    step = max(1, -(-len(table) // rows))
+    step = max(1, -(-len(table) // ROWS_OF_TABLE))
     return table.iloc[sorted({*range(0, len(table), step), len(table) - 1})]
 
 
