@@ -188,7 +188,7 @@ def planned_rows(found: Prospect) -> list[PlannedRow]:
 
 
 def _rows_of(
-    found: Prospect, point: Point, p: LabParameters, planned: tuple[Planned, ...] | LabError
+    found: Prospect, point: Point, p: LabParameters, planned: Sequence[Planned] | LabError
 ) -> list[PlannedRow]:
     """The rows of a point. Those of a point that cannot be planned have the requested conditions,
     without keys."""
@@ -197,19 +197,18 @@ def _rows_of(
             PlannedRow(point.number, p, one.name, "", found.runs, one.group)
             for one in found.lab.conditions(p)
         ]
-    return [_row(found, point.number, p, one) for one in planned]
-
-
-def _row(found: Prospect, number: int, p: LabParameters, one: Planned) -> PlannedRow:
-    return PlannedRow(
-        number,
-        p,
-        one.condition.name,
-        one.key,
-        found.runs / one.name,
-        one.condition.group,
-        found.unused.get(one.key, ""),
-    )
+    return [
+        PlannedRow(
+            point.number,
+            p,
+            one.condition.name,
+            one.key,
+            found.runs / one.name,
+            one.condition.group,
+            found.unused.get(one.key, ""),
+        )
+        for one in planned
+    ]
 
 
 def _real_time(
@@ -240,11 +239,9 @@ def _real_time(
             one = next((one for one in _repetitions(planned, p) if one.title == title), planned[0])
             stopped = {one.name: error}
             _keep_log(folder, one, [*said[title], str(error)])
-        rows += [
-            _row(found, point.number, p, one)
-            for one in _repetitions(planned, p)
-            if one.name in stopped or is_run(found.runs / one.name)
-        ]
+        every = _repetitions(planned, p)
+        known = [one for one in every if one.name in stopped or is_run(found.runs / one.name)]
+        rows += _rows_of(found, point, p, known)
         failed |= stopped
         with _writer(found, folder, rows) as index:
             _look_at_all(index, rows, failed)
