@@ -1,7 +1,7 @@
 """Run a notebook with the given parameters, and write it as one HTML page that works offline; or
 write a whole site: the claims, all notebooks on recorded runs, the documents and the data.
 
-The notebook is executed: its code runs in the current folder, with your rights. Publish only
+The notebook is executed: its code runs in the current folder, with your permissions. Publish only
 notebooks that you trust. The notebook's file is not changed, and the page is written completely or
 not at all.
 

@@ -105,7 +105,7 @@ def sanitise_outputs(notebook: Any) -> None:
 def embed_charts(notebook: Any) -> int:
     """Turn each plotly figure of the outputs into HTML that draws it; return how many.
 
-    RunFailed for an output that is no such figure.
+    RunFailed for an output that is not a plotly figure.
     """
     count = 0
     for number, cell in enumerate(notebook.cells, 1):

@@ -35,7 +35,7 @@ def verdicts_in(what: Path) -> tuple[list[Said], Collection[int] | None]:
         return of_bundle(folder), {one["article"] for one in _articles(folder)}
     tables = [path for path in (folder / TABLE, *folder.glob(f"*/{TABLE}")) if path.is_file()]
     if not tables:
-        raise BadInput(f"{what} has no {TABLE} and is no bundle. {AGAIN}")
+        raise BadInput(f"{what} has no {TABLE} and is not a bundle. {AGAIN}")
     return read_verdicts(tables[0]), None
 
 

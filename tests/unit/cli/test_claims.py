@@ -170,7 +170,7 @@ def test_main_against_what_has_no_verdicts(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert main(["claims", "--article", "1", "--against", str(tmp_path)]) == 2
-    assert "is no bundle" in capsys.readouterr().err
+    assert "is not a bundle" in capsys.readouterr().err
 
 
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
