@@ -111,20 +111,16 @@ def main_table(args: argparse.Namespace) -> int:
     out: Path = args.out
     if out.suffix not in KINDS:
         raise BadInput(f"--out {out}: the name of the table must end in {' or '.join(KINDS)}")
-    from labs.read.capture.reader import read_columns
     from labs.read.capture.segment_table import remarks
+    from labs.read.capture.table_file import write_table
 
-    columns, reader = read_columns(args.file)
+    reader, rows = write_table(args.file, None if args.dry_run else out)
     found = remarks(reader.counts)
-    if not args.dry_run:
-        from labs.read.capture.segment_table import write_segments
-
-        write_segments(columns, out)
     said = {
         "file": str(args.file),
         "out": str(out),
         "written": not args.dry_run,
-        "rows": columns.rows,
+        "rows": rows,
         "connections": len(reader.connections),
         **found.as_json(),
     }
@@ -133,9 +129,7 @@ def main_table(args: argparse.Namespace) -> int:
     else:
         say(found)
         would = "would write" if args.dry_run else "wrote"
-        print(
-            f"{would} {columns.rows:,} segments of {len(reader.connections):,} connections to {out}"
-        )
+        print(f"{would} {rows:,} segments of {len(reader.connections):,} connections to {out}")
     return 0
 
 

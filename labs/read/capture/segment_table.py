@@ -1,7 +1,7 @@
 """The table of segments that the reader fills, and the counts of packets without a row.
 
 The places in both are constants of the compiled functions, which only write to arrays. This module
-also checks the memory that the table needs, and writes it to files.
+also checks the memory that the table needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labs.drive.record.disk import whole_file
 from labs.drive.units import MB
 from labs.errors import Missing
 
@@ -291,49 +290,3 @@ def must_fit(wanted_bytes: int, what: str, instead: str, free_bytes: int | None 
             f"{what} take {wanted_bytes / MB:,.0f} MB of memory, and "
             f"{free / MB:,.0f} MB are available. {instead}"
         )
-
-
-# Columns with few different values, or long runs of one value: a dictionary saves space.
-REPEATED = ("connection", "direction", "flags", "mss", "sack_blocks", "content")
-
-
-def write_segments(columns: Columns, out: Path) -> None:
-    """Write the rows to `out`, whole or not at all. Missing without pyarrow."""
-    try:
-        import pyarrow  # noqa: PLC0415  an extra
-    except ImportError:
-        raise Missing(
-            "writing a table needs the package pyarrow, which is not installed. "
-            'Install it: pip install "tcp-lab-notebook[capture]"'
-        ) from None
-    # From the buffers: pyarrow.array imports pandas, which takes longer.
-    names, made_of = zip(
-        *(
-            (
-                name,
-                pyarrow.Array.from_buffers(
-                    pyarrow.from_numpy_dtype(array.dtype),
-                    len(array),
-                    [None, pyarrow.py_buffer(array)],
-                ),
-            )
-            for name, array in columns.arrays()
-        ),
-        strict=True,
-    )
-    made = pyarrow.Table.from_arrays(list(made_of), names=list(names))
-    with whole_file(out) as file:
-        if out.suffix == ".csv":
-            from pyarrow import csv  # noqa: PLC0415  an extra
-
-            csv.write_csv(made, file)
-        else:
-            _write_parquet(made, file)
-
-
-def _write_parquet(made: Any, file: Any) -> None:
-    from pyarrow import parquet  # noqa: PLC0415  an extra
-
-    parquet.write_table(
-        made, file, use_dictionary=list(REPEATED), compression="lz4", write_statistics=False
-    )
