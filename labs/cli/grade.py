@@ -3,13 +3,16 @@
 No code of a notebook is executed. Numbers are compared with the theory and with runs: the
 student's own, if they are in the notebook's folder, or the recorded ones. No runs are performed.
 
-If a notebook cannot be graded, it is reported in one line, the others are still graded, and the
-exit code is 2.
+If a file cannot be graded, it is reported in one line, the others are still graded, and the
+exit code is 2. Archives and links are reported, and never opened.
 
-A class: name the folder of all submissions. The student is the first folder in it, or the file's
-name. Of several copies of a notebook the best counts. `--csv` writes one row per student.
-`--moodle` writes the grading worksheet of an assignment (in English) from the archive of all
-submissions. `--summary` prints how the class answered each question, and what it guessed.
+A class: name the folder of all submissions, as Moodle's archive or nbgrader has it. The student is
+the first folder in it, or the file's name. Of several copies of a notebook the best counts.
+
+    labs grade submissions --csv grades.csv         one row per student
+    labs grade submissions --moodle worksheet.csv   the grading worksheet of an assignment
+    labs grade submissions --summary                how many are right, and why not
+    labs grade submissions --due "2026-11-30 23:59" --csv -    with remarks on what is late
 """
 
 from __future__ import annotations
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
     from labs.read.exercises.graded_answer import Graded
 
 
+STANDARD_OUTPUT = "-"
+WRITTEN = {
+    "csv": "write one row per student; - is the standard output",
+    "moodle": "write the grading worksheet of an assignment",
+    "nbgrader": "write the columns that nbgrader exports",
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
@@ -35,12 +46,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary", action="store_true", help="print totals per question and guesses of the class"
     )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student")
+    for flag, help in WRITTEN.items():
+        parser.add_argument(f"--{flag}", type=Path, metavar="FILE", help=help)
     parser.add_argument(
-        "--moodle", type=Path, metavar="FILE", help="write the grading worksheet of an assignment"
-    )
-    parser.add_argument(
-        "--nbgrader", type=Path, metavar="FILE", help="write the columns that nbgrader exports"
+        "--due", metavar="TIME", help="report files that are later: YYYY-MM-DD HH:MM"
     )
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
@@ -48,36 +57,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Grade the notebooks and print the results. BadInput for a folder without notebooks."""
     from labs.drive.record.disk import write_whole
-    from labs.grading import gradebook
-    from labs.grading.grade_sheet import grade_file, notebooks_in
+    from labs.grading.grade_sheet import grade_submission
+    from labs.grading.grade_tables import as_csv, as_moodle, as_nbgrader
+    from labs.grading.gradebook import gradebook, in_words
+    from labs.grading.submissions import due_time, submissions
 
-    wanted = [
-        (path, text_of)
-        for path, text_of in (
-            (args.csv, gradebook.as_csv),
-            (args.moodle, gradebook.as_moodle),
-            (args.nbgrader, gradebook.as_nbgrader),
-        )
-        if path is not None
-    ]
+    tables = {"csv": as_csv, "moodle": as_moodle, "nbgrader": as_nbgrader}
+    wanted = [(path, tables[flag]) for flag in WRITTEN if (path := getattr(args, flag))]
     for path, _ in wanted:
-        if path.exists() and not args.force:
+        if str(path) != STANDARD_OUTPUT and path.exists() and not args.force:
             raise BadInput(f"{path} exists. Name another file, or replace it with --force")
-    handed_in = [(one, path) for one in args.paths for path in notebooks_in(one)]
-    submissions = [
-        gradebook.Submission(gradebook.student_of(path, root), grade_file(path))
-        for root, path in handed_in
-    ]
-    sheets = [one.sheet for one in submissions]
-    best = gradebook.best(submissions)
-    for path, text in [(path, text_of(best)) for path, text_of in wanted]:
-        write_whole(path, text.encode())
+    due = due_time(args.due) if args.due else None
+    graded = [(one, grade_submission(one)) for root in args.paths for one in submissions(root)]
+    book = gradebook(graded, due)
+    texts = [(path, text_of(book)) for path, text_of in wanted]
+    for path, text in texts:
+        if str(path) == STANDARD_OUTPUT:
+            print(text, end="")
+        else:
+            write_whole(path, text.encode())
+    sheets = [sheet for _, sheet in graded]
     if args.json:
-        print(json.dumps([sheet.as_json() for sheet in sheets]))
+        print(json.dumps([{"student": one.student, **sheet.as_json()} for one, sheet in graded]))
     elif args.summary:
         problems = [as_text(sheet) for sheet in sheets if sheet.problem]
-        print("\n".join([*gradebook.in_words(best), *problems]))
-    else:
+        print("\n".join([*in_words(book), *problems]))
+    elif STANDARD_OUTPUT not in [str(path) for path, _ in wanted]:
         print("\n\n".join(map(as_text, sheets)))
     return BadInput.exit_code if any(sheet.problem for sheet in sheets) else 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,13 @@ from labs.catalog import LABS, find
 from labs.drive.parameters import declare
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import from_globals
+from labs.drive.record.seal import digest
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
 from labs.grading.run_evidence import RunEvidence
+from labs.grading.submissions import Submission
 from labs.read.display.rich_output import Table
-from labs.read.exercises.exercise import Answer, Exercise
+from labs.read.exercises.exercise import Answer, Exercise, Expected
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
@@ -24,20 +28,34 @@ NO_ANSWER = Given(None)
 RECORDED = "recorded"
 
 
+CHECK = "labs.grade("
+"""In the cell that shows hints to the student."""
+ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
+MOST_SHOWN = 100_000
+
+
 @dataclass(frozen=True)
 class Sheet:
     """The grades of one notebook, none if it has no answer cells, and the guesses in it; `problem`
-    says why it could not be graded."""
+    says why it could not be graded. `hints` counts the hints in the last check that the saved
+    notebook shows, and `content` is the digest of its answers and guesses."""
 
     path: Path
     notebook: str
     grades: tuple[Graded, ...] = ()
     problem: str = ""
     guesses: Mapping[str, Answer] = field(default_factory=dict)
+    hints: int = 0
+    content: str = ""
 
     @property
     def points(self) -> int:
         return sum(one.verdict == RIGHT for one in self.grades)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no question has an answer, not even one that cannot be read."""
+        return all(one.verdict == MISSING for one in self.grades)
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -48,17 +66,15 @@ class Sheet:
             "problem": self.problem,
             "answers": [one.as_json() for one in self.grades],
             "guesses": dict(self.guesses),
+            "hints": self.hints,
         }
 
 
-def notebooks_in(path: Path) -> tuple[Path, ...]:
-    """A notebook, or all notebooks in a folder and its folders; BadInput if there is none."""
-    if not path.is_dir():
-        return (path,)
-    found = sorted(one for one in path.rglob("*.ipynb") if ".ipynb_checkpoints" not in one.parts)
-    if not found:
-        raise BadInput(f"{path} has no notebooks. Name a folder with .ipynb files")
-    return tuple(found)
+def grade_submission(submission: Submission) -> Sheet:
+    """Grade a file that was handed in; what is not read has its problem."""
+    if submission.problem:
+        return Sheet(submission.path, submission.path.stem, problem=submission.problem)
+    return grade_file(submission.path)
 
 
 def grade_file(path: Path) -> Sheet:
@@ -76,7 +92,10 @@ def grade_file(path: Path) -> Sheet:
             for name, found in answers(notebook, GUESS).items()
             if found.answer is not None
         }
-        return Sheet(path, stem, _grades(notebook, lab, exercises), guesses=guessed)
+        grades = _grades(notebook, lab, exercises)
+        written = "\0".join(cell.source for cell in notebook.tagged(ANSWER, GUESS))
+        content = digest(written.encode())
+        return Sheet(path, stem, grades, "", guessed, _hints_shown(notebook.content), content)
     except LabError as error:
         return Sheet(path, stem, problem=str(error))
 
@@ -117,6 +136,20 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
         f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
         f"{', '.join(sorted({*known}))}"
     )
+
+
+def _hints_shown(content: Mapping[str, Any]) -> int:
+    """How many hints the table of the last check has, as it was saved; the last column has them."""
+    shown = 0
+    for cell in content["cells"]:
+        outputs = cell.get("outputs") if CHECK in "".join(cell["source"]) else None
+        for output in outputs if isinstance(outputs, list) else ():
+            data = output.get("data") if isinstance(output, dict) else None
+            html = data.get("text/html", "") if isinstance(data, dict) else ""
+            lines = html if isinstance(html, list) else [html]
+            text = "".join(one for one in lines if isinstance(one, str))[:MOST_SHOWN]
+            shown += sum(not row.endswith("></td>") for row in ROW.findall(text) if "<td" in row)
+    return shown
 
 
 def _renamed(notebook: NotebookFile) -> str:
@@ -164,5 +197,15 @@ def _judged(
         elif mine.answer is None:
             found.append(unanswered(one))
         else:
-            found.append(judge(one, mine.answer, one.expected(runs)))
+            found.append(judge(one, mine.answer, _expected(one, runs)))
     return tuple(found)
+
+
+def _expected(exercise: Exercise, runs: RunEvidence) -> Expected:
+    """The right answer. Without runs of the student it is the same for all, and computed once."""
+    return exercise.expected(runs) if runs.has_own else _for_all(exercise, runs)
+
+
+@cache
+def _for_all(exercise: Exercise, runs: RunEvidence) -> Expected:
+    return exercise.expected(runs)

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import datetime
 from statistics import quantiles
 
-from labs.errors import BadInput
 from labs.grading.grade_sheet import Sheet
+from labs.grading.submissions import Submission
 from labs.read.exercises.exercise import Answer
 from labs.read.exercises.graded_answer import MISSING, RIGHT
 
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_\w+")
-"""The folder of one student in the archive of all submissions of a Moodle assignment."""
-PARTICIPANT = re.compile(r".+ \((?P<number>\d+)\)")
-WORKSHEET = ("Identifier", "Grade", "Last modified (grade)")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A cell that begins with one of these is a formula for a spreadsheet."""
-NBGRADER = (
-    *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
-    *("raw_score", "late_submission_penalty", "score", "max_score"),
-)
-"""The columns that `nbgrader export` writes (nbgrader/plugins/export.py, CsvExportPlugin)."""
 
+@dataclass
+class Student:
+    """What one student handed in: the sheet that counts per notebook, all files, and what to know
+    about them. `problems` are of files that could not be graded."""
 
-@dataclass(frozen=True)
-class Submission:
-    """The graded notebook of one student."""
+    name: str
+    participant: str = ""
+    sheets: dict[str, Sheet] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
-    student: str
-    sheet: Sheet
+    @property
+    def points(self) -> int:
+        return sum(sheet.points for sheet in self.sheets.values())
+
+    @property
+    def hints(self) -> int:
+        return sum(sheet.hints for sheet in self.sheets.values())
+
+    @property
+    def comments(self) -> str:
+        """Why answers are not right, for the student; one sentence per question."""
+        return " ".join(
+            f"{one.exercise.name}: {one.hint if one.verdict != MISSING else 'no answer.'}"
+            for sheet in self.sheets.values()
+            for one in sheet.grades
+            if one.verdict != RIGHT
+        )
 
 
 @dataclass
@@ -67,142 +75,177 @@ class Guesses:
         return low, middle, high
 
 
-def student_of(path: Path, root: Path) -> str:
-    """Who handed a notebook in: the first folder below `root`, or the name of the file.
+@dataclass(frozen=True)
+class Gradebook:
+    """The students of a class by name, and the total per question."""
 
-    Of a folder that Moodle named, the name and the number of the participant.
-    """
-    inside = path.relative_to(root).parts if path.is_relative_to(root) else (path.name,)
-    if len(inside) < 2:
-        return path.stem
-    found = MOODLE.fullmatch(inside[0])
-    return f"{found['name']} ({found['number']})" if found else inside[0]
+    students: tuple[Student, ...]
 
+    @property
+    def totals(self) -> list[Totals]:
+        """One entry per question, in the order of the notebooks."""
+        found: dict[tuple[str, str], Totals] = {}
+        for notebook in self.notebooks:
+            for sheet in self.sheets(notebook):
+                for one in sheet.grades:
+                    name = one.exercise.name
+                    new = Totals(notebook, name, one.exercise.asks)
+                    mine = found.setdefault((notebook, name), new)
+                    mine.handed_in += 1
+                    mine.answered += one.verdict != MISSING
+                    mine.right += one.verdict == RIGHT
+                    if one.verdict not in (RIGHT, MISSING):
+                        mine.wrong[one.hint] += 1
+        return list(found.values())
 
-def best(submissions: Iterable[Submission]) -> dict[tuple[str, str], Sheet]:
-    """The graded sheets by student and notebook; of several the one with the most points."""
-    found: dict[tuple[str, str], Sheet] = {}
-    for one in submissions:
-        place = (one.student, one.sheet.notebook)
-        if one.sheet.grades and (place not in found or one.sheet.points > found[place].points):
-            found[place] = one.sheet
-    return dict(sorted(found.items()))
+    @property
+    def guesses(self) -> list[Guesses]:
+        """The numbers that a class guessed, by notebook and name, without names that nobody
+        guessed."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for notebook in self.notebooks:
+            for sheet in self.sheets(notebook):
+                for name, guess in sheet.guesses.items():
+                    if isinstance(guess, float):
+                        found.setdefault((notebook, name), []).append(guess)
+        return [
+            Guesses(notebook, name, tuple(sorted(numbers)))
+            for (notebook, name), numbers in sorted(found.items())
+        ]
 
+    @property
+    def notebooks(self) -> list[str]:
+        return sorted({notebook for one in self.students for notebook in one.sheets})
 
-def totals(sheets: Mapping[tuple[str, str], Sheet]) -> list[Totals]:
-    """One entry per question, in the order of the notebooks."""
-    found: dict[tuple[str, str], Totals] = {}
-    for (_, notebook), sheet in sorted(sheets.items(), key=lambda item: item[0][1]):
-        for one in sheet.grades:
-            name = one.exercise.name
-            mine = found.setdefault((notebook, name), Totals(notebook, name, one.exercise.asks))
-            mine.handed_in += 1
-            mine.answered += one.verdict != MISSING
-            mine.right += one.verdict == RIGHT
-            if one.verdict not in (RIGHT, MISSING):
-                mine.wrong[one.hint] += 1
-    return list(found.values())
-
-
-def guesses(sheets: Mapping[tuple[str, str], Sheet]) -> list[Guesses]:
-    """The numbers that a class guessed, by notebook and name, without names that nobody guessed."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for (_, notebook), sheet in sheets.items():
-        for name, guess in sheet.guesses.items():
-            if isinstance(guess, float):
-                found.setdefault((notebook, name), []).append(guess)
-    return [
-        Guesses(notebook, name, tuple(sorted(numbers)))
-        for (notebook, name), numbers in sorted(found.items())
-    ]
+    def sheets(self, notebook: str) -> list[Sheet]:
+        """The sheets of a notebook that count."""
+        return [one.sheets[notebook] for one in self.students if notebook in one.sheets]
 
 
-def as_csv(sheets: Mapping[tuple[str, str], Sheet]) -> str:
-    """One row per student: the points of each notebook and in total, 1 or 0 per question, and the
-    guesses; an empty cell where nothing was handed in."""
-    points = sorted({notebook for _, notebook in sheets})
-    questions = [(one.notebook, one.question) for one in totals(sheets)]
-    guessed = [(one.notebook, one.name) for one in guesses(sheets)]
-    head = ["student", *(f"{one} points" for one in points), "total", "of"]
-    head += [f"{notebook} {name}" for notebook, name in (*questions, *guessed)]
-    rows = []
-    for student in sorted({who for who, _ in sheets}):
-        mine = {notebook: sheet for (who, notebook), sheet in sheets.items() if who == student}
-        marks = {
-            (notebook, one.exercise.name): int(one.verdict == RIGHT)
-            for notebook, sheet in mine.items()
-            for one in sheet.grades
-        }
-        guess = {
-            (notebook, name): value
-            for notebook, sheet in mine.items()
-            for name, value in sheet.guesses.items()
-        }
-        row: list[Answer | int | None] = [student]
-        row += [mine[one].points if one in mine else None for one in points]
-        row += [sum(sheet.points for sheet in mine.values()), len(questions)]
-        row += [marks.get(one) for one in questions]
-        row += [guess.get(one) for one in guessed]
-        rows.append(row)
-    return _written(head, rows)
+Graded = tuple[Submission, Sheet]
+"""A file and its grades."""
 
 
-def as_nbgrader(sheets: Mapping[tuple[str, str], Sheet]) -> str:
-    """One row per student and notebook, with the columns that nbgrader exports."""
-    rows = [
-        (notebook, *(None, None), student, *(None,) * 3, sheet.points, 0, sheet.points, most)
-        for (student, notebook), sheet in sheets.items()
-        for most in (len(sheet.grades),)
-    ]
-    return _written(NBGRADER, rows)
+def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradebook:
+    """The grades of a class. Of several copies of a notebook the one with the most points counts,
+    and of equal ones the first. What is late counts, with a remark."""
+    found: dict[str, Student] = {}
+    same: dict[str, str] = {}
+    for submission, sheet in graded:
+        mine = found.setdefault(submission.student, Student(submission.student))
+        mine.participant = submission.participant
+        mine.files.append(submission.path.name)
+        if sheet.problem:
+            mine.problems.append(f"{submission.path.name}: {sheet.problem}")
+        elif sheet.grades:
+            mine.remarks += _remarks(submission, sheet, late_by(submission, due), same)
+            _count(mine, sheet)
+    return Gradebook(tuple(found[name] for name in sorted(found)))
 
 
-def as_moodle(sheets: Mapping[tuple[str, str], Sheet]) -> str:
-    """The grading worksheet of a Moodle assignment: the total points of each participant.
+def late_by(submission: Submission, due: datetime | None) -> str:
+    """By how much a file is late, in words; empty if it is not."""
+    if due is None or submission.at is None or submission.at <= due:
+        return ""
+    minutes = int((submission.at - due).total_seconds() // 60)
+    days, hours = minutes // 1440, minutes // 60 % 24
+    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
 
-    Moodle needs these three columns, named in the language of the site
-    (mod/assign/feedback/offline/importgradeslib.php). BadInput without folders that it named.
-    """
-    points: Counter[str] = Counter()
-    for (student, _), sheet in sheets.items():
-        if found := PARTICIPANT.fullmatch(student):
-            points[found["number"]] += sheet.points
-    if not points:
-        raise BadInput(
-            "no folder is named as Moodle names those of participants "
-            "(NAME_NUMBER_assignsubmission_file). Use --csv, or Moodle's archive of all submissions"
+
+def _remarks(
+    submission: Submission, sheet: Sheet, late: str, same: dict[str, str]
+) -> Iterator[str]:
+    """What to know about a file. `same` has the students by the content of their answers."""
+    name = submission.path.name
+    if late:
+        yield f"{name}: late by {late}."
+    if submission.path.stem != sheet.notebook:
+        yield f"{name}: renamed from {sheet.notebook}.ipynb."
+    if sheet.is_empty:
+        yield f"{name}: empty, without an answer."
+        return
+    other = same.setdefault(f"{sheet.notebook} {sheet.content}", submission.student)
+    if other != submission.student:
+        yield f"{name}: to the character the answers and guesses of {other}."
+
+
+def _count(student: Student, sheet: Sheet) -> None:
+    """Count a sheet if it is better than the one so far."""
+    other = student.sheets.get(sheet.notebook)
+    if other is not None:
+        best = sheet if sheet.points > other.points else other
+        student.remarks.append(
+            f"{sheet.notebook}: handed in more than once, {best.path.parent.name}/{best.path.name} "
+            "counts."
         )
-    rows = [(f"Participant {number}", grade, "-") for number, grade in points.items()]
-    return _written(WORKSHEET, rows)
+    if other is None or sheet.points > other.points:
+        student.sheets[sheet.notebook] = sheet
 
 
-def _written(head: Sequence[str], rows: Iterable[Sequence[Answer | int | None]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(head)
-    writer.writerows([_cell(one) for one in row] for row in rows)
-    return out.getvalue()
+Cell = Answer | int | None
+Column = tuple[str, Callable[[Student], Cell]]
 
 
-def _cell(value: Answer | int | None) -> Answer | int | None:
-    """A text that a spreadsheet would compute is quoted."""
-    formula = isinstance(value, str) and len(value) > 1 and value.startswith(FORMULA)
-    return f"'{value}" if formula else value
+def columns(book: Gradebook) -> list[Column]:
+    """The table of a class: a heading and the cell of a student; None where nothing was handed in.
+
+    Points per notebook and in total, 1 or 0 per question, hints, files, problems, remarks and
+    comments as text, and the guesses.
+    """
+    totals = book.totals
+    return [
+        ("student", lambda one: one.name),
+        *(
+            (f"{notebook} points", _of_sheet(notebook, lambda sheet: sheet.points))
+            for notebook in book.notebooks
+        ),
+        ("total", lambda one: one.points if one.sheets else None),
+        ("of", lambda one: len(totals)),
+        *(
+            (f"{one.notebook} {one.question}", _of_sheet(one.notebook, _mark(one.question)))
+            for one in totals
+        ),
+        ("hints shown", lambda one: one.hints if one.sheets else None),
+        ("files", lambda one: ", ".join(one.files)),
+        ("problems", lambda one: " ".join(one.problems)),
+        ("remarks", lambda one: " ".join(one.remarks)),
+        ("comments", lambda one: one.comments),
+        *(
+            (f"{one.notebook} {one.name}", _of_sheet(one.notebook, _guess(one.name)))
+            for one in book.guesses
+        ),
+    ]
 
 
-def in_words(sheets: Mapping[tuple[str, str], Sheet]) -> Iterator[str]:
+def _of_sheet(notebook: str, value: Callable[[Sheet], Cell]) -> Callable[[Student], Cell]:
+    return lambda one: value(one.sheets[notebook]) if notebook in one.sheets else None
+
+
+def _mark(question: str) -> Callable[[Sheet], Cell]:
+    return lambda sheet: next(
+        (int(one.verdict == RIGHT) for one in sheet.grades if one.exercise.name == question), None
+    )
+
+
+def _guess(name: str) -> Callable[[Sheet], Cell]:
+    return lambda sheet: sheet.guesses.get(name)
+
+
+def in_words(book: Gradebook) -> Iterator[str]:
     """The totals per question with the commonest hint, then the guesses; lines of text."""
-    students = len({student for student, _ in sheets})
-    yield f"{students} students, {len(sheets)} notebooks"
-    for one in totals(sheets):
+    sheets = sum(len(one.sheets) for one in book.students)
+    yield f"{len(book.students)} students, {sheets} notebooks"
+    for one in book.totals:
         yield (
             f"  {one.notebook} {one.question}: {one.right} of {one.handed_in} right, "
             f"{one.handed_in - one.answered} without an answer"
         )
         yield from (f"      {count} x {hint}" for hint, count in one.wrong.most_common(3))
-    for guess in guesses(sheets):
+    for guess in book.guesses:
         low, middle, high = (f"{value:.4g}" for value in guess.quartiles)
         yield (
             f"  {guess.notebook} {guess.name}: {len(guess.numbers)} guesses, median {middle}, "
             f"half of them from {low} to {high}"
         )
+    for student in book.students:
+        yield from (f"  {student.name}: {said}" for said in student.remarks)

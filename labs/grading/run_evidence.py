@@ -17,12 +17,27 @@ from labs.read.runs.run import Run, open_run
 
 
 class RunEvidence:
-    """The runs of a lab on one kernel, in `folders` or in the recorded data."""
+    """The runs of a lab on one kernel, in `folders` or in the recorded data. Two without runs in
+    `folders` are equal."""
 
     def __init__(self, lab: Lab, kernel: str, folders: Sequence[Path]) -> None:
         self.kernel = kernel
         self._lab = lab
         self._own = [run for folder in folders for run in own_runs(lab.name, folder)]
+
+    @property
+    def has_own(self) -> bool:
+        return bool(self._own)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunEvidence) and self._same == other._same
+
+    def __hash__(self) -> int:
+        return hash(self._same)
+
+    @property
+    def _same(self) -> tuple[str, str, tuple[Run, ...]]:
+        return self._lab.name, self.kernel, tuple(self._own)
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""

@@ -9,7 +9,7 @@ import pytest
 
 import labs
 from labs.errors import BadInput
-from labs.grading.grade_sheet import grade_file, notebooks_in
+from labs.grading.grade_sheet import grade_file
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
 from tests.student_work import with_answers, write
 
@@ -206,17 +206,6 @@ def test_grade_file_uses_the_students_own_runs_first(tmp_path: Path) -> None:
     damaged.mkdir(parents=True)
     (damaged / "run.json").write_text("{")
     assert grade_file(path).points == 3
-
-
-def test_notebooks_in_a_folder_omits_checkpoints(tmp_path: Path) -> None:
-    for name in ("b.ipynb", "a/c.ipynb", ".ipynb_checkpoints/b-checkpoint.ipynb", "notes.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    found = [str(path.relative_to(tmp_path)) for path in notebooks_in(tmp_path)]
-    assert found == ["a/c.ipynb", "b.ipynb"]
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match="has no notebooks"):
-        notebooks_in(tmp_path / "empty")
 
 
 def test_grade_in_a_notebook_has_one_row_per_exercise() -> None:

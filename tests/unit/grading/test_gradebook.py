@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+import labs
 from labs.cli.__main__ import main
 from labs.errors import BadInput
-from labs.grading import gradebook
-from labs.grading.grade_sheet import Sheet, grade_file
-from labs.grading.gradebook import Submission, as_csv, best, guesses, student_of, totals
+from labs.grading.grade_sheet import grade_file, grade_submission
+from labs.grading.grade_tables import as_csv, as_moodle
+from labs.grading.gradebook import Gradebook, Guesses, gradebook
 from labs.grading.student_copy import copy_for_students
+from labs.grading.submissions import due_time, submissions
+from tests.student_work import class_of
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 START = "00-start-here"
@@ -48,29 +53,90 @@ def course(tmp_path: Path) -> Path:
     return root
 
 
-def graded(root: Path) -> dict[tuple[str, str], Sheet]:
-    return best(
-        Submission(student_of(path, root), grade_file(path)) for path in root.rglob("*.ipynb")
-    )
+def graded(root: Path, due: str = "") -> Gradebook:
+    found = [(one, grade_submission(one)) for one in submissions(root)]
+    return gradebook(found, due_time(due) if due else None)
 
 
-def test_best_has_one_sheet_per_student_and_notebook(course: Path) -> None:
-    found = graded(course)
-    assert list(found) == [("Ada Lovelace (123)", START), ("bob", START)]
-    assert [sheet.points for sheet in found.values()] == [1, 0]
+def test_gradebook_has_one_row_per_student_with_the_best_sheet(course: Path) -> None:
+    found = graded(course).students
+    assert [one.name for one in found] == ["=eve", "Ada Lovelace (123)", "bob"]
+    assert [one.points for one in found] == [0, 1, 0]
+    assert [list(one.sheets) for one in found] == [[], [START], [START]]
+    assert ["is not JSON" in "".join(one.problems) for one in found] == [True, False, False]
+
+
+def test_gradebook_tells_what_is_double_renamed_empty_or_equal(course: Path) -> None:
+    handed_in(course / "carl", {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
+    _, ada, bob, carl = graded(course).students
+    assert [said.partition(": ")[2][:14] for said in ada.remarks] == [
+        "empty, without",
+        "handed in more",
+    ]
+    assert "assignsubmission_file/00-start-here.ipynb counts" in ada.remarks[1]
+    assert bob.remarks == ["homework.ipynb: renamed from 00-start-here.ipynb."]
+    assert carl.remarks == ["00-start-here.ipynb: to the character the answers and guesses of bob."]
+
+
+def test_gradebook_tells_what_is_late(course: Path) -> None:
+    """By nbgrader's note, or by the time of the file."""
+    file = course / "bob" / "homework.ipynb"
+    os.utime(file, (due_time("2026-11-30 23:59").timestamp() + 3660,) * 2)
+    (course / "bob" / "timestamp.txt").write_text("\0")
+    (bob,) = [one for one in graded(course, "2026-11-30 23:59").students if one.name == "bob"]
+    assert bob.remarks[0] == "homework.ipynb: late by 1 h 1 min."
+    (course / "bob" / "timestamp.txt").write_text("2026-12-02 01:00:00.5 UTC")
+    (bob,) = [one for one in graded(course, "2026-11-30 23:00+00:00").students if one.name == "bob"]
+    assert bob.remarks[0] == "homework.ipynb: late by 1 d 2 h."
+    with pytest.raises(BadInput, match="is not a time"):
+        due_time("tomorrow")
 
 
 def test_totals_count_answers_and_hints(course: Path) -> None:
-    first = totals(graded(course))[0]
+    first = graded(course).totals[0]
     assert (first.question, first.right, first.answered, first.handed_in) == ("bdp_mib", 1, 2, 2)
     assert "decimal point" in next(iter(first.wrong))
 
 
 def test_guesses_of_the_class_have_quartiles(course: Path) -> None:
-    (found,) = guesses(graded(course))
+    (found,) = graded(course).guesses
     assert (found.name, found.numbers) == ("guess_both_mib_s", (100.0, 114.0))
     assert found.quartiles == (103.5, 107.0, 110.5)
-    assert gradebook.Guesses(START, "one", (7.0,)).quartiles == (7.0, 7.0, 7.0)
+    assert Guesses(START, "one", (7.0,)).quartiles == (7.0, 7.0, 7.0)
+
+
+def test_hints_that_the_saved_notebook_shows_are_counted(course: Path) -> None:
+    """The last check is executed, and its output saved as Jupyter does."""
+    path = course / "bob" / "homework.ipynb"
+    content = json.loads(path.read_text())
+    names = {"TESTBED": "recorded", "bdp_mib": 2.75, "limit": "link", "longest_rtt_ms": 35}
+    html = labs.grade(START, names)._repr_html_().splitlines(keepends=True)
+    for cell in content["cells"]:
+        if "labs.grade(" in "".join(cell["source"]):
+            output = {"output_type": "execute_result", "data": {"text/html": html}}
+            cell["outputs"] = [{**output, "metadata": {}, "execution_count": 1}]
+    path.write_text(json.dumps(content))
+    assert {one.name: one.hints for one in graded(course).students}["bob"] == 2
+
+
+def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) -> None:
+    """At most 20 s of CPU time, whatever is among them; nothing is executed or unpacked."""
+    points = class_of(300, tmp_path / "class", seed=31)
+    before = sorted(tmp_path.rglob("*"))
+    started_s = time.process_time()
+    table = tmp_path / "grades.csv"
+    assert main(["grade", str(tmp_path / "class"), "--csv", str(table)]) == 2
+    assert time.process_time() - started_s <= 20
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, table])
+    found = {
+        row["student"].rpartition("(")[2].rstrip(")"): row
+        for row in csv.DictReader(table.open(newline=""))
+    }
+    assert {
+        number: int(row["total"]) if row["total"] else None for number, row in found.items()
+    } == (points)
+    assert all(bool(row["problems"]) == (points[number] is None) for number, row in found.items())
+    assert not [row for row in found.values() if row["student"].startswith(("=", "+", "@", "-"))]
 
 
 def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> None:
@@ -78,13 +144,13 @@ def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> No
     words = [word for name, path in wanted.items() for word in (f"--{name}", str(path))]
     assert main(["grade", str(course), *words]) == 2  # Eve's cannot be read
     rows = {name: list(csv.DictReader(path.open())) for name, path in wanted.items()}
-    assert [row["student"] for row in rows["csv"]] == ["Ada Lovelace (123)", "bob"]
-    assert [row[f"{START} points"] for row in rows["csv"]] == ["1", "0"]
-    assert [row[f"{START} guess_both_mib_s"] for row in rows["csv"]] == ["100.0", "114.0"]
+    assert [row["student"] for row in rows["csv"]] == ["'=eve", "Ada Lovelace (123)", "bob"]
+    assert [row[f"{START} points"] for row in rows["csv"]] == ["", "1", "0"]
+    assert [row[f"{START} guess_both_mib_s"] for row in rows["csv"]] == ["", "100.0", "114.0"]
     # mod/assign/feedback/offline/importgradeslib.php: without these columns nothing is imported.
-    assert rows["moodle"] == [
-        {"Identifier": "Participant 123", "Grade": "1", "Last modified (grade)": "-"}
-    ]
+    (worksheet,) = rows["moodle"]
+    assert list(worksheet.values())[:3] == ["Participant 123", "1", "-"]
+    assert worksheet["Feedback comments"].startswith("limit: ")
     assert [(row["student_id"], row["score"], row["max_score"]) for row in rows["nbgrader"]] == [
         ("Ada Lovelace (123)", "1", "3"),
         ("bob", "0", "3"),
@@ -106,21 +172,21 @@ def test_main_keeps_existing_files(
 def test_main_prints_the_summary(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(course), "--summary"]) == 2
     said = capsys.readouterr().out
-    assert "2 students, 2 notebooks" in said
+    assert "3 students, 2 notebooks" in said
     assert f"{START} bdp_mib: 1 of 2 right, 0 without an answer" in said
     assert "2 guesses, median 107, half of them from 103.5 to 110.5" in said
 
 
 def test_as_csv_quotes_what_a_spreadsheet_would_compute(tmp_path: Path) -> None:
-    path = handed_in(tmp_path / "=HYPERLINK(1)", {"bdp_mib": "2.62"})
-    text = as_csv(best([Submission("=HYPERLINK(1)", grade_file(path))]))
-    assert "\n'=HYPERLINK(1)," in text.replace("\r", "")
+    handed_in(tmp_path / "class" / '=HYPERLINK("a, b")', {"bdp_mib": "2.62"})
+    _, row = csv.reader(as_csv(graded(tmp_path / "class")).splitlines())
+    assert row[0] == '\'=HYPERLINK("a, b")'
 
 
 def test_as_moodle_needs_the_folders_that_it_named(tmp_path: Path) -> None:
-    path = handed_in(tmp_path / "bob", {})
+    handed_in(tmp_path / "bob", {})
     with pytest.raises(BadInput, match="assignsubmission_file"):
-        gradebook.as_moodle(best([Submission("bob", grade_file(path))]))
+        as_moodle(graded(tmp_path))
 
 
 def test_copies_with_recorded_runs_need_no_kernel(tmp_path: Path) -> None:

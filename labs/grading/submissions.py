@@ -1,0 +1,134 @@
+"""What a class handed in: whose file it is, when it came, and what cannot be read.
+
+Nothing is unpacked, and no link is followed: archives and links are told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from labs.drive.record.stored_files import read_bytes
+from labs.errors import BadInput, Damaged
+
+NOTEBOOK = ".ipynb"
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".zst", ".7z", ".rar")
+MOST_BYTES = 32 << 20
+"""Of a notebook in a class. With all its charts one has 5 MB."""
+MOODLE = re.compile(
+    r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)", re.DOTALL
+)
+"""A folder, or a file, in the archive of all submissions of a Moodle assignment
+(mod/assign/classes/downloader.php: full name, number of the participant, plugin)."""
+INBOUND = re.compile(r"(?P<name>[^+]+)\+[^+]+\+(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(\+.*)?")
+"""A submission in nbgrader's exchange (nbgrader/exchange/default/submit.py)."""
+SUBMITTED, TIMESTAMP = "submitted", "timestamp.txt"
+"""The folder of a course with nbgrader: submitted/STUDENT/ASSIGNMENT/, with the time of handing in
+(nbgrader/exchange/default/collect.py)."""
+TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: ([\w/+-]+))?")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A file that a student handed in. `participant` is Moodle's number of the student, if known;
+    `problem` says why it is not read."""
+
+    student: str
+    path: Path
+    participant: str = ""
+    at: datetime | None = None
+    problem: str = ""
+
+
+def submissions(root: Path) -> list[Submission]:
+    """The notebooks in a folder and its folders, and what was handed in instead; a single notebook
+    is one. BadInput for a folder without any."""
+    if not root.is_dir():
+        return [Submission(root.stem, root)]
+    found = [_submission(path, root) for path in _files(root)]
+    if not found:
+        raise BadInput(f"{root} has no notebooks. Name a folder with .ipynb files")
+    return found
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Notebooks, archives and links, by name, without Jupyter's checkpoints."""
+    for folder, below, names in os.walk(root):
+        below[:] = sorted(one for one in below if not one.startswith((".", "__MACOSX")))
+        here = Path(folder)
+        for name in sorted(names):
+            wanted = name.lower().endswith((NOTEBOOK, *ARCHIVES))
+            if wanted and not name.startswith("."):
+                yield here / name
+        yield from (here / one for one in below if (here / one).is_symlink())
+
+
+def _submission(path: Path, root: Path) -> Submission:
+    student, participant, at = whose(path.relative_to(root))
+    if path.is_symlink():
+        problem = "a symbolic link, which is not followed. Ask for the file itself"
+    elif not path.name.endswith(NOTEBOOK):
+        kind = "an archive" if path.name.lower().endswith(ARCHIVES) else "named in capitals"
+        problem = f"{kind}, which is not opened. Unpack or rename it, and repeat the command"
+    elif not path.is_file():
+        problem = "not a regular file, which is not read. Ask for the notebook itself"
+    elif (size := path.stat().st_size) > MOST_BYTES:
+        problem = (
+            f"{size >> 20} MiB, and at most {MOST_BYTES >> 20} are read. "
+            "Clear its outputs in Jupyter, save it, and repeat the command"
+        )
+    else:
+        problem = ""
+    return Submission(student, path, participant, at or _at(path), problem and f"it is {problem}")
+
+
+def whose(inside: Path) -> tuple[str, str, datetime | None]:
+    """The student of a file in a folder of submissions, the number that Moodle gave them, and the
+    time in the name: the first folder, or the name of the file."""
+    parts = inside.parts[1:] if inside.parts[0] == SUBMITTED else inside.parts
+    first = parts[0] if len(parts) > 1 else Path(parts[-1]).stem
+    if found := MOODLE.fullmatch(first):
+        return f"{found['name']} ({found['number']})", found["number"], None
+    if found := INBOUND.fullmatch(first):
+        return found["name"], "", read_time(found["at"])
+    return first, "", None
+
+
+def _at(path: Path) -> datetime | None:
+    """When a file was handed in: as nbgrader noted it, or when it was last changed."""
+    with suppress(Damaged):
+        note = read_bytes(path.with_name(TIMESTAMP), most_bytes=100).decode("utf-8", "replace")
+        if noted := read_time(note):
+            return noted
+    return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+
+
+def read_time(text: str) -> datetime | None:
+    """A time as nbgrader writes it: with its zone, which is UTC if it is not known here."""
+    found = TIME.match(text.strip())
+    if found is None:
+        return None
+    zone: tzinfo = UTC
+    with suppress(OSError, ValueError, KeyError):
+        zone = ZoneInfo(found[2] or "UTC")
+    try:
+        return datetime.fromisoformat(found[1]).replace(tzinfo=zone)
+    except ValueError:
+        return None
+
+
+def due_time(text: str) -> datetime:
+    """The time until which work is handed in, in this machine's zone unless it names one."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(
+            f"{text} is not a time. Allowed: YYYY-MM-DD HH:MM, for example 2026-11-30 23:59"
+        ) from None
+    return found if found.tzinfo else found.astimezone()
