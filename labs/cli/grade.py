@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,9 @@ WRITTEN = {
     "csv": "write one row per student; - is the standard output",
     "moodle": "write the grading worksheet of an assignment",
     "nbgrader": "write the columns that nbgrader exports",
+    "page": "write one HTML page: points, questions that failed most, wrong answers by reason",
+    "gradescope": "write results.json of an autograder of Gradescope, for one notebook",
+    "prairielearn": "write results.json of an external grader of PrairieLearn, for one notebook",
 }
 
 
@@ -51,31 +55,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--due", metavar="TIME", help="report files that are later: YYYY-MM-DD HH:MM"
     )
+    parser.add_argument(
+        "--seeds", type=Path, metavar="CSV", help="examination: the list that was drawn from"
+    )
+    parser.add_argument("--secret", type=Path, metavar="FILE", help="the file of `labs student`")
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
 def main(args: argparse.Namespace) -> int:
     """Grade the notebooks and print the results. BadInput for a folder without notebooks."""
-    from labs.drive.record.disk import write_whole
+    from labs.grading.examination import read_list
+    from labs.grading.grade_page import grade_page
     from labs.grading.grade_sheet import grade_submission
     from labs.grading.grade_tables import as_csv, as_moodle, as_nbgrader
     from labs.grading.gradebook import gradebook, in_words
     from labs.grading.submissions import due_time, submissions
 
-    tables = {"csv": as_csv, "moodle": as_moodle, "nbgrader": as_nbgrader}
-    wanted = [(path, tables[flag]) for flag in WRITTEN if (path := getattr(args, flag))]
-    for path, _ in wanted:
-        if str(path) != STANDARD_OUTPUT and path.exists() and not args.force:
-            raise BadInput(f"{path} exists. Name another file, or replace it with --force")
+    seeds = read_list(args.seeds, args.secret) if args.seeds else None
+    if args.gradescope or args.prairielearn:
+        return _for_grader(args, seeds)
+    tables = {"csv": as_csv, "moodle": as_moodle, "nbgrader": as_nbgrader, "page": grade_page}
+    wanted = [(path, tables[flag]) for flag in tables if (path := getattr(args, flag))]
+    _check_new([path for path, _ in wanted], args.force)
     due = due_time(args.due) if args.due else None
-    graded = [(one, grade_submission(one)) for root in args.paths for one in submissions(root)]
+    files = [one for root in args.paths for one in submissions(root)]
+    graded = [(one, grade_submission(one, seeds)) for one in files]
     book = gradebook(graded, due)
-    texts = [(path, text_of(book)) for path, text_of in wanted]
-    for path, text in texts:
-        if str(path) == STANDARD_OUTPUT:
-            print(text, end="")
-        else:
-            write_whole(path, text.encode())
+    _write([(path, text_of(book)) for path, text_of in wanted])
     sheets = [sheet for _, sheet in graded]
     if args.json:
         print(json.dumps([{"student": one.student, **sheet.as_json()} for one, sheet in graded]))
@@ -85,6 +91,38 @@ def main(args: argparse.Namespace) -> int:
     elif STANDARD_OUTPUT not in [str(path) for path, _ in wanted]:
         print("\n\n".join(map(as_text, sheets)))
     return BadInput.exit_code if any(sheet.problem for sheet in sheets) else 0
+
+
+def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> int:
+    """Write results.json for one submission; whatever was handed in has a result."""
+    from labs.grading.grader_results import gradescope, of_one, prairielearn
+
+    if len(args.paths) > 1:
+        raise BadInput("an external grader grades one submission. Name one notebook or folder")
+    wanted = ((args.gradescope, gradescope), (args.prairielearn, prairielearn))
+    files = [(path, results_of) for path, results_of in wanted if path]
+    _check_new([path for path, _ in files], args.force)
+    sheet = of_one(args.paths[0], seeds)
+    _write([(path, json.dumps(results_of(sheet), indent=1) + "\n") for path, results_of in files])
+    print(as_text(sheet))
+    return 0
+
+
+def _check_new(paths: Sequence[Path], force: bool) -> None:
+    for path in paths:
+        if str(path) != STANDARD_OUTPUT and path.exists() and not force:
+            raise BadInput(f"{path} exists. Name another file, or replace it with --force")
+
+
+def _write(texts: Sequence[tuple[Path, str]]) -> None:
+    from labs.drive.record.disk import write_whole
+
+    for path, text in texts:
+        if str(path) == STANDARD_OUTPUT:
+            print(text, end="")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text.encode())
 
 
 def as_text(sheet: Sheet) -> str:

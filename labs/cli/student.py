@@ -1,6 +1,14 @@
 """Write the students' copies of notebooks: without solutions and outputs, with cells for answers.
 
 An edited copy is never overwritten; the command reports that it was kept.
+
+    labs student notebooks/*.ipynb --recorded              no kernel is needed
+    labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40 --zip copies.zip
+    labs student notebooks/00-start-here.ipynb --seeds class.csv --into examination
+
+With --seeds each student of a list has a copy in a folder of their own, with questions whose
+numbers are drawn from their seed, and without the cells that check answers. The list is a CSV file
+with the columns id and seed; with --secret id alone. Grade the copies with `labs grade --seeds`.
 """
 
 from __future__ import annotations
@@ -27,18 +35,56 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recorded", action="store_true", help="copies that show recorded runs and need no kernel"
     )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the copies, where a notebook has it; may be repeated",
+    )
+    parser.add_argument(
+        "--link", metavar="RATExDELAY", help="the link of the copies, in Mbit/s and ms: 100x40"
+    )
+    parser.add_argument("--zip", type=Path, metavar="FILE", help="also write the copies as archive")
+    parser.add_argument(
+        "--seeds", type=Path, metavar="CSV", help="examination: a copy for each student of a list"
+    )
+    parser.add_argument(
+        "--secret", type=Path, metavar="FILE", help="compute the seeds from ids and this file"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:
     """Write the copies and print what happened to each. Raises LabError."""
-    from labs.grading.student_copy import copy_for_students
+    from labs.drive.record.disk import write_whole
+    from labs.grading.examination import read_list
+    from labs.grading.student_copy import (
+        copies_for_examination,
+        copy_for_students,
+        read_presets,
+        zipped,
+    )
 
-    done = [
-        copy_for_students(one, args.into, recorded=args.recorded, dry_run=args.dry_run)
-        for one in args.notebooks
-    ]
+    recorded = ["TESTBED=recorded"] if args.recorded else []
+    presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
+    if args.seeds is None:
+        done = [
+            copy_for_students(one, args.into, presets, dry_run=args.dry_run)
+            for one in args.notebooks
+        ]
+    else:
+        seeds = read_list(args.seeds, args.secret)
+        done = [
+            copied
+            for one in args.notebooks
+            for copied in copies_for_examination(
+                one, args.into, seeds, presets, dry_run=args.dry_run
+            )
+        ]
+    if args.zip is not None and not args.dry_run:
+        write_whole(args.zip, zipped([one.path for one in done], args.into))
     if args.json:
         print(json.dumps([{"path": str(one.path), "outcome": one.outcome} for one in done]))
     else:

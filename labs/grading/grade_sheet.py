@@ -16,6 +16,7 @@ from labs.drive.parameters.notebook_cell import from_globals
 from labs.drive.record.seal import digest
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
+from labs.grading.examination import QUESTIONS, Drawn, drawn_for
 from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import Submission
 from labs.read.display.rich_output import Table
@@ -38,7 +39,8 @@ MOST_SHOWN = 100_000
 class Sheet:
     """The grades of one notebook, none if it has no answer cells, and the guesses in it; `problem`
     says why it could not be graded. `hints` counts the hints in the last check that the saved
-    notebook shows, and `content` is the digest of its answers and guesses."""
+    notebook shows, `content` is the digest of its answers and guesses, and `drawn_for` the student
+    for whom an examination was drawn."""
 
     path: Path
     notebook: str
@@ -47,6 +49,7 @@ class Sheet:
     guesses: Mapping[str, Answer] = field(default_factory=dict)
     hints: int = 0
     content: str = ""
+    drawn_for: str = ""
 
     @property
     def points(self) -> int:
@@ -70,15 +73,16 @@ class Sheet:
         }
 
 
-def grade_submission(submission: Submission) -> Sheet:
+def grade_submission(submission: Submission, seeds: Mapping[str, str] | None = None) -> Sheet:
     """Grade a file that was handed in; what is not read has its problem."""
     if submission.problem:
         return Sheet(submission.path, submission.path.stem, problem=submission.problem)
-    return grade_file(submission.path)
+    return grade_file(submission.path, seeds)
 
 
-def grade_file(path: Path) -> Sheet:
-    """Grade one notebook. A notebook that cannot be graded has a problem instead of grades."""
+def grade_file(path: Path, seeds: Mapping[str, str] | None = None) -> Sheet:
+    """Grade one notebook; with `seeds` the copy of an examination. A notebook that cannot be graded
+    has a problem instead of grades."""
     stem = path.stem
     try:
         notebook = read_notebook(path)
@@ -92,10 +96,13 @@ def grade_file(path: Path) -> Sheet:
             for name, found in answers(notebook, GUESS).items()
             if found.answer is not None
         }
-        grades = _grades(notebook, lab, exercises)
+        drawn = _drawn(notebook, seeds, exercises)
+        grades = _grades(notebook, lab, exercises, drawn)
         written = "\0".join(cell.source for cell in notebook.tagged(ANSWER, GUESS))
         content = digest(written.encode())
-        return Sheet(path, stem, grades, "", guessed, _hints_shown(notebook.content), content)
+        student = "" if drawn is None else drawn.student
+        hints = _hints_shown(notebook.content)
+        return Sheet(path, stem, grades, "", guessed, hints, content, student)
     except LabError as error:
         return Sheet(path, stem, problem=str(error))
 
@@ -170,10 +177,27 @@ def _exercises(lab: Lab) -> tuple[Exercise, ...]:
     return found
 
 
-def _grades(notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise]) -> tuple[Graded, ...]:
+def _drawn(
+    notebook: NotebookFile, seeds: Mapping[str, str] | None, exercises: Sequence[Exercise]
+) -> Drawn | None:
+    """The values of an examination; None for any other notebook."""
+    if seeds is not None:
+        return drawn_for(notebook.content, seeds, exercises)
+    if any(QUESTIONS in cell["metadata"].get("tags", []) for cell in notebook.content["cells"]):
+        raise BadInput("it is the copy of an examination. Name its list with --seeds")
+    return None
+
+
+def _grades(
+    notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise], drawn: Drawn | None
+) -> tuple[Graded, ...]:
     p = _parameters(notebook, lab)
     folders = () if p.testbed == RECORDED else _folders(notebook.path, p.runs)
-    return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0], folders))
+    if drawn is None:
+        return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0], folders))
+    asked = [one for one in exercises if one.question]
+    runs = RunEvidence(lab, p.kernels[0], folders, drawn.values)
+    return _judged(asked, answers(notebook), runs)
 
 
 def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:

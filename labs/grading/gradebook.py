@@ -161,6 +161,8 @@ def _remarks(
         yield f"{name}: late by {late}."
     if submission.path.stem != sheet.notebook:
         yield f"{name}: renamed from {sheet.notebook}.ipynb."
+    if sheet.drawn_for not in submission.student:
+        yield f"{name}: the examination of {sheet.drawn_for}."
     if sheet.is_empty:
         yield f"{name}: empty, without an answer."
         return

@@ -4,7 +4,7 @@ run."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +20,15 @@ class RunEvidence:
     """The runs of a lab on one kernel, in `folders` or in the recorded data. Two without runs in
     `folders` are equal."""
 
-    def __init__(self, lab: Lab, kernel: str, folders: Sequence[Path]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self,
+        lab: Lab,
+        kernel: str,
+        folders: Sequence[Path],
+        drawn: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        self.drawn = {} if drawn is None else drawn
+        self.kernel = str(self.drawn.get("kernel", kernel))
         self._lab = lab
         self._own = [run for folder in folders for run in own_runs(lab.name, folder)]
 
@@ -36,8 +43,8 @@ class RunEvidence:
         return hash(self._same)
 
     @property
-    def _same(self) -> tuple[str, str, tuple[Run, ...]]:
-        return self._lab.name, self.kernel, tuple(self._own)
+    def _same(self) -> tuple[object, ...]:
+        return self._lab.name, self.kernel, *sorted(self.drawn.items()), *self._own
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""

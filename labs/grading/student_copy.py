@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import re
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labs.catalog import find
+from labs.drive.parameters.declare import unknown
+from labs.drive.parameters.notebook_cell import from_globals
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
 from labs.errors import BadInput, LabError
-from labs.read.notebook_file import read_notebook
+from labs.grading.answers import ANSWER
+from labs.grading.examination import QUESTIONS, draw, examination_cells
+from labs.grading.grade_sheet import CHECK, exercises_of
+from labs.read.notebook_file import PARAMETERS, notebook_file, parameters, read_notebook
 
-SOLUTION = "solution"
-TESTBED = re.compile(r'^(TESTBED *= *)"[a-z]+"', re.MULTILINE)
+SOLUTION, EXERCISE = "solution", "exercise"
+LAB = re.compile(r'labs\.(?:check|grid)\("(\w+)"')
+LINE = re.compile(r"^([A-Z][A-Z0-9_]*)( *= *)([^#\n]*?)( *)(#.*)?$", re.MULTILINE)
+LINK = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
+LINK_PRESET = "LINK"
+OF_LINK = ("RATE_MBIT", "DELAY_MS")
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""The same copies are the same bytes."""
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
 
 
@@ -38,22 +52,117 @@ class Copied:
 
 
 def copy_for_students(
-    notebook: Path, into: Path, *, recorded: bool = False, dry_run: bool = False
+    notebook: Path, into: Path, presets: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> Copied:
-    """Write the student's copy of a notebook into a folder, unless an edited one exists. With
-    `recorded` its testbed is "recorded": it needs no kernel."""
-    source = read_notebook(notebook).content
+    """Write the student's copy of a notebook into a folder, unless an edited one exists. `presets`
+    are values of parameters; those that the notebook does not have are omitted."""
+    new = student_version(read_notebook(notebook).content, notebook.stem)
+    preset(new, notebook, presets or {})
+    return _written(new, notebook, into, dry_run)
+
+
+def copies_for_examination(
+    notebook: Path,
+    into: Path,
+    seeds: Mapping[str, str],
+    presets: Mapping[str, str] | None = None,
+    *,
+    dry_run: bool = False,
+) -> list[Copied]:
+    """Write a copy for each student of a list into a folder with their id: with the questions that
+    are drawn for them, and without the cells that check answers."""
+    _, exercises = exercises_of(notebook.stem)
+    base = student_version(read_notebook(notebook).content, notebook.stem)
+    preset(base, notebook, presets or {})
+    asked = [one for one in base["cells"] if _is_exercise(one)]
+    place = base["cells"].index(asked[0]) if asked else len(base["cells"])
+    kept = [one for one in base["cells"] if one not in asked]
+    done = []
+    for student, drawn in draw(seeds, exercises).items():
+        new = copy.deepcopy(base)
+        new["cells"] = [*kept[:place], *examination_cells(drawn, exercises), *kept[place:]]
+        new["metadata"]["labs"] |= {
+            QUESTIONS: {"id": student, "drawn": dict(drawn.values)},
+            "sources": _sources(new),
+        }
+        done.append(_written(new, notebook, into / student, dry_run))
+    return done
+
+
+def _is_exercise(cell: Mapping[str, Any]) -> bool:
+    tags = cell["metadata"].get("tags", [])
+    return EXERCISE in tags or ANSWER in tags or CHECK in "".join(cell["source"])
+
+
+def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) -> Copied:
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")
-    new = student_version(source, notebook.stem)
-    if recorded:
-        _use_recorded_runs(new)
     outcome = _outcome(target, new)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
         write_whole(target, _as_text(new).encode())
     return Copied(target, outcome)
+
+
+def zipped(copies: Iterable[Path], into: Path) -> bytes:
+    """An archive of copies under their names below `into`."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in copies:
+            about = zipfile.ZipInfo(path.relative_to(into).as_posix(), ZIP_TIME)
+            about.external_attr = 0o644 << 16
+            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def read_presets(
+    given: Sequence[str], link: str | None, notebooks: Sequence[Path]
+) -> dict[str, str]:
+    """NAME=VALUE as values by name, and of a link RATExDELAY its two. BadInput for a name that no
+    notebook has."""
+    known = {name for path in notebooks for name in parameters(read_notebook(path))}
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals:
+            raise BadInput(f"{one} is not a preset. Write NAME=VALUE, for example KERNEL=6.1")
+        if name not in known:
+            raise BadInput(unknown(name, sorted(known)))
+        found[name] = value
+    if link is not None:
+        numbers = LINK.fullmatch(link)
+        if numbers is None:
+            raise BadInput(f"{link} is not a link. Write Mbit/s x ms, for example 100x40")
+        found[LINK_PRESET] = link
+    return found
+
+
+def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) -> None:
+    """Set parameters in the parameters cell. BadInput for a value that the lab does not allow."""
+    if not presets:
+        return
+    cells = [one for one in notebook["cells"] if PARAMETERS & {*one["metadata"].get("tags", [])}]
+    own = {found[1] for one in cells for found in LINE.finditer("".join(one["source"]))}
+    values = {name: value for name, value in presets.items() if name != LINK_PRESET}
+    if LINK_PRESET in presets and own.issuperset(OF_LINK):
+        values = dict(zip(OF_LINK, presets[LINK_PRESET].split("x"), strict=True)) | values
+
+    def replaced(line: re.Match[str]) -> str:
+        name, equals, old, space, comment = line.groups("")
+        if name not in values or "," in old:  # several kernels are what a notebook compares
+            return line[0]
+        new = json.dumps(values[name]) if old.startswith('"') else values[name]
+        width = len(old) + len(space)
+        return f"{name}{equals}{new.ljust(width) if comment else new}{comment}"
+
+    for cell in cells:
+        text = LINE.sub(replaced, "".join(cell["source"]))
+        cell["source"] = text.splitlines(keepends=True)
+    check = LAB.search("".join("".join(one["source"]) for one in notebook["cells"]))
+    if check is not None:
+        from_globals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
+    notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 
 def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
@@ -68,15 +177,6 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
             cell["outputs"], cell["execution_count"] = [], None
     found["metadata"]["labs"] = {"notebook": stem, "sources": _sources(found)}
     return found
-
-
-def _use_recorded_runs(notebook: Mapping[str, Any]) -> None:
-    """Set the testbed in the parameters cell."""
-    for cell in notebook["cells"]:
-        if "parameters" in cell["metadata"].get("tags", []):
-            text = TESTBED.sub(r'\1"recorded"', "".join(cell["source"]), count=1)
-            cell["source"] = text.splitlines(keepends=True)
-    notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 
 def _sources(notebook: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from labs.drive.record.seal import RUN, SEAL
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
 
@@ -58,9 +59,12 @@ def submissions(root: Path) -> list[Submission]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Notebooks, archives and links, by name, without Jupyter's checkpoints."""
+    """Notebooks, archives and links by name, without Jupyter's checkpoints and what runs hold."""
     for folder, below, names in os.walk(root):
         below[:] = sorted(one for one in below if not one.startswith((".", "__MACOSX")))
+        if not {RUN, SEAL}.isdisjoint(names):
+            below.clear()
+            continue
         here = Path(folder)
         for name in sorted(names):
             wanted = name.lower().endswith((NOTEBOOK, *ARCHIVES))

@@ -3,8 +3,10 @@ each right answer is computed from the theory and, where they exist, from runs."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from labs.drive.kernel.versions import SERIES
+from labs.drive.parameters.declare import Scalar
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import (
     ADV_BUFFER_BDP,
@@ -21,16 +23,18 @@ from labs.experiments.buffers.results import article, results
 from labs.experiments.buffers.socket_buffers import bdp_bytes as measured_bdp_bytes
 from labs.experiments.buffers.socket_buffers import receive_buffer, settings_of
 from labs.experiments.buffers.sweep import FULL_PCT
-from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn
+from labs.read.exercises.guess import Guess
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bulk import LINK as OF_THE_LINK
+from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.mathis import mathis_bytes_s
-from labs.read.theory.windows import granted_bytes, receive_window_bytes
+from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 
 START, BUFFERS, WINDOWS = "00-start-here", "01-buffers-and-bdp", "08-windows-kernels-and-loss"
 COMPARED = "06-kernels-compared"
@@ -65,35 +69,38 @@ DRAWS_PCT = 10.0
 def bdp_mib(runs: Evidence) -> Expected:
     """The BDP of the link with a short delay, as requested and as measured before `default`: at the
     rate of the link, or at that of the payload."""
-    found = [bdp_bytes(LINK.rate_mbit, DELAYS_MS[0]) / MIB]
-    found.append(line_goodput_bytes_s(LINK.rate_mbit) * DELAYS_MS[0] / 1e3 / MIB)
-    run = runs.run(DEFAULT, delay_ms=DELAYS_MS[0])
+    rate_mbit, delay_ms = _link(runs, DELAYS_MS[0])
+    found = [bdp_bytes(rate_mbit, delay_ms) / MIB]
+    found.append(line_goodput_bytes_s(rate_mbit) * delay_ms / 1e3 / MIB)
+    run = runs.run(DEFAULT, rate_mbit=rate_mbit, delay_ms=delay_ms)
     measured = None if run is None else measured_bdp_bytes(run)
     if measured is not None:
         found.append(measured / MIB)
-    long_mib = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
+    long_mib = bdp_bytes(rate_mbit, LINK.delay_ms) / MIB
     hint = f"This is the BDP at {LINK.delay_ms:g} ms."
     return around(tuple(found), EXACT_PCT, _checked("rate x RTT", run), Mistake(long_mib, hint))
 
 
 def default_limit(runs: Evidence) -> Expected:
     """What limits the run `default` with a short delay."""
-    rmem, wmem = default_rmem(runs.kernel), DEFAULT_WMEM
-    theory = _predicted(runs, rmem, wmem, delay_ms=DELAYS_MS[0])
-    return _limit(runs.run(DEFAULT, delay_ms=DELAYS_MS[0]), theory)
+    rate_mbit, delay_ms = _link(runs, DELAYS_MS[0])
+    flow, file_bytes = _flow(runs, default_rmem(runs.kernel), DEFAULT_WMEM, delay_ms=delay_ms)
+    run = runs.run(DEFAULT, rate_mbit=rate_mbit, delay_ms=delay_ms)
+    return _limit(run, transfer(flow, file_bytes).bound)
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
     """The longest RTT at which default buffers fill the link: the payload that the smaller one
     admits, divided by the payload's rate or, as in the BDP, by the rate of the link; narrowed by
     the runs at other delays."""
-    theory = _predicted(runs, default_rmem(runs.kernel), DEFAULT_WMEM)
-    full_bytes_s = line_goodput_bytes_s(LINK.rate_mbit)
-    admitted = min(theory.window_bytes, theory.send_bytes)
+    rate_mbit, _ = _link(runs)
+    full_bytes_s = line_goodput_bytes_s(rate_mbit)
+    window_bytes = receive_window_bytes(default_rmem(runs.kernel)[-1], runs.kernel)
+    admitted = min(window_bytes, send_bound_bytes(DEFAULT_WMEM[-1], runs.kernel))
     longest = 1e3 * admitted / full_bytes_s
-    as_bdp = 1e3 * admitted / bdp_bytes(LINK.rate_mbit, 1e3)
+    as_bdp = 1e3 * admitted / bdp_bytes(rate_mbit, 1e3)
     low, high = as_bdp * (1 - EXACT_PCT / 100), longest * (1 + BOUND_PCT / 100)
-    found = [(delay, runs.run(DEFAULT, delay_ms=delay)) for delay in DELAYS_MS]
+    found = [(delay, runs.run(DEFAULT, rate_mbit=rate_mbit, delay_ms=delay)) for delay in DELAYS_MS]
     shares = [(delay, _of_the_link_pct(run)) for delay, run in found if run is not None]
     low = max([low, *(delay for delay, share in shares if share >= FULL_PCT)])
     high = min([high, *(delay for delay, share in shares if share < FULL_PCT)])
@@ -110,7 +117,7 @@ def longest_rtt_ms(runs: Evidence) -> Expected:
                 "is payload: use send_bytes.",
             ),
             Mistake(
-                1e3 * theory.window_bytes / full_bytes_s,
+                1e3 * window_bytes / full_bytes_s,
                 "This is the limit of the receive window alone. The send buffer admits less.",
             ),
         ),
@@ -119,28 +126,34 @@ def longest_rtt_ms(runs: Evidence) -> Expected:
 
 def httping_ms(runs: Evidence) -> Expected:
     """What httping reports: the handshake, then the request, one round trip each."""
-    run = runs.run("httping")
+    rate_mbit, delay_ms = _link(runs)
+    run = runs.run("httping", rate_mbit=rate_mbit, delay_ms=delay_ms)
     timed = None if run is None else run.httping()
-    found = (2 * LINK.delay_ms, *(() if timed is None else (timed.mean_ms,)))
+    found = (2 * delay_ms, *(() if timed is None else (timed.mean_ms,)))
     hint = (
         "This is one round trip. httping opens a connection and sends a request: count the "
         "handshake too."
     )
-    return around(found, EXACT_PCT, _checked("two round trips", run), Mistake(LINK.delay_ms, hint))
+    return around(found, EXACT_PCT, _checked("two round trips", run), Mistake(delay_ms, hint))
 
 
 def wmem_limit(runs: Evidence) -> Expected:
     """What limits the run with a larger buffer at the sender alone."""
     raised = (*DEFAULT_WMEM[:2], round(LINK.buffer_mib * MIB))
-    return _limit(runs.run(SENDER_RAISED), _predicted(runs, default_rmem(runs.kernel), raised))
+    rate_mbit, delay_ms = _link(runs)
+    flow, file_bytes = _flow(runs, default_rmem(runs.kernel), raised, delay_ms=delay_ms)
+    run = runs.run(SENDER_RAISED, rate_mbit=rate_mbit, delay_ms=delay_ms)
+    return _limit(run, transfer(flow, file_bytes).bound)
 
 
 def smallest_buffer_mib(runs: Evidence) -> Expected:
     """The smallest buffer, for both ends, with which one flow fills the link."""
-    needed = advise(LINK.rate_mbit, LINK.delay_ms, runs.kernel)
+    rate_mbit, delay_ms = _link(runs)
+    link = {"rate_mbit": rate_mbit, "delay_ms": delay_ms}
+    needed = advise(rate_mbit, delay_ms, runs.kernel)
     smallest = max(needed.receive_bytes, needed.send_bytes) / MIB
     low, high = smallest * (1 - HEADERS_PCT / 100), smallest * (1 + HEADERS_PCT / 100)
-    found = [(size, runs.run(BOTH_RAISED, buffer_mib=size)) for size in BUFFERS_MIB]
+    found = [(size, runs.run(BOTH_RAISED, buffer_mib=size, **link)) for size in BUFFERS_MIB]
     shares = [(size, _of_the_link_pct(run)) for size, run in found if run is not None]
     low = max([low, *(size for size, share in shares if share < FULL_PCT)])
     said = "".join(f"; {size:g} MiB: {share:.0f} % of the link" for size, share in shares)
@@ -157,7 +170,8 @@ def used_pct(runs: Evidence) -> Expected:
     """The share of the link that a stop-and-wait transfer uses, at the true round trip."""
     figures = article().claim(STOP_AND_WAIT).arguments
     block_bytes, rate_bytes_s = figures["block_bytes"], figures["rate_bytes_s"]
-    rtt_ms, assumed_ms = LINK.delay_ms, figures["rtt_ms"]
+    rtt_ms = drawn(runs, "delay_ms", LINK.delay_ms)
+    assumed_ms = figures["rtt_ms"] * rtt_ms / LINK.delay_ms
     right = utilisation_pct(block_bytes, rate_bytes_s, rtt_ms)
     assumed = (
         f"This is for an RTT of {assumed_ms:g} ms. httping timed two round trips: the RTT is half "
@@ -287,20 +301,89 @@ def granted_by(kernel: str) -> Callable[[Evidence], Expected]:
     return found
 
 
+LIMIT_CHOICES = tuple(LIMITS.values())
+SHORT: Mapping[str, tuple[Scalar, ...]] = {
+    "rate_mbit": (100.0, 200.0, 400.0, 800.0),
+    "delay_ms": (10.0, 20.0, 80.0, 160.0),
+    "kernel": SERIES,
+}
+LONG: Mapping[str, tuple[Scalar, ...]] = {
+    "rate_mbit": (300.0, 500.0, 900.0),
+    "delay_ms": (120.0, 160.0, 280.0),
+    "kernel": SERIES,
+}
+"""What an examination on notebook 00 or 01 draws from."""
+
 EXERCISES = (
-    Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB"),
+    Exercise(
+        "bdp_mib",
+        START,
+        "the BDP at 22 ms",
+        bdp_mib,
+        "MiB",
+        question="What is the BDP of a link of {rate_mbit:g} Mbit/s and {delay_ms:g} ms, in MiB?",
+        draws=SHORT,
+    ),
     Exercise(
         "limit",
         START,
         "what limits default at 22 ms",
         default_limit,
-        choices=tuple(LIMITS.values()),
+        choices=LIMIT_CHOICES,
+        question="What limits a download over that link if both ends run Linux {kernel} with "
+        "default buffers: link, receive window or send buffer?",
+        draws=SHORT,
     ),
-    Exercise("longest_rtt_ms", START, "the longest RTT for default", longest_rtt_ms, "ms"),
-    Exercise("httping_ms", BUFFERS, "what httping reports", httping_ms, "ms"),
-    Exercise("wmem_limit", BUFFERS, "what limits wmem", wmem_limit, choices=tuple(LIMITS.values())),
-    Exercise("buffer_mib", BUFFERS, "the smallest buffer", smallest_buffer_mib, "MiB"),
-    Exercise("used_pct", BUFFERS, "use of the link by stop-and-wait", used_pct, "%"),
+    Exercise(
+        "longest_rtt_ms",
+        START,
+        "the longest RTT for default",
+        longest_rtt_ms,
+        "ms",
+        question="What is the longest RTT at which such a download fills a link of "
+        "{rate_mbit:g} Mbit/s, in ms?",
+        draws=SHORT,
+    ),
+    Exercise(
+        "httping_ms",
+        BUFFERS,
+        "what httping reports",
+        httping_ms,
+        "ms",
+        question="What time does httping report at an RTT of {delay_ms:g} ms, in ms?",
+        draws=LONG,
+    ),
+    Exercise(
+        "wmem_limit",
+        BUFFERS,
+        "what limits wmem",
+        wmem_limit,
+        choices=LIMIT_CHOICES,
+        question="Only the send buffer is enlarged, to 50 MiB. What limits a download over a link "
+        "of {rate_mbit:g} Mbit/s and {delay_ms:g} ms with Linux {kernel}: link, receive window or "
+        "send buffer?",
+        draws=LONG,
+    ),
+    Exercise(
+        "buffer_mib",
+        BUFFERS,
+        "the smallest buffer",
+        smallest_buffer_mib,
+        "MiB",
+        question="How large is the smallest buffer, the same for both ends, that fills this link, "
+        "in MiB?",
+        draws=LONG,
+    ),
+    Exercise(
+        "used_pct",
+        BUFFERS,
+        "use of the link by stop-and-wait",
+        used_pct,
+        "%",
+        question="A program sends blocks of 1 MB over a link of 100 MB/s and waits for a response "
+        "to each. What share of the link does it use at an RTT of {delay_ms:g} ms, in %?",
+        draws=LONG,
+    ),
     Exercise("scaled_mib_s", WINDOWS, "goodput with another share", scaled_mib_s, "MiB/s"),
     Exercise("lossy_mib_s", WINDOWS, "goodput with losses", lossy_mib_s, "MiB/s"),
     Exercise("granted_kib", WINDOWS, "what setsockopt grants", granted_kib, "KiB"),
@@ -311,6 +394,19 @@ EXERCISES = (
         "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"
     ),
 )
+GOODPUT = "steady_mib_s"
+GUESSES = (
+    Guess("guess_default_mib_s", START, DEFAULT, GOODPUT),
+    Guess("guess_both_mib_s", START, BOTH_RAISED, GOODPUT),
+    Guess("guess_wmem_mib_s", BUFFERS, SENDER_RAISED, GOODPUT),
+    Guess("guess_both_mib_s", BUFFERS, BOTH_RAISED, GOODPUT),
+    Guess("guess_scale_2_mib_s", WINDOWS, "adv-2", GOODPUT),
+    Guess("guess_scale_minus_2_mib_s", WINDOWS, "adv-m2", GOODPUT),
+    *(
+        Guess(f"guess_{one.replace('.', '_')}_mib_s", COMPARED, SENDER_RAISED, GOODPUT, one)
+        for one in SERIES
+    ),
+)
 
 
 def _predicted(
@@ -318,13 +414,23 @@ def _predicted(
     tcp_rmem: tuple[int, int, int],
     tcp_wmem: tuple[int, ...],
     adv_win_scale: int = 1,
-    delay_ms: float = LINK.delay_ms,
 ) -> Prediction:
     """The theory's prediction for the default link, the exercise's kernel and these buffers."""
+    return predicted(*_flow(runs, tcp_rmem, tcp_wmem, adv_win_scale))
+
+
+def _flow(
+    runs: Evidence,
+    tcp_rmem: tuple[int, int, int],
+    tcp_wmem: tuple[int, ...],
+    adv_win_scale: int = 1,
+    delay_ms: float = LINK.delay_ms,
+) -> tuple[Flow, int]:
+    """A download at the rate of the exercise's link with these buffers, and its size in bytes."""
     smallest, first, largest = tcp_wmem
     file_bytes = LINK.transfer_mib * MIB
     flow = Flow(
-        rate_mbit=LINK.rate_mbit,
+        rate_mbit=drawn(runs, "rate_mbit", LINK.rate_mbit),
         rtt_ms=delay_ms,
         kernel=runs.kernel,
         tcp_rmem=tcp_rmem,
@@ -332,14 +438,20 @@ def _predicted(
         adv_win_scale=adv_win_scale,
         **of_client(LINK.client, file_bytes, LINK.read_bytes),
     )
-    return predicted(flow, file_bytes)
+    return flow, file_bytes
 
 
-def _limit(run: Run | None, theory: Prediction) -> Expected:
+def _link(runs: Evidence, usual_ms: float = LINK.delay_ms) -> tuple[float, float]:
+    """Rate and delay of the link that a question is about."""
+    return drawn(runs, "rate_mbit", LINK.rate_mbit), drawn(runs, "delay_ms", usual_ms)
+
+
+def _limit(run: Run | None, bound: str) -> Expected:
     """What limits a run, or in theory if there is none."""
-    found = theory if run is None else predicted_for(run)
-    bound = theory.bound if found is None else found.bound
-    return Expected(_checked("the smallest of the limits", run), choice=LIMITS[bound])
+    found = None if run is None else predicted_for(run)
+    bound = bound if found is None else found.bound
+    choice = LIMITS[SEND_BUFFER if bound == WAKE_UP else bound]
+    return Expected(_checked("the smallest of the limits", run), choice=choice)
 
 
 def _checked(theory: str, run: Run | None) -> str:

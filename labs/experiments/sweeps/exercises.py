@@ -6,6 +6,7 @@ from __future__ import annotations
 from labs.drive.units import KIB, MIB
 from labs.experiments.sweeps.results import results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.guess import Guess
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk import LINK, transfer
 from labs.read.theory.bulk_flow import Flow
@@ -114,4 +115,8 @@ EXERCISES = (
     Exercise("same_bdp_ms", NOTEBOOK, "RTT with the article's BDP at 250 Mbit/s", same_bdp, "ms"),
     Exercise("larger_mib_s", NOTEBOOK, "goodput with SNDBUF_KIB = 128", larger_goodput, "MiB/s"),
     Exercise("limit", NOTEBOOK, "limit with 8 MiB to send, 128 KiB to receive", limit, "", LIMITS),
+)
+GUESSES = tuple(
+    Guess(f"guess_{one}_mib_s", NOTEBOOK, f"{one}-256k", "steady_mib_s")
+    for one in ("sender", "receiver", "both")
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from labs.drive.units import KIB
 from labs.experiments.windows.packets import packets
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.guess import Guess
 from labs.read.runs.run import Run
 from labs.read.theory.windows import granted_bytes
 
@@ -98,4 +99,8 @@ EXERCISES = (
         "scaled_window_bytes", NOTEBOOK, "window with tcp_adv_win_scale 3", scaled_window, "bytes"
     ),
     Exercise("dropped_packets", NOTEBOOK, "TCPRcvQDrop after 120 s", drops, "packets"),
+)
+GUESSES = tuple(
+    Guess(f"guess_{one}_bytes", NOTEBOOK, f"article-{one}", "recv_q")
+    for one in ("scale0", "scale1", "1m")
 )

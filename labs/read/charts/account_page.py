@@ -12,10 +12,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
 from labs.read.charts.ladder import ladder
+from labs.read.charts.offline_page import drawn_figures, offline_page
 from labs.read.charts.style import (
-    BLACK,
     BLUE,
-    FONT,
     GREEN,
     GREY,
     LEGEND_ABOVE,
@@ -37,26 +36,6 @@ MOST_DRAWN: Final = 60
 CODE: Final = re.compile("`([^`]+)`")
 COLOURS: Final = (VERMILION, ORANGE, PURPLE, BLUE, GREEN, SKY)
 USUAL, OTHER = "#c9ced6", GREY
-STYLE: Final = f"""
-:root {{ color-scheme: light dark }}
-body {{ font-family: {FONT}; color: {BLACK}; background: white; max-width: 62rem;
-  margin: 2rem auto; padding: 0 1rem; line-height: 1.45 }}
-h1 {{ font-size: 1.5rem; overflow-wrap: anywhere }}
-h2 {{ font-size: 1.1rem; margin-top: 2rem; overflow-wrap: anywhere }}
-h3 {{ font-size: 1rem; margin-bottom: 0 }}
-li {{ margin: .2rem 0; overflow-wrap: anywhere }}
-.usual {{ color: #5b6472 }}
-code {{ background: #f0f1f4; padding: .1rem .3rem; overflow-wrap: anywhere }}
-figure {{ margin: 1rem 0; background: white; overflow-x: auto; break-inside: avoid }}
-figure > div {{ min-width: 38rem }}
-@media (prefers-color-scheme: dark) {{
-  body {{ color: #e6e8eb; background: #16181d }}
-  .usual {{ color: #a4abb6 }}
-  code {{ background: #2a2e36 }}
-  figure {{ border-radius: .4rem; padding: .5rem }}
-}}
-@media print {{ .modebar {{ display: none }} body {{ margin: 0; max-width: none }} }}
-"""
 
 
 def time_by_cause(found: FileAccount) -> Figure:
@@ -124,7 +103,7 @@ def page(segments: DataFrame, found: FileAccount) -> str:
         worst = first.worst
         if worst is not None:
             figures.append(worst_ladder(segments, name, first, worst))
-    drawn = [_drawn(figure, not number) for number, figure in enumerate(figures)]
+    drawn = drawn_figures(figures)
     body = [f"<h1>What {escape(name)} waited for</h1>", *drawn[:1]]
     if lines := (*found.verdict.lines, *found.remarks.lines):
         body += ["<h2>The capture</h2>", _list([escape(line) for line in lines])]
@@ -132,23 +111,7 @@ def page(segments: DataFrame, found: FileAccount) -> str:
         body += _connection(account)
         if account is first:
             body += drawn[1:]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(name)}, explained</title><style>{STYLE}</style></head><body><main>"
-        f"{''.join(body)}</main></body></html>\n"
-    )
-
-
-def _drawn(figure: Figure, is_first: bool) -> str:
-    """A figure with its text alternative; the first one brings plotly.js along."""
-    drawn = figure.to_html(
-        full_html=False,
-        include_plotlyjs=is_first,
-        config={"displaylogo": False, "responsive": True},
-    )
-    tell = escape(figure.layout.meta["tell"])
-    return f'<figure role="group" aria-label="{tell}">{drawn}</figure>'
+    return offline_page(f"{name}, explained", body)
 
 
 def _list(items: list[str]) -> str:

@@ -6,8 +6,8 @@ exist, from runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from labs.drive.parameters.declare import Scalar
@@ -22,6 +22,10 @@ class Evidence(Protocol):
     @property
     def kernel(self) -> str:
         """The kernel series that the answer is about."""
+
+    @property
+    def drawn(self) -> Mapping[str, Scalar]:
+        """The values that a student's examination draws, by name; none outside examinations."""
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""
@@ -55,6 +59,9 @@ class Exercise:
 
     `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
     a short form of the question. A numeric answer has a `unit`; any other is one of `choices`.
+    In an examination the question is `question`, in which names in braces are those of `draws`,
+    each with the values that may be drawn for a student. All exercises of a notebook have the same
+    values under one name. An exercise without `question` is not asked.
     """
 
     name: str
@@ -63,6 +70,13 @@ class Exercise:
     expected: Callable[[Evidence], Expected]
     unit: str = ""
     choices: tuple[str, ...] = ()
+    question: str = ""
+    draws: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict, hash=False)
+
+
+def drawn(runs: Evidence, name: str, usual: float) -> float:
+    """A number in a question: the one drawn for the student, or the usual one."""
+    return float(runs.drawn.get(name, usual))
 
 
 def around(

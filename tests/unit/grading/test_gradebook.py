@@ -27,7 +27,7 @@ START = "00-start-here"
 def handed_in(folder: Path, answers: dict[str, str], name: str = START) -> Path:
     """A student's copy of notebook 00 with these answers and guesses."""
     folder.mkdir(parents=True)
-    copy_for_students(NOTEBOOKS / f"{START}.ipynb", folder, recorded=True)
+    copy_for_students(NOTEBOOKS / f"{START}.ipynb", folder, {"TESTBED": "recorded"})
     path = (folder / f"{START}.ipynb").rename(folder / f"{name}.ipynb")
     content = json.loads(path.read_text())
     for cell in content["cells"]:
@@ -190,10 +190,10 @@ def test_as_moodle_needs_the_folders_that_it_named(tmp_path: Path) -> None:
 
 
 def test_copies_with_recorded_runs_need_no_kernel(tmp_path: Path) -> None:
-    copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, recorded=True)
+    copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, {"TESTBED": "recorded"})
     text = (tmp_path / f"{START}.ipynb").read_text()
     assert 'TESTBED = \\"recorded\\"  ' in text.replace("             #", "  #")
-    again = copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, recorded=True)
+    again = copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, {"TESTBED": "recorded"})
     assert again.outcome == "unchanged"
     assert copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path).outcome == "updated"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from labs.catalog import find
@@ -14,6 +16,8 @@ from labs.read.runs.run import Run
 
 class NoRuns:
     """The evidence of somebody who has neither runs nor recorded data."""
+
+    drawn: Mapping[str, Scalar] = {}
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from labs.catalog import find
@@ -17,6 +19,8 @@ BY_NAME = {one.name: one for one in EXERCISES}
 
 class NoRuns:
     """Evidence without runs, on one kernel."""
+
+    drawn: Mapping[str, Scalar] = {}
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from labs.catalog import find
@@ -17,6 +19,8 @@ from tests.real_runs import windows_run
 
 class NoRuns:
     """The evidence of somebody who has neither runs nor recorded data."""
+
+    drawn: Mapping[str, Scalar] = {}
 
     kernel = "6.1"
 

@@ -1,0 +1,247 @@
+"""What a class guessed and measured: guesses beside prediction and measurement, and the spread of
+the runs over the students' machines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pandas import DataFrame
+from plotly.graph_objects import Figure, Scatter
+
+from labs.catalog import LABS, find
+from labs.drive.record.seal import RUN, SEAL
+from labs.errors import LabError
+from labs.grading.grade_page import table
+from labs.grading.gradebook import Gradebook, Guesses
+from labs.grading.run_evidence import RunEvidence
+from labs.grading.submissions import whose
+from labs.read.charts.offline_page import drawn_figures, offline_page
+from labs.read.charts.style import BLACK, BLUE, GREY, LEGEND_ABOVE, ORANGE, dressed
+from labs.read.exercises.guess import Guess
+from labs.read.lab import Lab
+from labs.read.runs.run import Run, open_run
+from labs.read.stats.repetitions import of_median
+
+KERNEL = "6.1"
+"""The kernel with which the notebooks begin."""
+VIRTUAL = "virtual"
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """The guesses of a class for one figure; None for what is not known of it."""
+
+    notebook: str
+    name: str
+    unit: str
+    guesses: tuple[float, ...]
+    low: float
+    middle: float
+    high: float
+    predicted: float | None
+    measured: float | None
+
+
+@dataclass(frozen=True)
+class ClassRuns:
+    """The runs of a class with the same condition, testbed and kernel. `digests` counts different
+    contents: 1 in virtual time. `low` and `high` are the 95 % interval of the median over the runs
+    of machines, or their range if there are fewer than five."""
+
+    lab: str
+    condition: str
+    testbed: str
+    kernel: str
+    students: int
+    runs: int
+    digests: int
+    figure: str
+    middle: float | None
+    low: float | None
+    high: float | None
+
+
+def guessed(book: Gradebook) -> list[Guessed]:
+    """One row per guess, in the order of the notebooks."""
+    declared = {
+        (one.notebook, one.name): (lab, one)
+        for lab in map(find, LABS)
+        for one in getattr(lab.part("exercises"), "GUESSES", ())
+    }
+    return [_guessed(one, declared.get((one.notebook, one.name))) for one in book.guesses]
+
+
+def _guessed(found: Guesses, about: tuple[Lab, Guess] | None) -> Guessed:
+    unit, predicted, measured = "", None, None
+    if about is not None:
+        lab, guess = about
+        column = lab.columns[guess.column]
+        unit = column.unit
+        run = RunEvidence(lab, guess.kernel or KERNEL, ()).run(guess.condition)
+        if run is not None:
+            values = lab.results(run).values
+            measured = values.get(guess.column)
+            predicted = values.get(column.predicted_by) if column.predicted_by else None
+    return Guessed(
+        found.notebook, found.name, unit, found.numbers, *found.quartiles, predicted, measured
+    )
+
+
+def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:
+    """The runs in a folder of submissions, and a line for each that cannot be read."""
+    groups: dict[tuple[str, str, str, str], list[tuple[str, Run]]] = {}
+    problems = []
+    for folder in _run_folders(root):
+        try:
+            run = open_run(folder)
+        except LabError as error:
+            problems.append(f"{folder}: not read. {error}")
+            continue
+        if run.lab in LABS:
+            place = (run.lab, run.condition, run.testbed, str(run.kernel.release))
+            groups.setdefault(place, []).append((whose(folder.relative_to(root))[0], run))
+    return [_of_group(place, groups[place]) for place in sorted(groups)], problems
+
+
+def _run_folders(root: Path) -> Iterator[Path]:
+    for folder, below, names in os.walk(root):
+        if not {RUN, SEAL}.isdisjoint(names):
+            below.clear()
+            yield Path(folder)
+        below.sort()
+
+
+def _of_group(place: tuple[str, str, str, str], found: Sequence[tuple[str, Run]]) -> ClassRuns:
+    lab = find(place[0])
+    figures = []
+    for _, run in found:
+        try:
+            figure = lab.headline(run)
+        except LabError:
+            continue
+        figures += [] if figure is None else [figure]
+    values = [value for _, value in figures]
+    within = of_median(values) if place[2] != VIRTUAL else None
+    return ClassRuns(
+        *place,
+        students=len({student for student, _ in found}),
+        runs=len(found),
+        digests=len({run.digest for _, run in found}),
+        figure=figures[0][0] if figures else "",
+        middle=median(values) if values else None,
+        low=within.low if within else min(values, default=None),
+        high=within.high if within else max(values, default=None),
+    )
+
+
+def as_json(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> dict[str, Any]:
+    return {"guesses": [*map(asdict, guesses)], "runs": [*map(asdict, runs)]}
+
+
+GUESS_HEADS = (
+    *("Guess", "Guesses", "Lower quartile", "Median", "Upper quartile", "Predicted", "Measured"),
+)
+RUN_HEADS = (
+    *("Run", "Testbed", "Kernel", "Students", "Runs", "Contents"),
+    *("Figure", "Median", "Low", "High"),
+)
+
+
+def guess_rows(guesses: Sequence[Guessed]) -> list[tuple[object, ...]]:
+    return [
+        (
+            f"{one.notebook} {one.name}",
+            len(one.guesses),
+            *(_number(value) for value in (one.low, one.middle, one.high)),
+            _number(one.predicted),
+            _number(one.measured),
+        )
+        for one in guesses
+    ]
+
+
+def run_rows(runs: Sequence[ClassRuns]) -> list[tuple[object, ...]]:
+    return [
+        (
+            f"{one.lab} {one.condition}",
+            one.testbed,
+            one.kernel,
+            *(one.students, one.runs, one.digests),
+            one.figure,
+            *(_number(value) for value in (one.middle, one.low, one.high)),
+        )
+        for one in runs
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def class_page(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> str:
+    """Guesses and runs on one page."""
+    notebooks = sorted({one.notebook for one in guesses})
+    figures = [_spread([one for one in guesses if one.notebook == name]) for name in notebooks]
+    body = ["<h1>A class together</h1>"]
+    for name, drawn in zip(notebooks, drawn_figures(figures), strict=True):
+        body += [f"<h2>Guesses, {name}</h2>", drawn]
+    body.append(table(GUESS_HEADS, guess_rows(guesses)) if guesses else "<p>No guesses.</p>")
+    body += ["<h2>Runs</h2>", table(RUN_HEADS, run_rows(runs)) if runs else "<p>No runs.</p>"]
+    return offline_page("A class together", body)
+
+
+def _spread(guesses: Sequence[Guessed]) -> Figure:
+    """One row per guess: every guess, the middle half, the prediction and the measurement."""
+    figure = Figure()
+    labels = [f"{one.name.removeprefix('guess_')}<br>{one.unit}" for one in guesses]
+    for place, (one, label) in enumerate(zip(guesses, labels, strict=True)):
+        shown = {"showlegend": not place, "y": [label]}
+        above_0 = [value for value in one.guesses if value > 0]
+        figure.add_trace(
+            Scatter(
+                x=above_0,
+                y=[label] * len(above_0),
+                name="guesses",
+                mode="markers",
+                showlegend=not place,
+                marker={"color": GREY, "symbol": "line-ns-open", "size": 14},
+            )
+        )
+        figure.add_trace(
+            Scatter(
+                x=[one.low, one.high],
+                y=[label] * 2,
+                name="the middle half",
+                mode="lines",
+                showlegend=not place,
+                line={"color": BLUE, "width": 9},
+                opacity=0.4,
+            )
+        )
+        for name, value, symbol, colour in (
+            ("median", one.middle, "circle", BLUE),
+            ("predicted", one.predicted, "diamond-open", BLACK),
+            ("measured", one.measured, "star", ORANGE),
+        ):
+            marker = {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}}
+            figure.add_trace(Scatter(x=[value], name=name, mode="markers", marker=marker, **shown))
+    figure.update_layout(legend=LEGEND_ABOVE)
+    figure.update_xaxes(title="guess, in the unit of the row (logarithmic)", type="log")
+    figure.update_yaxes(autorange="reversed", type="category")
+    told = "; ".join(
+        f"{one.name}: median {_number(one.middle)}, measured {_number(one.measured) or 'unknown'}"
+        for one in guesses
+    )
+    return dressed(
+        figure,
+        title="Guesses, prediction and measurement",
+        caption="measured: the recorded run with the first values of the notebook, in virtual time",
+        height=190 + 54 * len(guesses),
+        tell=told,
+        table=DataFrame(guess_rows(guesses), columns=list(GUESS_HEADS)),
+    )

@@ -1,0 +1,121 @@
+"""The grades of a class as one page: points, the questions that failed most, and wrong answers by
+their reason. It names no student except where a file has a problem."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from pandas import DataFrame
+from plotly.graph_objects import Bar, Figure
+
+from labs.grading.gradebook import Gradebook, Totals
+from labs.read.charts.offline_page import drawn_figures, offline_page
+from labs.read.charts.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
+from labs.read.display.format import printable
+
+MOST_REASONS = 5
+NO_GRADES = "No notebook could be graded."
+
+
+def grade_page(book: Gradebook) -> str:
+    """The page. It has no date: the same submissions give the same bytes."""
+    totals = sorted(book.totals, key=lambda one: (one.right / one.handed_in, one.question))
+    graded = [one for one in book.students if one.sheets]
+    lines = [
+        f"{len(book.students)} students, {len(graded)} of them with graded notebooks; "
+        f"{len(totals)} questions."
+    ]
+    body = ["<h1>Grades of a class</h1>", *map(_paragraph, lines)]
+    if not graded:
+        body.append(_paragraph(NO_GRADES))
+    else:
+        points, questions = drawn_figures([_histogram(book), _questions(totals)])
+        body += ["<h2>Points</h2>", points, "<h2>Questions</h2>", questions]
+        body += ["<h2>Wrong answers by reason</h2>", _reasons(totals)]
+    for title, said in (
+        ("Problems", [(one.name, line) for one in book.students for line in one.problems]),
+        ("Remarks", [(one.name, line) for one in book.students for line in one.remarks]),
+    ):
+        if said:
+            body += [f"<h2>{title}</h2>", table(("Student", "File"), said)]
+    return offline_page("Grades of a class", body)
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as HTML; numbers to the right."""
+    made = "".join(
+        "<tr>"
+        + "".join(
+            f'<td style="text-align: {"left" if isinstance(one, str) else "right"}">'
+            f"{escape(printable(str(one)))}</td>"
+            for one in row
+        )
+        + "</tr>"
+        for row in rows
+    )
+    head = "".join(f'<th scope="col" style="text-align: left">{escape(one)}</th>' for one in heads)
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>"
+    return f'<div class="table">{whole}</div>'
+
+
+def _histogram(book: Gradebook) -> Figure:
+    counted = Counter(one.points for one in book.students if one.sheets)
+    most = len(book.totals)
+    points = list(range(most + 1))
+    students = [counted[one] for one in points]
+    figure = Figure(Bar(x=points, y=students, marker={"color": BLUE}))
+    figure.update_xaxes(title=f"points of {most}", dtick=max(1, most // 20))
+    figure.update_yaxes(title="students")
+    middle = sorted(counted.elements())[counted.total() // 2]
+    return dressed(
+        figure,
+        title="Points per student",
+        caption=f"{counted.total()} students with graded notebooks",
+        height=340,
+        tell=f"The median is {middle} of {most} points.",
+        table=DataFrame({"points": points, "students": students}),
+    )
+
+
+def _questions(totals: Sequence[Totals]) -> Figure:
+    """One bar per question, the one that failed most at the top."""
+    labels = [f"{one.question}<br>{one.notebook}" for one in totals]
+    parts = {
+        "right": ([one.right for one in totals], GREEN),
+        "wrong": ([one.answered - one.right for one in totals], VERMILION),
+        "no answer": ([one.handed_in - one.answered for one in totals], GREY),
+    }
+    figure = Figure()
+    for name, (counts, colour) in parts.items():
+        figure.add_trace(
+            Bar(y=labels, x=counts, name=name, orientation="h", marker={"color": colour})
+        )
+    figure.update_layout(barmode="stack", legend=LEGEND_ABOVE)
+    figure.update_xaxes(title="notebooks")
+    figure.update_yaxes(autorange="reversed", type="category")
+    first = totals[0]
+    return dressed(
+        figure,
+        title="Questions, the most difficult one first",
+        caption="of each student the best notebook",
+        height=150 + 44 * len(totals),
+        tell=f"{first.question} has {first.right} of {first.handed_in} right.",
+        table=DataFrame(
+            {"question": labels, **{name: counts for name, (counts, _) in parts.items()}}
+        ),
+    )
+
+
+def _reasons(totals: Sequence[Totals]) -> str:
+    rows = [
+        (f"{one.question}: {one.asks}", count, hint)
+        for one in totals
+        for hint, count in one.wrong.most_common(MOST_REASONS)
+    ]
+    return table(("Question", "Answers", "Reason"), rows) if rows else _paragraph("None is wrong.")
