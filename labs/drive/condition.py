@@ -30,7 +30,8 @@ class Condition:
     """A name, the link, the sysctls per host ({"server": {name: value}}), and the lab's settings.
 
     `group` is the name of one of the lab's groups, or empty in a lab without any. It has no effect
-    on a run and is not among a run's inputs.
+    on a run and is not among a run's inputs. `plan` is JSON of any depth that `measure` reads, such
+    as a path and its flows; an empty one is not among the inputs either.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Condition:
     sysctls: Sysctls = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     group: str = ""
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The condition as part of a run's inputs."""
@@ -46,12 +48,14 @@ class Condition:
             "link": asdict(self.link),
             "sysctls": {host: dict(values) for host, values in self.sysctls.items()},
             "settings": dict(self.settings),
+            **({"plan": dict(self.plan)} if self.plan else {}),
         }
 
 
 def from_json(data: Mapping[str, Any]) -> Condition:
     """The condition that `as_json` wrote, now or in an earlier version."""
-    return Condition(data["name"], Link(**data["link"]), data["sysctls"], data["settings"])
+    link, plan = Link(**data["link"]), data.get("plan", {})
+    return Condition(data["name"], link, data["sysctls"], data["settings"], plan=plan)
 
 
 def as_settings(settings: Any) -> dict[str, Setting]:
