@@ -32,6 +32,7 @@ PROBE_BYTES = 4096
 # tcpdump reads what the kernel captured in blocks, at the latest after a second. If it is ended
 # earlier, the last block is lost.
 CAPTURE_FLUSH_S = 1.5
+SNAP_BYTES = 128
 SAMPLER_FILES = ("samples.bin", "ss.txt", "sampler.json")
 CAPTURE_FILES = ("capture.pcap", "tcpdump.txt")
 
@@ -198,10 +199,19 @@ class Bench:
         )
         return checked(link, measured)
 
-    def watch(self, port: int, sample_ms: int, capture: Sequence[Host]) -> None:
-        """Start the sampler on both hosts, and tcpdump on the hosts of `capture`."""
+    def watch(
+        self,
+        port: int,
+        sample_ms: int,
+        capture: Sequence[Host],
+        *,
+        also: Sequence[int] = (),
+        snap_bytes: int = SNAP_BYTES,
+    ) -> None:
+        """Start the sampler on both hosts, and tcpdump on the hosts of `capture`, which keeps
+        `snap_bytes` of each packet of `port` and of the ports `also`."""
         for host in capture:
-            self._capture(host, port)
+            self._capture(host, (port, *also), snap_bytes)
         for host in (self.server, self.client):
             args = (
                 "--port",
@@ -229,7 +239,7 @@ class Bench:
             return False
         return True
 
-    def _capture(self, host: Host, port: int) -> None:
+    def _capture(self, host: Host, ports: Sequence[int], snap_bytes: int) -> None:
         said = self.path(host, "tcpdump.txt")
         process = host.start(
             (
@@ -238,7 +248,7 @@ class Bench:
                 host.device,
                 "-n",
                 "-s",
-                "128",
+                str(snap_bytes),
                 "-B",
                 "65536",
                 "-Z",
@@ -246,7 +256,7 @@ class Bench:
                 "--time-stamp-precision=nano",
                 "-w",
                 self.path(host, "capture.pcap"),
-                f"tcp port {port}",
+                " or ".join(f"tcp port {port}" for port in ports),
             ),
             stdout=said,
         )

@@ -109,6 +109,9 @@ class Host(Protocol):
     def set_sysctl(self, name: str, value: str) -> None:
         """Set a sysctl, read it back, restore it on exit. RunFailed if the value was not taken."""
 
+    def undo_if_lost(self, argv: Sequence[str], stdin: bytes = b"") -> None:
+        """Have a machine run a command if the connection to it is lost; nothing elsewhere."""
+
     def clock_ns(self) -> int:
         """CLOCK_REALTIME of the host."""
 

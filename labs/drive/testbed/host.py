@@ -116,6 +116,9 @@ class LoggedHost(ABC):
         if after != requested:
             raise RunFailed(f"{name} of {self.name} was set to '{requested}' but is '{after}'")
 
+    def undo_if_lost(self, argv: Sequence[str], stdin: bytes = b"") -> None:  # noqa: B027
+        """Nothing: a host of this kernel cannot be lost."""
+
     def undoes_itself(self) -> bool:
         """Whether the host cannot be reached and restores by itself what was changed."""
         return False

@@ -89,7 +89,7 @@ class Direction:
     queue: Queue | None = None
 
     def __post_init__(self) -> None:
-        _within("rate_mbit", self.rate_mbit, 0.01, 40_000)
+        _within("rate_mbit", self.rate_mbit, 0.05, 40_000)
         _within("delay_ms", self.delay_ms, 0, 10_000)
         _within("jitter_ms", self.jitter_ms, 0, self.delay_ms)
         _within("reorder_pct", self.reorder_pct, 0, 100)
