@@ -205,10 +205,9 @@ def trial(bench: Bench, side: Side) -> None:
     """Put the queue in its place and take it out again: a kernel that lacks it says so here."""
     if side.queue is None or side.queue.kind in ("cake", "tbf"):
         return
-    long = Queue("pfifo", tc.CHECK_PACKETS)
-    for queue in (side.queue, long):
-        line = tc.queue_line(side.place, side.direction, queue, "replace")
-        bench.testbed.hosts()[side.place.out_host].run(line)
+    host = bench.testbed.hosts()[side.place.out_host]
+    host.run(tc.queue_line(side.place, side.direction, side.queue, "replace"))
+    host.run(tc.check_line(side.place, side.direction, side.queue, "replace"))
 
 
 def leave_as_found(bench: Bench, side: Side, leaving: ExitStack) -> None:

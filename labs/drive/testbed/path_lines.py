@@ -10,7 +10,7 @@ from labs.drive.testbed.link import FRAME_BYTES, ROUTED, Argv, number, offloads_
 from labs.drive.testbed.path import Direction, Queue
 from labs.drive.units import bytes_carried
 
-SHAPED, QUEUE = "1:10", "10:"
+SHAPED, QUEUE, OF_THE_CHECK = "1:10", "10:", "11:"
 UNSHAPED_MBIT = 20_000.0
 NETEM_PACKETS = 1_000_000
 CHECK_PACKETS = 1_000
@@ -158,14 +158,18 @@ def out_lines(place: Place, direction: Direction, queue: Queue) -> tuple[Argv, .
         ]
         lines.insert(0, ("ip", "link", "set", "dev", device, "gso_max_segs", "1"))
         lines.insert(0, offloads_off(device))
-    own = queue.kind in ("cake", "tbf")
-    checked = (
-        replace(queue, size_bytes=CHECK_PACKETS * FRAME_BYTES if queue.kind == "tbf" else None)
-        if own
-        else Queue("pfifo", CHECK_PACKETS)
-    )
-    words = queue_words(checked, direction.rate_mbit, place.late_ms)
-    return (*lines, _tc("qdisc", "add", device, "parent", SHAPED, "handle", QUEUE, *words))
+    return (*lines, check_line(place, direction, queue, "add"))
+
+
+def check_line(place: Place, direction: Direction, queue: Queue, verb: str) -> Argv:
+    """The line that puts the queue of the check in its place: a FIFO of 1,000 packets, or what
+    limits the rate by itself. A qdisc of another kind needs another handle."""
+    if queue.kind == "tbf":
+        long = replace(queue, size_bytes=CHECK_PACKETS * FRAME_BYTES)
+        return queue_line(place, direction, long, verb)
+    if queue.kind == "cake":
+        return queue_line(place, direction, queue, verb)
+    return queue_line(place, direction, Queue("pfifo", CHECK_PACKETS), verb, OF_THE_CHECK)
 
 
 def _only(place: Place, then: Argv) -> tuple[Argv, ...]:
@@ -244,11 +248,13 @@ def _parent(handle: str, delays: Mapping[float, tuple[int, ...]]) -> Argv:
     return (*place, "handle", handle)
 
 
-def queue_line(place: Place, direction: Direction, queue: Queue, verb: str) -> Argv:
+def queue_line(
+    place: Place, direction: Direction, queue: Queue, verb: str, handle: str = QUEUE
+) -> Argv:
     """The line that puts the queue in its place, or changes its rate."""
     assert direction.rate_mbit is not None
     words = queue_words(queue, direction.rate_mbit, place.late_ms)
-    return _tc("qdisc", verb, place.out_device, "parent", SHAPED, "handle", QUEUE, *words)
+    return _tc("qdisc", verb, place.out_device, "parent", SHAPED, "handle", handle, *words)
 
 
 def rate_lines(place: Place, direction: Direction, queue: Queue) -> tuple[Argv, ...]:
