@@ -1,0 +1,108 @@
+"""One loss-based flow alone in a FIFO: the cycle of its congestion window between two losses, the
+utilisation of the link, and the queue.
+
+A fluid model. The window grows until the pipe and the buffer are full, is reduced to a share of
+that, and grows again. While it is smaller than the pipe, the link is partly idle; beyond, the rest
+waits in the queue. Growth per round trip (Reno) is slower while the queue delays round trips.
+
+Sources: RFC 5681 section 3.1 (Reno); RFC 9438 sections 4.2, 4.3, 4.6 (CUBIC: beta 0.7, C 0.4, the
+Reno-friendly region); G. Appenzeller, I. Keslassy, N. McKeown, "Sizing Router Buffers", SIGCOMM
+2004, section 2 (why a buffer of one BDP keeps the link busy for Reno).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+BETA = {"reno": 0.5, "cubic": 0.7}
+"""What a loss leaves of the window."""
+CUBIC_C = 0.4
+"""Segments per s³ (RFC 9438, section 5)."""
+STEPS_PER_RTT = 20
+MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """What a flow does between two losses, in its steady state.
+
+    `queue_ms` are delays in the queue, each with the time that they last, in ascending order of the
+    delay. `cubic_region` is whether CUBIC's own function decides the growth at its end, and not the
+    estimate of Reno's window.
+    """
+
+    period_s: float
+    utilisation_pct: float
+    queue_ms: tuple[tuple[float, float], ...]
+    cubic_region: bool
+
+    @property
+    def mean_queue_ms(self) -> float:
+        """The mean delay in the queue over time."""
+        return sum(delay * lasts for delay, lasts in self.queue_ms) / self.period_s
+
+    def queue_percentile_ms(self, percent: float) -> float:
+        """The delay in the queue that is not exceeded for this share of the time."""
+        passed = accumulate(lasts for _, lasts in self.queue_ms)
+        wanted = percent / 100 * self.period_s
+        delays = (delay for delay, _ in self.queue_ms)
+        return next(
+            (delay for delay, at in zip(delays, passed, strict=True) if at >= wanted),
+            self.queue_ms[-1][0],
+        )
+
+
+def reno_utilisation(buffer_bdp: float, beta: float = BETA["reno"]) -> float:
+    """The share of a link that one AIMD flow uses with a FIFO of this many BDPs, in closed form.
+
+    With the window in BDPs, a cycle runs from beta (1 + b) to 1 + b. Below 1 every round trip takes
+    one RTT, beyond it w RTTs, in which w BDPs are delivered. 0.82 for 0.1, 0.96 for 0.5, 1 from
+    1 / beta - 1 on.
+    """
+    peak = 1 + buffer_bdp
+    least = beta * peak
+    if least >= 1:
+        return 1.0
+    beyond = (peak**2 - 1) / 2
+    return ((1 - least**2) / 2 + beyond) / (1 - least + beyond)
+
+
+def full_buffer_bdp(control: str) -> float:
+    """The smallest FIFO, in BDPs, that keeps the link busy: beta (1 + b) = 1."""
+    return 1 / BETA[control] - 1
+
+
+@lru_cache(maxsize=1024)
+def cycle(control: str, capacity_per_s: float, rtt_ms: float, buffer_segments: float) -> Cycle:
+    """The cycle of a flow alone on a link that carries so many segments per second."""
+    rtt_s = rtt_ms / 1e3
+    pipe = capacity_per_s * rtt_s
+    peak = pipe + buffer_segments
+    beta = BETA[control]
+    window = friendly = beta * peak
+    reaches_s = (peak * (1 - beta) / CUBIC_C) ** (1 / 3)
+    per_rtt = 1.0 if control == "reno" else 3 * (1 - beta) / (1 + beta)
+    at_s, delivered, cubic = 0.0, 0.0, False
+    queue: list[tuple[float, float]] = []
+    for _ in range(MOST_STEPS):
+        round_s = max(rtt_s, window / capacity_per_s)
+        step_s = round_s / STEPS_PER_RTT
+        delivered += min(capacity_per_s, window / round_s) * step_s
+        queue.append((1e3 * max(0.0, window - pipe) / capacity_per_s, step_s))
+        at_s += step_s
+        friendly += per_rtt / STEPS_PER_RTT
+        window = friendly
+        if control == "cubic":
+            own = peak + CUBIC_C * (at_s - reaches_s) ** 3
+            cubic = own > friendly
+            window = max(friendly, own)
+        if window >= peak:
+            break
+    return Cycle(
+        period_s=at_s,
+        utilisation_pct=100 * delivered / (capacity_per_s * at_s),
+        queue_ms=tuple(sorted(queue)),
+        cubic_region=cubic,
+    )

@@ -1,0 +1,98 @@
+"""Theories of several flows on one link: published figures, and limits that follow by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from labs.read.theory import bbr_against_loss_based, buffer_sizing, fair_queueing, slow_acks
+from labs.read.theory.codel import drop_times_ms, largest_queue_ms
+from labs.read.theory.mathis import (
+    loss_event_pct,
+    losses_per_bdp,
+    mathis_bytes_s,
+    mathis_utilisation,
+)
+from labs.read.theory.rtt_unfairness import INDEPENDENT, SYNCHRONISED, exponent, shares
+
+CAPACITY = 10e6 / 8 / 1514
+
+
+def test_square_root_rule_gives_the_paper_s_utilisation() -> None:
+    """Appenzeller, Keslassy and McKeown 2004, section 3: 98.99 % for 10,000 flows and
+    1 / sqrt(n) BDPs."""
+    assert buffer_sizing.needed_bdp(10_000) == pytest.approx(0.01)
+    assert buffer_sizing.utilisation(10_000, 0.01) == pytest.approx(0.9899, abs=5e-5)
+    assert buffer_sizing.utilisation(16, 0.25) < buffer_sizing.utilisation(16, 0.5)
+
+
+def test_bbr_takes_everything_below_one_bdp_and_half_of_a_deep_buffer() -> None:
+    """Ware and others 2019, equations 9 to 11: without the time in ProbeRTT."""
+    small = bbr_against_loss_based.bbr_share(0.5, CAPACITY, 40)
+    probing = (0.02 + 0.2 + 0.04) / 10
+    assert small == pytest.approx(1 - probing)
+    deep = bbr_against_loss_based.bbr_share(16, 100 * CAPACITY, 40)
+    probing = (0.64 + 0.2 + 0.04) / 10
+    assert deep / (1 - probing) == pytest.approx(0.5 + 1 / 32, abs=0.001)
+
+
+def test_reno_s_shares_go_with_the_square_of_the_rtt_if_losses_are_synchronised() -> None:
+    """RFC 9438, section 3.3. Without a queue the RTTs are those of the path."""
+    power = {
+        (control, losses): exponent(control, losses, cubic_region=True)
+        for control in ("reno", "cubic")
+        for losses in (SYNCHRONISED, INDEPENDENT)
+    }
+    assert power == {
+        ("reno", SYNCHRONISED): 2,
+        ("reno", INDEPENDENT): 1,
+        ("cubic", SYNCHRONISED): 1,
+        ("cubic", INDEPENDENT): 1,
+    }
+    near, far = shares("reno", 10 * CAPACITY, (20, 80), 0.0)
+    assert near / far == pytest.approx(16, rel=0.01)
+    near, far = shares("reno", 10 * CAPACITY, (20, 80), 0.0, INDEPENDENT)
+    assert near / far == pytest.approx(4, rel=0.01)
+
+
+def test_a_queue_makes_shares_more_alike() -> None:
+    empty, full = (shares("reno", 10 * CAPACITY, (20, 80), size) for size in (0.0, 400.0))
+    assert full[1] > empty[1]
+    assert sum(full) == pytest.approx(1)
+    assert shares("cubic", CAPACITY, (40, 40), 33.0) == pytest.approx((0.5, 0.5))
+
+
+def test_codel_drops_at_intervals_that_shrink_with_the_root() -> None:
+    """RFC 8289, section 3.3."""
+    assert drop_times_ms(4) == pytest.approx((100, 200, 270.7, 328.4), abs=0.1)
+    assert drop_times_ms(1) == (100.0,)
+    # 45 ms per round trip: 100 / 45 + 1 segments of 1514 bytes beyond 5 ms.
+    assert largest_queue_ms(40, CAPACITY) == pytest.approx(5 + 3.22 * 1.2112, abs=0.01)
+
+
+def test_fair_queueing_divides_what_others_do_not_want() -> None:
+    assert fair_queueing.shares((None, None)) == (0.5, 0.5)
+    assert fair_queueing.shares((None, 0.1, None)) == pytest.approx((0.45, 0.1, 0.45))
+    assert fair_queueing.shares((0.2, 0.1)) == pytest.approx((0.2, 0.1))
+
+
+def test_jain_is_one_for_equal_rates_and_one_nth_for_a_single_one() -> None:
+    assert fair_queueing.jain((5, 5, 5)) == pytest.approx(1)
+    assert fair_queueing.jain((5, 0, 0, 0)) == pytest.approx(0.25)
+    assert fair_queueing.jain((0, 0)) == 1
+
+
+def test_bandwidth_ratio_counts_packets_and_not_bytes() -> None:
+    assert slow_acks.bandwidth_ratio(20, 20) == pytest.approx(66 / 1514)
+    # 100 kbit/s are 189 ACKs per second, each for two segments.
+    assert slow_acks.clocked_goodput_bytes_s(0.1) == pytest.approx(12_500 / 66 * 2 * 1448)
+
+
+def test_mathis_in_bdps_is_the_same_formula() -> None:
+    bdp = CAPACITY * 0.04
+    own = mathis_bytes_s(1.0, 40) / (CAPACITY * 1448)
+    assert mathis_utilisation(1.0, bdp) == pytest.approx(own)
+    assert mathis_utilisation(0.0, bdp) == 1
+    assert losses_per_bdp(1.0, 200) == pytest.approx(2)
+    assert loss_event_pct(2.0, 4.0) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="at least one"):
+        loss_event_pct(2.0, 0.5)
