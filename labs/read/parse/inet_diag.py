@@ -295,22 +295,22 @@ PLAIN = (
 """The fields of every sample, in the order of a table's columns."""
 
 
-def records(data: bytes) -> Iterator[tuple[int, bytes]]:
+def records(data: bytes, name: str = "samples.bin") -> Iterator[tuple[int, bytes]]:
     """The moment (ns, CLOCK_REALTIME) and the raw message of each record.
 
-    Raises Damaged when the data ends inside a record.
+    Raises Damaged, with the name of the file, when the data ends inside a record.
     """
     at = 0
     end = len(data)
     while at < end:
         if at + _RECORD.size > end:
-            raise Damaged(f"samples.bin ends inside a record, at byte {at}: it was cut")
+            raise Damaged(f"{name} ends inside a record, at byte {at}: it was cut")
         at_ns, length = _RECORD.unpack_from(data, at)
         if at_ns >= LATEST_NS:
-            raise Damaged(f"samples.bin has a record of {at_ns} ns, at byte {at}: after 2262")
+            raise Damaged(f"{name} has a record of {at_ns} ns, at byte {at}: after 2262")
         at += _RECORD.size
         if at + length > end:
-            raise Damaged(f"samples.bin ends inside a record, at byte {at}: it was cut")
+            raise Damaged(f"{name} ends inside a record, at byte {at}: it was cut")
         yield at_ns, data[at : at + length]
         at += length
 

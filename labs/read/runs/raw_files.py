@@ -22,9 +22,11 @@ from labs.read.parse import (
     inet_diag,
     iperf3,
     proc,
+    qdisc_samples,
     server_report,
     socket_samples,
     ss,
+    traffic,
 )
 
 T = TypeVar("T")
@@ -75,6 +77,11 @@ SOFTIRQS: Reader[dict[str, int]] = as_text(server_report.softirqs)
 INTERRUPTS: Reader[dict[str, int]] = as_text(server_report.interrupts)
 SWITCHES: Reader[Mapping[str, int]] = as_text(server_report.switches)
 SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
+STREAMS: Reader[tuple[traffic.StreamReport, ...]] = as_json(traffic.streams)
+REQUESTS: Reader[tuple[traffic.RequestReport, ...]] = as_json(traffic.requests)
+QUEUE: Reader[tuple[qdisc_samples.QueueSample, ...]] = qdisc_samples.queue_samples
+MARKED: Reader[int] = as_json(traffic.marked_packets)
+PATH: Reader[Mapping[str, Any]] = as_json(traffic.as_is)
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,
     "ask.json": ASK,
@@ -88,6 +95,12 @@ READERS: Mapping[str, Reader[object]] = {
     "nstat-after.txt": as_text(proc.counters),
     "nstat-before.txt": as_text(proc.counters),
     "sampler.json": SAMPLING,
+    "path.json": PATH,
+    "queue-down.bin": QUEUE,
+    "queue-up.bin": QUEUE,
+    "queues-after.json": MARKED,
+    "queues-before.json": MARKED,
+    "requests.json": REQUESTS,
     "samples.bin": inet_diag.samples,
     "samples.csv": as_text(socket_samples.samples),
     "truesizes.csv": as_text(socket_samples.truesizes),
@@ -97,6 +110,7 @@ READERS: Mapping[str, Reader[object]] = {
     "ss.txt": as_text(ss.blocks),
     "stat-after.txt": SWITCHES,
     "stat-before.txt": SWITCHES,
+    "stream.json": STREAMS,
     "tc-after.txt": as_text(tc.queues),
     "tc-before.txt": as_text(tc.queues),
     "vegeta.csv": VEGETA,

@@ -1,0 +1,240 @@
+"""The flows of a run with several: what each carried over time, their shares, and how fairly.
+
+Flow i is the connection from the client's port FIRST_PORT + i to the server's SERVER_PORT
+(`labs/drive/flows.py`). What a flow carried is what its receiving program read; the receiver's
+kernel and, where there is one, its capture count the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+from typing import TYPE_CHECKING
+
+import numpy
+
+from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
+from labs.drive.units import MBIT, SECOND_NS
+from labs.errors import Damaged
+from labs.read import capture
+from labs.read.parse.traffic import StreamReport
+from labs.read.runs.raw_files import STREAMS
+from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.theory.fair_queueing import jain
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WINDOW_S = 1.0
+"""The windows in which shares are compared."""
+FAIR_WITHIN = 0.1
+"""A flow has its fair share if it is this close to it."""
+HOSTS = ("server", "client")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a flow carried: its plan and what its two ends reported."""
+
+    index: int
+    flow: Flow
+    sent: StreamReport
+    received: StreamReport
+
+    @property
+    def name(self) -> str:
+        """`1 cubic`: the number from 1, and the congestion control."""
+        return f"{self.index + 1} {self.flow.control}"
+
+    def bytes_by(self, at_ns: Sequence[float]) -> list[float]:
+        """The payload that was received by these moments."""
+        points = [
+            (self.received.begin_ns, 0),
+            *self.received.timeline,
+            (self.received.end_ns, self.received.bytes),
+        ]
+        points.sort()
+        times, sizes = zip(*points, strict=True)
+        found: list[float] = numpy.interp(at_ns, times, numpy.maximum.accumulate(sizes)).tolist()
+        return found
+
+    def mbit(self, from_ns: float, until_ns: float) -> float:
+        """The goodput between two moments, in Mbit/s."""
+        first, last = self.bytes_by((from_ns, until_ns))
+        return 8 * (last - first) / MBIT / ((until_ns - from_ns) / SECOND_NS)
+
+
+def traffic_of(run: Run) -> Traffic:
+    """The traffic that a run was requested with; Damaged for a run of another kind."""
+    plan = run.condition_asked.plan
+    if not plan:
+        raise Damaged(f"{run.name} has no flows: it was performed by another lab")
+    return traffic_from_json(plan)
+
+
+@lru_cache(maxsize=2 * KEPT_RUNS)
+def carried(run: Run) -> tuple[Carried, ...]:
+    """Every flow of a run, in order; Damaged if one of its ends reported nothing."""
+    reports = {
+        (one.flow, one.role): one for host in HOSTS for one in run.read(f"{host}/stream.json", STREAMS)
+    }
+    found = []
+    for index, flow in enumerate(traffic_of(run).flows):
+        ends = [reports.get((index, role)) for role in ("send", "receive")]
+        if ends[0] is None or ends[1] is None:
+            raise Damaged(f"{run.name}: flow {index} has no report of both ends")
+        found.append(Carried(index, flow, ends[0], ends[1]))
+    return tuple(found)
+
+
+def downward(run: Run) -> tuple[Carried, ...]:
+    """The flows from server to client; all flows if there are none."""
+    every = carried(run)
+    return tuple(one for one in every if one.flow.direction == "down") or every
+
+
+def begin_ns(run: Run) -> int:
+    """The moment from which the times of the traffic count."""
+    return run.moments.get("begin", run.moments["start"])
+
+
+def steady_ns(run: Run) -> tuple[float, float]:
+    """The second half of the time in which all long flows run: slow start, and the time in which a
+    flow that starts later finds its share, are over."""
+    traffic, begin = traffic_of(run), begin_ns(run)
+    long_ones = [flow for flow in traffic.flows if flow.size_bytes is None] or list(traffic.flows)
+    from_s = max(flow.start_s for flow in long_ones)
+    until_s = min(flow.stop_s or traffic.duration_s for flow in long_ones)
+    if until_s <= from_s:
+        from_s, until_s = 0.0, traffic.duration_s
+    return begin + (from_s + until_s) / 2 * SECOND_NS, begin + until_s * SECOND_NS
+
+
+def goodputs_mbit(run: Run, flows: Iterable[Carried] | None = None) -> tuple[float, ...]:
+    """The goodput of each flow in the steady state."""
+    span = steady_ns(run)
+    return tuple(one.mbit(*span) for one in (downward(run) if flows is None else flows))
+
+
+def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
+    """The goodput of each flow in equal steps: `t_s` (the end of a step, from the start of the
+    traffic), `flow` (its name), `goodput_mbit`."""
+    from pandas import DataFrame  # noqa: PLC0415  results need only numpy
+
+    traffic, begin = traffic_of(run), begin_ns(run)
+    count = int(traffic.duration_s / step_s)
+    edges = [begin + step * step_s * SECOND_NS for step in range(count + 1)]
+    rows = []
+    for one in carried(run):
+        sizes = numpy.diff(one.bytes_by(edges))
+        rows += [
+            {"t_s": (step + 1) * step_s, "flow": one.name, "goodput_mbit": 8 * size / MBIT / step_s}
+            for step, size in enumerate(sizes.tolist())
+        ]
+    return DataFrame(rows)
+
+
+def jain_in_windows(run: Run, window_s: float = WINDOW_S) -> tuple[float, ...]:
+    """Jain's index of each whole window of the steady state."""
+    from_ns, until_ns = steady_ns(run)
+    count = max(1, int((until_ns - from_ns) / SECOND_NS / window_s))
+    length_ns = min(window_s * SECOND_NS, until_ns - from_ns)
+    edges = [from_ns + step * length_ns for step in range(count + 1)]
+    sizes = numpy.diff([one.bytes_by(edges) for one in downward(run)], axis=1)
+    return tuple(jain(column) for column in sizes.T.tolist())
+
+
+def fair_after_s(run: Run, window_s: float = 2 * WINDOW_S) -> float | None:
+    """How long after the last start every flow is first within 10 % of an equal share, in a window
+    that begins then; None for a single flow, and if that never happens."""
+    flows, traffic = downward(run), traffic_of(run)
+    if len(flows) < 2:
+        return None
+    last_s = max(one.flow.start_s for one in flows)
+    until_s = min(one.flow.stop_s or traffic.duration_s for one in flows)
+    step_s = window_s / 4
+    at_s = last_s
+    while at_s + window_s <= until_s:
+        from_ns = begin_ns(run) + at_s * SECOND_NS
+        rates = [one.mbit(from_ns, from_ns + window_s * SECOND_NS) for one in flows]
+        fair = sum(rates) / len(rates)
+        if fair > 0 and all(abs(rate / fair - 1) <= FAIR_WITHIN for rate in rates):
+            return at_s - last_s
+        at_s += step_s
+    return None
+
+
+def sockets(run: Run) -> DataFrame:
+    """The samples of each flow's sender: those of `Run.samples`, with `flow` (its name) and `t_s`
+    from the start of the traffic."""
+    from pandas import concat  # noqa: PLC0415
+
+    parts = []
+    for one in carried(run):
+        host = "server" if one.flow.direction == "down" else "client"
+        samples = run.samples(host)
+        column = "peer_port" if host == "server" else "local_port"
+        own = samples[samples[column] == FIRST_PORT + one.index]
+        parts.append(
+            own.assign(flow=one.name, t_s=(own["at_ns"] - begin_ns(run)) / SECOND_NS)
+        )
+    return concat(parts, ignore_index=True)
+
+
+def retransmitted_pct(run: Run) -> float | None:
+    """The share of the payload sent that was sent again, over all flows; None without samples."""
+    samples = sockets(run)
+    if samples.empty or "bytes_sent" not in samples:
+        return None
+    last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
+    sent = float(last["bytes_sent"].sum())
+    return 100 * float(last["bytes_retrans"].sum()) / sent if sent else None
+
+
+def received_by_kernel(run: Run, one: Carried) -> int | None:
+    """The payload that the receiver's kernel counted for a flow; None without samples of it."""
+    host = "client" if one.flow.direction == "down" else "server"
+    samples = run.samples(host)
+    column = "local_port" if host == "client" else "peer_port"
+    own = samples[samples[column] == FIRST_PORT + one.index] if column in samples else samples
+    return None if own.empty else int(own["bytes_received"].max())
+
+
+def captured_bytes(run: Run) -> dict[int, int]:
+    """The payload of each flow in its receiver's capture, retransmissions counted once; of the
+    flows that a capture has."""
+    found: dict[int, int] = {}
+    for host, direction, way in (("client", "down", 1), ("server", "up", 0)):
+        path = run.capture(host)
+        if path is None:
+            continue
+        segments, ends = capture.read(path), capture.connections(path)
+        ports = ends["client_port"].to_numpy()
+        data = segments[(segments["payload_bytes"] > 0) & (segments["direction"] == way)]
+        reached = (data["seq_rel"] + data["payload_bytes"] - 1).groupby(data["connection"]).max()
+        by_port = {int(ports[at]): int(size) for at, size in reached.items()}  # type: ignore[call-overload]
+        for one in carried(run):
+            if one.flow.direction == direction and FIRST_PORT + one.index in by_port:
+                found[one.index] = by_port[FIRST_PORT + one.index]
+    return found
+
+
+def apart_pct(run: Run) -> float | None:
+    """The largest deviation, in %, of the receiver's kernel and of its capture from what the
+    receiving program counted, over all flows; None if nothing else counted."""
+    seen = captured_bytes(run)
+    found = []
+    for one in carried(run):
+        others = (received_by_kernel(run, one), seen.get(one.index))
+        if one.received.bytes:
+            found += [
+                100 * abs(size / one.received.bytes - 1) for size in others if size is not None
+            ]
+    return max(found, default=None)
+
+
+def median_of(values: Sequence[float]) -> float | None:
+    """The median; None for no value."""
+    return median(values) if values else None
