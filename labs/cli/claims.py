@@ -179,7 +179,7 @@ def _chosen(name: str | None, number: int | None, source: str | None) -> list[tu
     if number is not None:
         chosen = [(lab, article) for lab, article in every if article.number == number]
         if not chosen:
-            there = ", ".join(str(one) for one in sorted(article.number for _, article in every))
+            there = ", ".join(map(str, sorted({article.number for _, article in every})))
             raise BadInput(f"there is no ledger for article {number}. Available: {there}")
         return chosen
     if source is None or name is not None:

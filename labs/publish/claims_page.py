@@ -58,7 +58,7 @@ def _filters(every: Sequence[Judged]) -> str:
     testbeds = dict.fromkeys(t for one in single if (t := _testbed(one)))
     words = {one.verdict for one in single}
     choices = (
-        ("article", [(str(one.article.number), _short(one.article)) for one in every]),
+        ("article", list({str(one.article.number): _short(one.article) for one in every}.items())),
         ("kernel", [(one, f"Linux {one}") for one in kernels]),
         ("testbed", [(one, one) for one in testbeds]),
         ("verdict", [(one, one) for one in (*WORDS, "disputed") if one in words]),
@@ -81,8 +81,9 @@ def _short(article: Article) -> str:
 
 def _article(one: Judged, links: Links) -> str:
     claims = "\n".join(_claim(each, one, links) for each in one.verdicts)
+    part = "" if one.article.first == 1 else f"-{one.article.first}"
     return (
-        f'<section class="article"><h2 id="article-{one.article.number}">'
+        f'<section class="article"><h2 id="article-{one.article.number}{part}">'
         f"Article {_text(_short(one.article))}</h2>\n"
         f'<p class="source">{_text(_known(one.article))}</p>\n{claims}\n</section>'
     )

@@ -387,10 +387,16 @@ class LabParameters:
         return tuple(dict.fromkeys(name.strip() for name in self.kernel.split(",")))
 
     def chosen(self, conditions: Sequence[str]) -> tuple[str, ...]:
-        """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown."""
+        """The names of `only` in the order of `conditions`, or all of them; BadInput if unknown.
+
+        What is not the name of a condition may be how several begin: `sweep` is all `sweep-...`.
+        """
         wanted = [name.strip() for name in self.only.split(",") if name.strip()]
+        found: set[str] = set()
         for name in wanted:
-            if name not in conditions:
+            family = [one for one in conditions if one.startswith(f"{name}-")]
+            if name not in conditions and not family:
                 hint = did_you_mean(name, conditions) or "."
                 raise BadInput(f"{name} is not a condition{hint} Allowed: {', '.join(conditions)}")
-        return tuple(name for name in conditions if name in wanted or not wanted)
+            found.update([name] if name in conditions else family)
+        return tuple(name for name in conditions if name in found or not wanted)

@@ -1,6 +1,7 @@
 """The ledger: what an article says, read from its TOML file and checked.
 
-    [article]                     number, title, lab, kernels; author and date, if known
+    [article]                     number, title, lab, kernels; author and date, if known; first, the
+                                  number of its first claim, if another lab has those before it
     [article.parameters]          the article's own, by the names of the lab's parameters
     [[claim]]
       id, statement, expected, unit
@@ -154,6 +155,7 @@ class Article:
     claims: tuple[Claim, ...]
     author: str = ""
     date: str = ""
+    first: int = 1
 
     @property
     def citation(self) -> str:
@@ -186,17 +188,19 @@ def read(path: Path) -> Article:
     _check_schema(path.name, found)
     head = found["article"]
     claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", ()))
-    _check_order(path.name, head["number"], claims)
-    return Article(**head, claims=claims)
+    article = Article(**head, claims=claims)
+    _check_order(path.name, article)
+    return article
 
 
-def _check_order(file: str, article: int, claims: Sequence[Claim]) -> None:
-    """BadInput unless the ids count from 1; parts of one claim have its number and a letter."""
-    number, letter = 0, ""
-    for claim in claims:
-        allowed = [f"A{article}.{number + 1}", f"A{article}.{number + 1}a"]
+def _check_order(file: str, article: Article) -> None:
+    """BadInput unless the ids count from the article's first; parts of one claim have its number
+    and a letter."""
+    number, letter = article.first - 1, ""
+    for claim in article.claims:
+        allowed = [f"A{article.number}.{number + 1}", f"A{article.number}.{number + 1}a"]
         if letter:
-            allowed.insert(0, f"A{article}.{number}{chr(ord(letter) + 1)}")
+            allowed.insert(0, f"A{article.number}.{number}{chr(ord(letter) + 1)}")
         if claim.id not in allowed:
             raise BadInput(
                 f"{file}, {claim.id}: claims are numbered in order. "

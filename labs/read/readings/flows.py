@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy
 
 from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
-from labs.drive.units import MBIT, SECOND_NS
+from labs.drive.units import MB, SECOND_NS
 from labs.errors import Damaged
 from labs.read import capture
 from labs.read.parse.traffic import StreamReport
 from labs.read.runs.raw_files import STREAMS
 from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.theory.bbr_against_loss_based import PROBE_RTT_EVERY_S, PROBE_RTT_SEGMENTS
 from labs.read.theory.fair_queueing import jain
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Carried:
     def mbit(self, from_ns: float, until_ns: float) -> float:
         """The goodput between two moments, in Mbit/s."""
         first, last = self.bytes_by((from_ns, until_ns))
-        return 8 * (last - first) / MBIT / ((until_ns - from_ns) / SECOND_NS)
+        return 8 * (last - first) / MB / ((until_ns - from_ns) / SECOND_NS)
 
 
 def traffic_of(run: Run) -> Traffic:
@@ -78,7 +78,9 @@ def traffic_of(run: Run) -> Traffic:
 def carried(run: Run) -> tuple[Carried, ...]:
     """Every flow of a run, in order; Damaged if one of its ends reported nothing."""
     reports = {
-        (one.flow, one.role): one for host in HOSTS for one in run.read(f"{host}/stream.json", STREAMS)
+        (one.flow, one.role): one
+        for host in HOSTS
+        for one in run.read(f"{host}/stream.json", STREAMS)
     }
     found = []
     for index, flow in enumerate(traffic_of(run).flows):
@@ -130,7 +132,7 @@ def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
     for one in carried(run):
         sizes = numpy.diff(one.bytes_by(edges))
         rows += [
-            {"t_s": (step + 1) * step_s, "flow": one.name, "goodput_mbit": 8 * size / MBIT / step_s}
+            {"t_s": (step + 1) * step_s, "flow": one.name, "goodput_mbit": 8 * size / MB / step_s}
             for step, size in enumerate(sizes.tolist())
         ]
     return DataFrame(rows)
@@ -177,9 +179,7 @@ def sockets(run: Run) -> DataFrame:
         samples = run.samples(host)
         column = "peer_port" if host == "server" else "local_port"
         own = samples[samples[column] == FIRST_PORT + one.index]
-        parts.append(
-            own.assign(flow=one.name, t_s=(own["at_ns"] - begin_ns(run)) / SECOND_NS)
-        )
+        parts.append(own.assign(flow=one.name, t_s=(own["at_ns"] - begin_ns(run)) / SECOND_NS))
     return concat(parts, ignore_index=True)
 
 
@@ -235,6 +235,41 @@ def apart_pct(run: Run) -> float | None:
     return max(found, default=None)
 
 
-def median_of(values: Sequence[float]) -> float | None:
-    """The median; None for no value."""
-    return median(values) if values else None
+def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
+    """The mean RTT of each flow down in the steady state, as its sender measures it, with the
+    queue; None for a flow without samples."""
+    samples, begin = sockets(run), begin_ns(run)
+    from_s, until_s = ((at - begin) / SECOND_NS for at in steady_ns(run))
+    inside = samples[(samples["t_s"] >= from_s) & (samples["t_s"] <= until_s)]
+    means = inside.groupby("flow")["rtt_us"].mean() / 1e3
+    return tuple(
+        float(means[one.name]) if one.name in means.index else None for one in downward(run)
+    )
+
+
+def window_cuts(run: Run) -> tuple[float, ...]:
+    """What each loss after slow start left of the first flow's window: the new threshold divided
+    by the largest window since the loss before."""
+    one = downward(run)[0]
+    samples = sockets(run)
+    own = samples[samples["flow"] == one.name]
+    windows, thresholds = (
+        own[name].tolist() for name in ("snd_cwnd_segments", "snd_ssthresh_segments")
+    )
+    cuts, highest = [], 0.0
+    for place in range(1, len(windows)):
+        highest = max(highest, windows[place - 1])
+        if thresholds[place] != thresholds[place - 1]:
+            cuts.append(thresholds[place] / highest)
+            highest = 0.0
+    return tuple(cuts[1:])
+
+
+def outside_probe_rtt(run: Run) -> float | None:
+    """The share of the samples after the first ten seconds in which BBR's window is above the four
+    segments of ProbeRTT; None without a BBR flow."""
+    samples = sockets(run)
+    own = samples[samples["flow"].str.endswith(" bbr") & (samples["t_s"] >= PROBE_RTT_EVERY_S)]
+    if own.empty:
+        return None
+    return float((own["snd_cwnd_segments"] > PROBE_RTT_SEGMENTS).mean())

@@ -1,6 +1,6 @@
 """CoDel: how long packets wait, and how often it drops.
 
-Source: RFC 8289 sections 3.2, 3.3, 4.4 (target, interval, control law), section 5 (its code);
+Source: RFC 8289 sections 3.2 (target), 3.3 (control loop) and 5 (pseudocode);
 include/net/codel_impl.h codel_dequeue().
 """
 

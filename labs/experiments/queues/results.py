@@ -1,0 +1,7 @@
+"""The results of a run of the lab `queues`: those of every run with several flows."""
+
+from __future__ import annotations
+
+from labs.read.readings.traffic_results import Results, results
+
+__all__ = ["Results", "results"]

@@ -1,0 +1,64 @@
+"""The latency of small requests beside the flows of a run, as a user feels it, and when idle.
+
+Requests are due at fixed moments however late the answers are (an open loop), so a long queue does
+not hide requests that were not sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy
+
+from labs.drive.units import SECOND_NS
+from labs.read.parse.traffic import RequestReport
+from labs.read.readings.flows import begin_ns, steady_ns, traffic_of
+from labs.read.runs.raw_files import REQUESTS
+from labs.read.runs.run import Run
+
+FILE = "client/requests.json"
+
+
+@dataclass(frozen=True)
+class RequestLatency:
+    """Latencies in ms: before the first flow starts, and in the steady state of the flows.
+    `unanswered` requests of the steady state had no answer when the run ended."""
+
+    idle_p50_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    unanswered: int
+
+    @property
+    def ratio(self) -> float | None:
+        """The median under load as a multiple of the median when idle."""
+        if self.p50_ms is None or not self.idle_p50_ms:
+            return None
+        return self.p50_ms / self.idle_p50_ms
+
+
+def requests(run: Run) -> tuple[RequestReport, ...]:
+    """Every request of a run; none for a run without."""
+    return run.read(FILE, REQUESTS) if FILE in run.seal.files else ()
+
+
+def request_latency(run: Run) -> RequestLatency | None:
+    """The latencies of a run; None for a run without requests."""
+    every = requests(run)
+    if not every:
+        return None
+    first_ns = begin_ns(run) + min(one.start_s for one in traffic_of(run).flows) * SECOND_NS
+    from_ns, until_ns = steady_ns(run)
+    idle = [one for one in every if one.done_ns is not None and one.done_ns <= first_ns]
+    loaded = [one for one in every if from_ns <= one.due_ns < until_ns]
+    answered = [one.latency_ms for one in loaded if one.latency_ms is not None]
+    at = {q: float(numpy.percentile(answered, q)) if answered else None for q in (50, 95, 99)}
+    idle_ms = [one.latency_ms for one in idle if one.latency_ms is not None]
+    return RequestLatency(
+        idle_p50_ms=float(numpy.median(idle_ms)) if idle_ms else None,
+        p50_ms=at[50],
+        p95_ms=at[95],
+        p99_ms=at[99],
+        unanswered=len(loaded) - len(answered),
+    )

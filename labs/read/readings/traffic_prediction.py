@@ -1,0 +1,176 @@
+"""What the theory expects of several flows over a path: which theory applies follows from the
+queue, the congestion controls and the losses, not from the name of a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from labs.drive.flows import Flow, Traffic
+from labs.drive.testbed.link import FRAME_BYTES
+from labs.drive.units import bytes_per_second
+from labs.read.theory import buffer_sizing, fair_queueing, slow_acks
+from labs.read.theory.bbr_against_loss_based import PROBE_RTT_EVERY_S, PROBE_RTT_S, bbr_share
+from labs.read.theory.bdp import payload_share
+from labs.read.theory.codel import largest_queue_ms
+from labs.read.theory.mathis import FOLLOWS_MATHIS, loss_event_pct, mathis_utilisation
+from labs.read.theory.rtt_unfairness import shares as rtt_shares
+from labs.read.theory.sawtooth import BETA, cycle
+
+BBR = "bbr"
+FIFOS = ("pfifo", "bfifo")
+BY_FLOW = ("fq", "fq_codel", "fq_pie", "cake")
+BY_CODEL = ("codel", "fq_codel")
+MANY = 8
+"""From so many flows on they are taken to lose packets at different moments."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The expected figures of a run; None for what no theory here covers. `theory` names it.
+
+    `share_pct` is the share of the flows in `first_ones`, `queue_ms` the median delay in the queue,
+    `request_ms` the median latency of a request.
+    """
+
+    theory: str = ""
+    utilisation_pct: float | None = None
+    goodput_mbit: float | None = None
+    share_pct: float | None = None
+    queue_ms: float | None = None
+    request_ms: float | None = None
+
+
+def down_flows(traffic: Traffic) -> tuple[Flow, ...]:
+    """The flows from server to client; all flows if there are none."""
+    return tuple(one for one in traffic.flows if one.direction == "down") or traffic.flows
+
+
+def first_ones(flows: Sequence[Flow]) -> tuple[int, ...]:
+    """The flows whose share is the question: those with the congestion control of the first one if
+    there are several controls, else the first alone."""
+    if len({one.control for one in flows}) > 1:
+        return tuple(i for i, one in enumerate(flows) if one.control == flows[0].control)
+    return (0,)
+
+
+def buffer_segments(traffic: Traffic) -> float | None:
+    """The size of the queue towards the client in full segments; None if it has none of its own."""
+    queue = traffic.path.queue("down")
+    if queue is None:
+        return None
+    if queue.packets is not None:
+        return float(queue.packets)
+    return None if queue.size_bytes is None else queue.size_bytes / FRAME_BYTES
+
+
+def predicted(traffic: Traffic) -> Prediction:
+    """The prediction for a run of this traffic."""
+    queue = traffic.path.queue("down")
+    flows = [one for one in down_flows(traffic) if one.size_bytes is None]
+    rate = traffic.path.down.rate_mbit
+    if queue is None or rate is None or not flows or traffic.path.changes:
+        return Prediction()
+    per_s = bytes_per_second(rate) / FRAME_BYTES
+    found = _of_loss(traffic, flows, per_s) or _of_slow_acks(traffic, rate)
+    if found is None and len(flows) == 1:
+        found = _alone(traffic, flows[0], queue.kind, per_s)
+    elif found is None and queue.kind in BY_FLOW:
+        wanted = [None if one.app_mbit is None else one.app_mbit / rate for one in flows]
+        chosen = sum(fair_queueing.shares(wanted)[place] for place in first_ones(flows))
+        found = Prediction("fair queueing: max-min", 100.0, share_pct=100 * chosen)
+    elif found is None and queue.kind in FIFOS:
+        found = _together(traffic, flows, per_s)
+    return _completed(found or Prediction(), traffic, queue.kind, rate)
+
+
+def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
+    """Random loss on the way there, with one flow."""
+    down = traffic.path.down
+    if not down.loss_pct or len(flows) > 1:
+        return None
+    if flows[0].control not in FOLLOWS_MATHIS:
+        return Prediction()
+    events = loss_event_pct(down.loss_pct, down.loss_run or 1.0)
+    share = mathis_utilisation(events, per_s * _rtt_ms(traffic, flows[0]) / 1e3)
+    return Prediction("Mathis and others 1997", 100 * share)
+
+
+def _of_slow_acks(traffic: Traffic, rate: float) -> Prediction | None:
+    """A way back that carries fewer ACKs than the flow causes."""
+    back = traffic.path.up.rate_mbit
+    if back is None or slow_acks.bandwidth_ratio(rate, back) <= slow_acks.SEGMENTS_PER_ACK:
+        return None
+    clocked = slow_acks.clocked_goodput_bytes_s(back) / payload_share()
+    return Prediction("RFC 3449: clocked by ACKs", 100 * clocked / bytes_per_second(rate))
+
+
+def _alone(traffic: Traffic, flow: Flow, kind: str, per_s: float) -> Prediction | None:
+    """One flow: the sawtooth of a loss-based one, or BBR, which only ProbeRTT interrupts."""
+    if flow.app_mbit is not None:
+        return None
+    if flow.control == BBR:
+        idle = PROBE_RTT_S / PROBE_RTT_EVERY_S
+        return Prediction("BBR: all but ProbeRTT", 100 * (1 - idle))
+    segments = buffer_segments(traffic)
+    rtt_ms = _rtt_ms(traffic, flow)
+    theory = "sawtooth in a FIFO"
+    if kind in BY_CODEL:
+        segments = largest_queue_ms(rtt_ms, per_s) / 1e3 * per_s
+        theory = "sawtooth up to CoDel's first drop"
+    if flow.control not in BETA or segments is None or kind not in (*FIFOS, *BY_CODEL):
+        return None
+    found = cycle(flow.control, per_s, rtt_ms, segments)
+    return Prediction(theory, found.utilisation_pct, queue_ms=found.queue_percentile_ms(50))
+
+
+def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
+    """Several flows in a FIFO."""
+    segments = buffer_segments(traffic)
+    controls = {one.control for one in flows}
+    if segments is None or any(one.app_mbit is not None for one in flows):
+        return None
+    rtts = [_rtt_ms(traffic, one) for one in flows]
+    if BBR in controls and len(controls) > 1 and controls <= {BBR, *BETA}:
+        number = sum(one.control == BBR for one in flows)
+        pipe = per_s * rtts[0] / 1e3
+        share = bbr_share(segments / pipe, per_s, rtts[0], number)
+        if flows[0].control != BBR:
+            share = 1 - share
+        return Prediction("Ware and others 2019", share_pct=100 * share)
+    if len(controls) > 1 or not controls <= set(BETA):
+        return None
+    (control,) = controls
+    if len(flows) >= MANY and control == "reno" and len(set(rtts)) == 1:
+        share = buffer_sizing.utilisation(len(flows), segments / (per_s * rtts[0] / 1e3))
+        return Prediction("square-root rule", 100 * share, share_pct=100 / len(flows))
+    found = rtt_shares(control, per_s, rtts, segments)
+    theory = "AIMD: equal shares" if len(set(rtts)) == 1 else "synchronised losses"
+    now = cycle(control, per_s, sum(s * r for s, r in zip(found, rtts, strict=True)), segments)
+    return Prediction(
+        theory,
+        now.utilisation_pct,
+        share_pct=100 * sum(found[place] for place in first_ones(flows)),
+        queue_ms=now.queue_percentile_ms(50),
+    )
+
+
+def _completed(found: Prediction, traffic: Traffic, kind: str, rate: float) -> Prediction:
+    """With the goodput, and the latency of requests where the delay in the queue is known."""
+    goodput = found.goodput_mbit
+    if goodput is None and found.utilisation_pct is not None:
+        goodput = found.utilisation_pct / 100 * rate * payload_share()
+    request_ms = None
+    if traffic.requests is not None:
+        trips = 1 if traffic.requests.kept else 2
+        sent_ms = 1e3 * traffic.requests.size_bytes / bytes_per_second(rate)
+        waits_ms = 0.0 if kind in BY_FLOW else found.queue_ms
+        if waits_ms is not None:
+            request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
+    return Prediction(
+        found.theory, found.utilisation_pct, goodput, found.share_pct, found.queue_ms, request_ms
+    )
+
+
+def _rtt_ms(traffic: Traffic, flow: Flow) -> float:
+    return traffic.path.rtt_ms + flow.extra_delay_ms
