@@ -1,8 +1,8 @@
 """The shares that fair queueing gives to flows: equal ones to those that want more (max-min).
 
 Source: A. Demers, S. Keshav, S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm",
-SIGCOMM 1989; RFC 8290 sections 1.3 and 4.2 (the round robin of FQ-CoDel, by bytes). Flows with segments of
-one size get the same rate, whatever their congestion control, RTT and window.
+SIGCOMM 1989; RFC 8290 sections 1.3 and 4.2 (the round robin of FQ-CoDel, by bytes). Flows with
+segments of one size get the same rate, whatever their congestion control, RTT and window.
 """
 
 from __future__ import annotations
