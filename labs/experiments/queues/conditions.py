@@ -159,8 +159,3 @@ def _losses() -> Iterator[Plan]:
     """The same share of packets lost, one by one or in runs."""
     for name, run in (("loss-random", None), ("loss-bursty", LOSS_RUN)):
         yield Plan(name, Queue(bdp=1.0), (Flow("reno"),), LOSS, loss_pct=LOST_PCT, loss_run=run)
-
-
-def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition needs."""
-    return ("tcpdump", "ethtool")

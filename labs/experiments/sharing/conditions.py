@@ -140,8 +140,3 @@ def _incast(p: Sharing) -> Iterator[Plan]:
         ("incast-fq-codel", Queue("fq_codel")),
     ):
         yield Plan(name, INCAST, flows, queue, p.crowd_mbit, INCAST_RTT_MS, INCAST_S, 100, 20)
-
-
-def tools(condition: Condition) -> tuple[str, ...]:
-    """The programs that a condition needs."""
-    return ("tcpdump", "ethtool")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from labs.drive.result_columns import Margin
-from labs.experiments.sharing.conditions import GROUPS, conditions, tools
+from labs.drive.traffic import lines, tools
+from labs.experiments.sharing.conditions import GROUPS, conditions
 from labs.experiments.sharing.parameters import Sharing as Parameters
 
-__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "tools"]
+__all__ = ["GROUPS", "MARGIN", "Parameters", "conditions", "lines", "tools"]
 
 MARGIN = Margin(
     0.9,

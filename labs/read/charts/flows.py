@@ -169,7 +169,7 @@ def latency_against_throughput(*runs: Run) -> Figure:
     return dressed(
         figure,
         title=title,
-        caption=f"{caption_of(*runs)}<br>windows of {WINDOW_S:g} s; ellipses: one standard deviation",
+        caption=f"{caption_of(*runs)}<br>windows of {WINDOW_S:g} s; one standard deviation",
         height=460,
         tell=f"Means: {said}.",
         table=DataFrame(rows, columns=list(heads)),

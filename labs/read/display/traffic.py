@@ -1,0 +1,113 @@
+"""Runs with several flows in words and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from labs.drive.units import SECOND_NS
+from labs.read.display.format import in_digits, is_known
+from labs.read.display.rich_output import Table
+from labs.read.readings.flows import (
+    begin_ns,
+    carried,
+    downward,
+    goodputs_mbit,
+    mean_rtts_ms,
+    sockets,
+    steady_ns,
+    traffic_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pandas import DataFrame
+
+    from labs.read.runs.run import Run
+
+FIGURES = (
+    ("utilisation_pct", "{} % of the link in use", "predicted_utilisation_pct"),
+    ("share_pct", "share {} %", "predicted_share_pct"),
+    ("queue_p50_ms", "{} ms in the queue", "predicted_queue_ms"),
+    ("request_p50_ms", "requests take {} ms", "predicted_request_ms"),
+)
+
+
+def describe(table: DataFrame) -> str:
+    """One line per run: utilisation, share, queue and requests, each with its prediction."""
+    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
+
+
+def _one(row: Mapping[Any, Any]) -> str:
+    said = [f"{in_digits(row['goodput_mbit'])} Mbit/s"]
+    for name, words, predicted in FIGURES:
+        if is_known(row[name]):
+            own = words.format(in_digits(row[name]))
+            beside = row[predicted]
+            said.append(f"{own} (predicted: {in_digits(beside)})" if is_known(beside) else own)
+    if is_known(row["completed_ms"]):
+        said.append(f"complete after {in_digits(row['completed_ms'])} ms")
+    note = f" Note: {row['notes']}." if row["notes"] else ""
+    return f"{', '.join(said)}.{note}"
+
+
+def describe_run(run: Run) -> str:
+    """One run: what each flow carried in steady state."""
+    rates = goodputs_mbit(run)
+    total = sum(rates)
+    parts = [
+        f"flow {one.name} {in_digits(rate)} Mbit/s ({in_digits(100 * rate / total)} %)"
+        for one, rate in zip(downward(run), rates, strict=True)
+        if total
+    ]
+    return f"In steady state: {', '.join(parts) or 'nothing arrived'}."
+
+
+def flows(run: Run) -> Table:
+    """One row per flow: goodput and share, mean RTT and window in steady state, and what was sent
+    again."""
+    samples, begin = sockets(run), begin_ns(run)
+    from_s, until_s = ((at - begin) / SECOND_NS for at in steady_ns(run))
+    inside = samples[(samples["t_s"] >= from_s) & (samples["t_s"] <= until_s)]
+    windows = inside.groupby("flow")["snd_cwnd_segments"].mean()
+    last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
+    down, rates, rtts = downward(run), goodputs_mbit(run), mean_rtts_ms(run)
+    rows = []
+    for one, rate, rtt_ms in zip(down, rates, rtts, strict=True):
+        sent, again = (float(last[name].get(one.name, 0)) for name in last)
+        rows.append(
+            {
+                "Flow": one.name,
+                "Own RTT (ms)": traffic_of(run).path.rtt_ms + one.flow.extra_delay_ms,
+                "Goodput (Mbit/s)": rate,
+                "Share (%)": 100 * rate / sum(rates) if sum(rates) else None,
+                "Mean RTT (ms)": rtt_ms,
+                "Mean window (segments)": windows.get(one.name),
+                "Sent again (%)": 100 * again / sent if sent else None,
+            }
+        )
+    return Table(rows).round(2)
+
+
+def segments_per_ack(runs: Mapping[str, Run]) -> Table:
+    """One row per run: how many segments each ACK that arrived at the sender acknowledged, on
+    average, and the most that the way back could carry."""
+    rows = []
+    for condition, run in runs.items():
+        own = sockets(run)
+        own = own[own["flow"] == carried(run)[0].name]
+        if own.empty:
+            continue
+        acks, sent = float(own["segs_in"].max()), float(own["data_segs_out"].max())
+        back = traffic_of(run).path.up
+        rows.append(
+            {
+                "Condition": condition,
+                "Way back (Mbit/s)": back.rate_mbit,
+                "Loss on the way back (%)": back.loss_pct or None,
+                "Segments sent": int(sent),
+                "ACKs that arrived": int(acks),
+                "Segments per ACK": sent / acks if acks else None,
+            }
+        )
+    return Table(rows).round(2)
