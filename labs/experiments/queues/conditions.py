@@ -86,7 +86,7 @@ def _condition(plan: Plan, p: Queues) -> Condition:
         tuple(replace(flow, start_s=starts_s) for flow in plan.flows),
         duration_s,
         plan.requests,
-        queue_ms=50,
+        queue_ms=100,
         capture=p.capture,
     )
     settings = Settings(

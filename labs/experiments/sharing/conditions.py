@@ -33,7 +33,8 @@ INCAST_FLOWS, INCAST_BYTES, INCAST_RTT_MS = 32, 128 * KIB, 10.0
 INCAST_PACKETS = 64
 """The buffer per port of a small switch, in packets."""
 INCAST_S = 10.0
-CROWD_SAMPLE_MS, PAIR_QUEUE_MS = 500, 100
+PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
+"""The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
 
 SMALL = (
     *(f"cubic-bbr-{size:g}bdp" for size in SIZES_BDP),
@@ -56,8 +57,8 @@ class Plan:
     mbit: float
     rtt_ms: float
     duration_s: float
-    sample_ms: int = 100
-    queue_ms: int = PAIR_QUEUE_MS
+    sample_ms: int = PAIR_MS
+    queue_ms: int = PAIR_MS
 
 
 def conditions(p: Sharing) -> tuple[Condition, ...]:
@@ -129,7 +130,9 @@ def _crowds(p: Sharing) -> Iterator[Plan]:
         ("crowd-fq-codel", crowd, Queue("fq_codel")),
         ("crowd-one-bbr", (Flow("bbr"), *cubic), Queue(bdp=2.0)),
     ):
-        yield Plan(name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, CROWD_S, CROWD_SAMPLE_MS)
+        yield Plan(
+            name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, CROWD_S, CROWD_SAMPLE_MS, 100
+        )
 
 
 def _incast(p: Sharing) -> Iterator[Plan]:
