@@ -75,6 +75,8 @@ class Flow:
             raise _refuse(f'there is no direction "{self.direction}"', ", ".join(DIRECTIONS))
         if not self.control.isidentifier():
             raise _refuse(f"{self.control!r} is no congestion control", "a name such as cubic")
+        if self.control == "dctcp" and not self.ecn:
+            raise _refuse("dctcp needs marks (ECN)", "ecn=True, over a queue that marks")
         if self.stop_s is not None and self.start_s >= self.stop_s:
             raise _refuse(
                 f"a flow starts at {self.start_s:g} s, after its end at {self.stop_s:g} s",

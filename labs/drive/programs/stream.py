@@ -53,19 +53,22 @@ class End:
         }
 
     def prepare(self, end: socket.socket) -> None:
-        """Set the buffers and the congestion control; both ends, because DCTCP needs both."""
+        """Request the buffers; before connecting, because the SYN determines the window scale."""
         for name, option in (
             ("sndbuf_bytes", socket.SO_SNDBUF),
             ("rcvbuf_bytes", socket.SO_RCVBUF),
         ):
             if self.plan[name] is not None:
                 end.setsockopt(socket.SOL_SOCKET, option, self.plan[name])
-        control = self.plan["control"].encode()
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
 
     def carry(self, end: socket.socket) -> None:
-        """Send or receive until the end of the flow, and close."""
+        """Send or receive until the end of the flow, and close.
+
+        Both ends have the congestion control, because DCTCP needs both. It is set on an established
+        connection: a SYN of DCTCP is marked, and a listener without DCTCP declines its ECN.
+        """
         self.report["begin_ns"] = time.time_ns()
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, self.plan["control"].encode())
         try:
             if self.report["role"] == "send":
                 self.report["ended"] = self.send(end)
@@ -168,10 +171,23 @@ def accept(listener: socket.socket, ends: list[End], plan: dict[str, Any]) -> No
         threading.Thread(target=end.carry, args=(connection,), daemon=True).start()
 
 
+def lacking(plan: dict[str, Any]) -> str:
+    """A congestion control of the plan that this kernel does not have; empty if it has all."""
+    for control in dict.fromkeys(flow["control"] for flow in plan["flows"]):
+        with socket.socket() as trial:
+            try:
+                trial.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+            except FileNotFoundError:
+                return str(control)
+    return ""
+
+
 def main(argv: list[str]) -> int:
     given = options(argv)
     with open(given["plan"], encoding="ascii") as file:
         plan = json.load(file)
+    if missing := lacking(plan):
+        raise SystemExit(f"this kernel has no congestion control {missing}")
     begin_ns, on_server = int(given["begin-ns"]), given["side"] == "server"
     ends = [
         End(

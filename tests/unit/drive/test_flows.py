@@ -9,9 +9,10 @@ import pytest
 
 from labs.drive.condition import Condition, from_json
 from labs.drive.flows import Flow, Requests, Traffic, traffic_from_json
+from labs.drive.laid_path import delays
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.path import Change, Direction, NetworkPath, Queue
-from labs.drive.traffic import delays, lines
+from labs.drive.traffic import lines
 from labs.errors import BadInput
 from labs.launch.code_digest import code_of
 
@@ -78,6 +79,7 @@ def test_plan_travels_as_json_in_the_condition() -> None:
         (lambda: Flow(sndbuf_bytes=0), "1448"),
         (lambda: Flow(direction="left"), "down, up"),
         (lambda: Flow(control="b b r"), "cubic"),
+        (lambda: Flow("dctcp"), "ecn=True"),
         (lambda: Flow(chunk_s=1), "app_mbit"),
         (lambda: Flow(pause_s=1), "pause_at_s"),
         (lambda: Requests(every_ms=0), "from 1"),
