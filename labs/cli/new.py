@@ -11,11 +11,15 @@ from labs.catalog import LABS
 from labs.errors import BadInput
 
 EXAMPLE = Path(__file__).with_name("new_lab.py")
+WITH_FLOWS = Path(__file__).with_name("new_flows.py")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", metavar="NAME", help="the lab's name; NAME.py is written to the current folder"
+    )
+    parser.add_argument(
+        "--flows", action="store_true", help="write a lab about several flows that share a link"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the file and write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -23,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     name = args.name.removesuffix(".py")
-    text = source(name)
+    text = source(name, WITH_FLOWS if args.flows else EXAMPLE)
     path = Path(f"{name}.py")
     if path.exists():
         raise BadInput(f"./{path} already exists. Choose another name, or remove it first")
@@ -38,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def source(name: str) -> str:
+def source(name: str, example: Path = EXAMPLE) -> str:
     """The text of a new lab; BadInput if the name cannot be a lab's."""
     if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
         raise BadInput(
@@ -46,7 +50,7 @@ def source(name: str) -> str:
         )
     if name in LABS:
         raise BadInput(f"{name} is a lab of the package. Choose another name")
-    return EXAMPLE.read_text("utf-8").replace(EXAMPLE.stem, name)
+    return example.read_text("utf-8").replace(example.stem, name)
 
 
 def write(path: Path, text: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from labs import catalog as catalogue
 from labs.cli.__main__ import main
-from labs.cli.new import source
+from labs.cli.new import WITH_FLOWS, source
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,21 @@ def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     steps = json.loads(capsys.readouterr().out)
     assert steps["lab"] == "mylab" and steps["parameters"]["file_kib"] == 7
     assert [one["condition"] for one in steps["conditions"]] == ["near", "far"]
+
+
+def test_new_with_flows_writes_a_lab_with_flows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "mylab", "--flows"]) == 0
+    capsys.readouterr()
+    text = (tmp_path / "mylab.py").read_text()
+    assert text == source("mylab", WITH_FLOWS)
+    assert len(text.splitlines()) <= 60 and "new_flows" not in text
+    assert main(["run", "./mylab.py", "--rate-mbit", "7", "--dry-run", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)
+    assert [one["condition"] for one in steps["conditions"]] == ["fifo", "fq-codel"]
+    # 7 Mbit/s times 40 ms are 35,000 bytes: 23 frames.
+    assert '"pfifo", "limit", "23"' in json.dumps(steps)
 
 
 def test_new_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

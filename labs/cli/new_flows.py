@@ -1,0 +1,48 @@
+"""Two flows that share a link, and small requests beside them.
+
+`labs run ./new_flows.py` runs them on the hosts; labs/drive/flows.py has all that can be set.
+"""
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from labs.drive.condition import Condition
+from labs.drive.flows import Flow, Requests, Traffic
+from labs.drive.parameters import LabParameters, parameter
+from labs.drive.result_columns import column
+from labs.drive.testbed.path import Direction, NetworkPath, Queue
+from labs.drive.traffic import lines, measure, tools
+
+if TYPE_CHECKING:
+    from labs.read.runs.run import Run
+
+__all__ = ["lines", "measure", "tools"]  # what runs on the hosts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    rate_mbit: float = parameter(20.0, unit="Mbit/s", low=1, high=1000, help="rate of the link")
+
+
+def conditions(p: Parameters) -> tuple[Condition, ...]:
+    def over(queue: Queue) -> Traffic:
+        path = NetworkPath(Direction(p.rate_mbit, 20, queue=queue), Direction(delay_ms=20))
+        return Traffic(path, (Flow("cubic"), Flow("bbr", start_s=1)), 6, Requests())
+
+    queues = {"fifo": Queue("pfifo", bdp=1), "fq-codel": Queue("fq_codel")}
+    return tuple(over(queue).condition(name, p.testbed) for name, queue in queues.items())
+
+
+@dataclass(frozen=True)
+class Results:
+    goodput_mbit: float | None = column("goodput of both flows", unit="Mbit/s", headline=True)
+    share_pct: float | None = column("share of the first", unit="%")
+    queue_p50_ms: float | None = column("median delay in the queue", unit="ms")
+    request_p50_ms: float | None = column("median latency of requests", unit="ms")
+
+
+def results(run: "Run") -> Results:
+    from labs.read.readings import traffic_results
+
+    found = traffic_results.results(run)
+    return Results(*(getattr(found, one.name) for one in fields(Results)))
