@@ -35,7 +35,7 @@ LOSS_RUN = 4.0
 SMALL = (
     *(f"{control}-{size}bdp" for control in ("reno", "cubic") for size in ("0.1", "0.5", "1")),
     *("bbr-0.1bdp", "bbr-1bdp"),
-    *("fifo", "codel", "fq-codel", "fq-codel-ecn", "pie", "cake"),
+    *("fifo", "fifo-bbr", "codel", "fq-codel", "fq-codel-ecn", "pie", "cake"),
     *("four-fifo", "four-fq-codel"),
     *("updown-fifo", "updown-fq-codel"),
     *("acks-slow", "acks-slow-filtered", "acks-lost"),

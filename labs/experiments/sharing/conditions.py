@@ -38,7 +38,7 @@ PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
 
 SMALL = (
     *(f"cubic-bbr-{size:g}bdp" for size in SIZES_BDP),
-    *("reno-cubic", "cubic-vegas", "bbr-bbr"),
+    *("reno-cubic", "cubic-vegas", "cubic-lp", "bbr-bbr"),
     *("rtts-reno", "rtts-cubic", "rtts-bbr", "rtts-fq-codel"),
     *("late-reno", "late-cubic", "late-bbr"),
     *("crowd-0.25bdp", "crowd-1bdp", "crowd-one-bbr"),

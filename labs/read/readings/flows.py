@@ -104,9 +104,13 @@ def begin_ns(run: Run) -> int:
 
 def steady_ns(run: Run) -> tuple[float, float]:
     """The second half of the time in which all long flows run: slow start, and the time in which a
-    flow that starts later finds its share, are over."""
+    flow that starts later finds its share, are over. If all flows have a size, the time from the
+    first start to the last arrival."""
     traffic, begin = traffic_of(run), begin_ns(run)
-    long_ones = [flow for flow in traffic.flows if flow.size_bytes is None] or list(traffic.flows)
+    long_ones = [flow for flow in traffic.flows if flow.size_bytes is None]
+    if not long_ones:
+        first_s = min(flow.start_s for flow in traffic.flows)
+        return begin + first_s * SECOND_NS, float(max(one.received.end_ns for one in carried(run)))
     from_s = max(flow.start_s for flow in long_ones)
     until_s = min(flow.stop_s or traffic.duration_s for flow in long_ones)
     if until_s <= from_s:
@@ -139,7 +143,7 @@ def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
 
 
 def jain_in_windows(run: Run, window_s: float = WINDOW_S) -> tuple[float, ...]:
-    """Jain's index of each whole window of the steady state."""
+    """Jain's index of each whole window of the steady state; one window if that is shorter."""
     from_ns, until_ns = steady_ns(run)
     count = max(1, int((until_ns - from_ns) / SECOND_NS / window_s))
     length_ns = min(window_s * SECOND_NS, until_ns - from_ns)
@@ -150,9 +154,9 @@ def jain_in_windows(run: Run, window_s: float = WINDOW_S) -> tuple[float, ...]:
 
 def fair_after_s(run: Run, window_s: float = 2 * WINDOW_S) -> float | None:
     """How long after the last start every flow is first within 10 % of an equal share, in a window
-    that begins then; None for a single flow, and if that never happens."""
+    that begins then; None for a single flow, for flows with a size, and if that never happens."""
     flows, traffic = downward(run), traffic_of(run)
-    if len(flows) < 2:
+    if len(flows) < 2 or any(one.flow.size_bytes is not None for one in flows):
         return None
     last_s = max(one.flow.start_s for one in flows)
     until_s = min(one.flow.stop_s or traffic.duration_s for one in flows)
@@ -194,7 +198,10 @@ def retransmitted_pct(run: Run) -> float | None:
 
 
 def received_by_kernel(run: Run, one: Carried) -> int | None:
-    """The payload that the receiver's kernel counted for a flow; None without samples of it."""
+    """The payload that the receiver's kernel counted for a flow; None without samples of it, and
+    for a flow that ends before the run, whose last bytes no sample shows."""
+    if one.flow.size_bytes is not None or one.flow.stop_s is not None:
+        return None
     host = "client" if one.flow.direction == "down" else "server"
     samples = run.samples(host)
     column = "local_port" if host == "client" else "peer_port"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -26,6 +26,7 @@ from labs.read.readings.flows import (
 from labs.read.readings.instruments import ALLOWED_PCT, capture_losses, under_memory_pressure
 from labs.read.readings.requests import request_latency
 from labs.read.readings.traffic_prediction import first_ones, predicted
+from labs.read.runs.raw_files import PATH
 from labs.read.runs.run import Run
 from labs.read.theory.fair_queueing import jain
 
@@ -168,6 +169,9 @@ def notes(run: Run, apart: float | None) -> Iterator[Note]:
     """Notes on a run: a path off its target, instruments that disagree, lost packets, errors."""
     if not run.link.ok:
         yield Note("link", "link not as asked")
+    for direction, about in run.read("path.json", PATH).items():
+        if isinstance(about, Mapping) and about.get("problems"):
+            yield Note("path", f"{direction} not as asked: {'; '.join(about['problems'])}")
     if apart is not None and apart > ALLOWED_PCT:
         yield Note("instruments", f"instruments disagree by {apart:.2g} %")
     lost = capture_losses(run)
