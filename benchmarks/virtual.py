@@ -117,6 +117,71 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
     return found
 
 
+FLOWS = '''"""Flows over a FIFO of one BDP."""
+from labs.drive.flows import Flow, Traffic
+from labs.drive.parameters import LabParameters as Parameters
+from labs.drive.testbed.path import Direction, NetworkPath
+from labs.drive.traffic import lines, measure, tools
+
+def conditions(p):
+    path = NetworkPath(Direction({rate_mbit}, 20), Direction(delay_ms=20))
+    return Traffic(path, (Flow(),) * {flows}, {duration_s}).condition("one", p.testbed),
+
+def results(run):
+    return {{}}
+'''
+
+
+def traffic(flows: int, rate_mbit: int, duration_s: int) -> tuple[float, int]:
+    """The real time of a whole run with flows, and the packets that left its queue."""
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Path(folder) / f"flows_{flows}.py"
+        lab.write_text(FLOWS.format(flows=flows, rate_mbit=rate_mbit, duration_s=duration_s))
+        found = find(str(lab))
+        p = found.Parameters(runs=folder)
+        took_s = elapsed(lambda: run(found, p, jobs=1))
+        (shown,) = Path(folder).glob("*/router/queues-after.json")
+        packets = [
+            one["packets"] for one in json.loads(shown.read_text()) if one["kind"] == "pfifo"
+        ]
+    return took_s, sum(packets)
+
+
+def eight_flows() -> dict[str, object]:
+    """A run of 60 virtual seconds with eight flows."""
+    return {
+        "figure": "a run of 8 flows at 100 Mbit/s for 60 s",
+        "unit": "s",
+        "measured": traffic(8, 100, 60)[0],
+        "at_most": 12.0,
+    }
+
+
+def cost_of_flows() -> dict[str, object]:
+    """What a packet of eight flows costs, over one of a single flow, in turns."""
+
+    def cost_s(flows: int) -> float:
+        took_s, packets = traffic(flows, 100, 30)
+        return took_s / packets
+
+    return {
+        "figure": "real time per packet of 8 flows over that of one flow",
+        "unit": "ratio",
+        "measured": statistics.median(cost_s(8) / cost_s(1) for _ in range(3)),
+        "at_most": 1.3,
+    }
+
+
+def many_flows() -> dict[str, object]:
+    """A run of ten virtual seconds with 64 flows."""
+    return {
+        "figure": "a run of 64 flows at 1000 Mbit/s for 10 s",
+        "unit": "s",
+        "measured": traffic(64, 1000, 10)[0],
+        "at_most": 60.0,
+    }
+
+
 def elapsed(work: Callable[[], object]) -> float:
     begun = time.monotonic()
     work()
@@ -208,6 +273,9 @@ def main() -> int:
         lambda: download("wget", 1),
         side_by_side,
         run_all_again,
+        eight_flows,
+        cost_of_flows,
+        many_flows,
     ]
     found = []
     for figure in figures:

@@ -26,6 +26,7 @@ FIFO = ("pfifo", "bfifo", "red", "tbf")
 """Queues whose size is one BDP if none is given; the others have a default of their own."""
 
 QUEUES = ("pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "fq_pie", "cake", "fq", "tbf")
+LEAST_PACKETS = 10
 DIRECTIONS = ("down", "up")
 ROUTER, SERVER = "router", "server"
 
@@ -44,9 +45,9 @@ class Queue:
     """The bottleneck queue of a direction.
 
     Its size is given in packets, bytes, or BDPs of the path; at most one of them. If none is, a
-    pfifo, bfifo, red or tbf has one BDP and the others have the kernel's default. `ecn` marks
-    packets instead of dropping them; cake always does. `options` are further words for tc, such as
-    `target 5ms interval 100ms`.
+    pfifo, bfifo, red or tbf has one BDP (at least 10 packets), the others the kernel's default.
+    `ecn` marks packets instead of dropping them; cake always does. `options` are further words for
+    tc, such as `target 5ms interval 100ms`.
     """
 
     kind: str = "pfifo"
@@ -171,8 +172,10 @@ class NetworkPath:
         size = asked.size_bytes
         if asked.packets is not None:
             size = asked.packets * FRAME_BYTES
-        elif asked.bdp is not None or (size is None and asked.kind in FIFO):
-            size = ceil((asked.bdp or 1.0) * self.bdp_bytes(name))
+        elif asked.bdp is not None:
+            size = ceil(asked.bdp * self.bdp_bytes(name))
+        elif size is None and asked.kind in FIFO:
+            size = max(ceil(self.bdp_bytes(name)), LEAST_PACKETS * FRAME_BYTES)
         if size is None:
             return asked
         if size < FRAME_BYTES:

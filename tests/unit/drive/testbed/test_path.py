@@ -63,6 +63,11 @@ def test_queue_has_its_size_in_the_unit_of_its_kind(
     assert (found.packets, found.size_bytes) == (packets, size_bytes)
 
 
+def test_queue_without_a_size_has_room_on_a_path_without_delay() -> None:
+    found = NetworkPath(Direction(50)).queue("down")
+    assert found is not None and found.packets == 10
+
+
 def test_queue_is_none_without_a_rate() -> None:
     assert NetworkPath(Direction(50)).queue("up") is None
 
@@ -85,7 +90,7 @@ def test_queue_is_none_without_a_rate() -> None:
         (lambda: Change(1, "sideways", rate_mbit=1), ("down, up",)),
         (lambda: NetworkPath(Direction(), changes=(Change(1, rate_mbit=1),)), ("rate_mbit",)),
         (lambda: NetworkPath(Direction(1, 5, 5), changes=(Change(1, delay_ms=2),)), ("0 to 2",)),
-        (lambda: NetworkPath(Direction(10, 0.1)).queue("down"), ("1514 bytes",)),
+        (lambda: NetworkPath(Direction(9, 1, queue=Queue(bdp=1))).queue("down"), ("1514 bytes",)),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_with_what_is_possible(

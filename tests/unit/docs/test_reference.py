@@ -1,0 +1,25 @@
+"""docs/reference.md says what the code has."""
+
+from __future__ import annotations
+
+from docs.reference import PAGE, controls, page, programs, schedulers
+from labs.drive.testbed.path import QUEUES
+
+
+def test_page_is_current() -> None:
+    assert PAGE.read_text("utf-8") == page(), "python3 docs/reference.py"
+
+
+def test_virtual_kernels_have_every_queue_of_a_path() -> None:
+    assert set(QUEUES) <= set(schedulers())
+
+
+def test_controls_are_those_of_the_kernel_s_configuration() -> None:
+    assert {"reno", "cubic", "bbr", "dctcp"} <= set(controls())
+    assert "advanced" not in controls()
+
+
+def test_programs_have_a_sentence_each() -> None:
+    found = dict(programs())
+    assert found.keys() >= {"`stream.py`", "`request.py`", "`queue_sampler.py`", "`sampler.py`"}
+    assert all(words.endswith(".") for words in found.values())
