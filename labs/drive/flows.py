@@ -8,7 +8,9 @@
                                 "changes": at_ns and the change; "begin_ns": the flows' start
     <host>/stream.json          {"flows": [{flow, role ("send" or "receive"), begin_ns, end_ns,
                                 bytes, ended ("size", "stop" or an error), sndbuf_bytes,
-                                rcvbuf_bytes, control, timeline: [[at_ns, bytes], ...]}]}
+                                rcvbuf_bytes, control, timeline: [[at_ns, bytes], ...],
+                                kernel_bytes (tcpi_bytes_acked of a sender, tcpi_bytes_received of
+                                a receiver, at the end), retransmitted_segments}]}
     client/requests.json        {"requests": [{due_ns, sent_ns, done_ns, bytes}]}; null where a
                                 request had no answer when the run ended; the latency of a user is
                                 done_ns - due_ns

@@ -26,6 +26,8 @@ READ_BYTES = 1 << 14
 STEP_NS = 100_000_000
 PIECE_S = 0.01
 GRACE_S = 3.0
+# struct tcp_info of include/uapi/linux/tcp.h
+TOTAL_RETRANS, BYTES_ACKED, BYTES_RECEIVED = 100, 120, 128
 ABORT = struct.pack("ii", 1, 0)
 TIME = struct.Struct("ll")
 
@@ -84,6 +86,10 @@ class End:
         self.report["rcvbuf_bytes"] = end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         control = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
         self.report["control"] = control.rstrip(b"\0").decode()
+        about = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        place = BYTES_ACKED if self.report["role"] == "send" else BYTES_RECEIVED
+        (self.report["kernel_bytes"],) = struct.unpack_from("=Q", about, place)
+        (self.report["retransmitted_segments"],) = struct.unpack_from("=I", about, TOTAL_RETRANS)
         if self.report["role"] == "send" and self.report["ended"] != "size":
             end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
         end.close()

@@ -19,7 +19,8 @@ MARKED = ("ecn_mark", "marked")
 @dataclass(frozen=True)
 class StreamReport:
     """One end of a flow, as its program reports it. Times are ns of CLOCK_REALTIME; `timeline` are
-    moments and the bytes read or written by then, in ascending order."""
+    moments and the bytes read or written by then, in ascending order; `kernel_bytes` what the
+    kernel counted as received or acknowledged at the end."""
 
     flow: int
     role: str
@@ -29,6 +30,7 @@ class StreamReport:
     ended: str
     control: str
     timeline: tuple[tuple[int, int], ...]
+    kernel_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def _stream(one: Mapping[str, Any]) -> StreamReport:
         ended=str(one.get("ended", "")),
         control=str(one.get("control", "")),
         timeline=tuple((point[0], point[1]) for point in timeline),
+        kernel_bytes=_whole_or_none(one, "kernel_bytes"),
     )
 
 
