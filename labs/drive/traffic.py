@@ -28,7 +28,9 @@ QUEUE_SAMPLER = PROGRAMS / "queue_sampler.py"
 SNAP_BYTES = 96
 """Enough for a header with three SACK blocks (94 bytes)."""
 
-LEAD_S = 0.2
+LEAD_S, LEAD_OF_MACHINES_S = 1.0, 5.0
+"""Between the start of the programs and that of the flows."""
+
 DRAIN_S = 3.5
 """After the end: what the readers wait for, at most 3 s, and the time to write their reports."""
 
@@ -96,9 +98,12 @@ def perform(bench: Bench, traffic: Traffic, sides: tuple[Side, ...]) -> dict[str
         also=(REQUEST_PORT,),
         snap_bytes=SNAP_BYTES,
     )
-    begin_ns = -(-(bench.client.clock_ns() + round(LEAD_S * SECOND_NS)) // 10**8) * 10**8
+    lead_s = LEAD_OF_MACHINES_S if bench.testbed.kind in MACHINES else LEAD_S
+    begin_ns = -(-(bench.client.clock_ns() + round(lead_s * SECOND_NS)) // 10**8) * 10**8
     end_ns = begin_ns + round(traffic.duration_s * SECOND_NS)
     programs = start(bench, traffic, begin_ns, end_ns)
+    if bench.client.clock_ns() > begin_ns:
+        raise RunFailed(f"the programs took over {lead_s:g} s to start: this machine is too busy")
     changes = change_in_time(bench, traffic, sides, begin_ns, programs[0][1])
     for host, process, name in programs:
         left_s = max(0.0, (end_ns - host.clock_ns()) / SECOND_NS) + DRAIN_S

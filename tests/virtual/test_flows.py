@@ -104,18 +104,22 @@ def received(run: Run) -> dict[int, dict[str, Any]]:
 
 
 def payloads(run: Run, host: str) -> Counter[int]:
-    """The bytes of payload of each flow in a capture, without those sent again."""
+    """The bytes of payload of each flow in a capture, retransmissions counted once."""
     found: Counter[int] = Counter()
-    first: dict[tuple[int, bool], int] = {}
-    last: dict[tuple[int, bool], int] = {}
+    first: dict[int, int] = {}
     for packet in packets(run.path / host / "capture.pcap"):
-        way = (packet["flow"], packet["down"])
-        first.setdefault(way, packet["seq"])
-        end = (packet["seq"] - first[way]) % 2**32 + packet["length"]
-        last[way] = max(last.get(way, 0), end)
-    for (flow, _), end in last.items():
-        found[flow] = max(found[flow], end - 1)
+        if packet["down"] == (host == "client") and not packet["rst"]:
+            start = first.setdefault(packet["flow"], packet["seq"] + packet["syn"])
+            end = (packet["seq"] + packet["syn"] + packet["length"] - start) % 2**32
+            found[packet["flow"]] = max(found[packet["flow"]], end if end < 2**31 else 0)
     return found
+
+
+def both(run: Run) -> dict[int, int]:
+    """The payload of each flow where it was received."""
+    sides = {"down": payloads(run, "client"), "up": payloads(run, "server")}
+    flows = traffic_from_json(run.condition_asked.plan).flows
+    return {number: sides[flow.direction][number] for number, flow in enumerate(flows)}
 
 
 def packets(path: Path) -> list[dict[str, Any]]:
@@ -149,14 +153,13 @@ def packets(path: Path) -> list[dict[str, Any]]:
 
 
 def test_captures_have_what_the_programs_received(everything: Run) -> None:
-    on_the_wire = payloads(everything, "client")
+    on_the_wire = both(everything)
     for number, one in received(everything).items():
-        # A reset after the stop may leave behind what the reader had not read yet.
-        assert one["bytes"] > 20_000
+        assert one["bytes"] == one["kernel_bytes"] > 20_000
+        # After a reset, what had arrived behind a lost packet is discarded.
+        assert one["bytes"] <= on_the_wire[number]
         if one["ended"] == "size":
-            assert on_the_wire[number] - 1 == one["bytes"] == 50_000
-        else:
-            assert 0.8 * on_the_wire[number] <= one["bytes"] <= on_the_wire[number]
+            assert on_the_wire[number] == one["bytes"] == 50_000
 
 
 def test_packets_at_the_queue_are_packets_of_the_wire(everything: Run) -> None:
@@ -179,10 +182,8 @@ def test_flows_have_their_congestion_control_and_their_delay(everything: Run) ->
     for number, flow in enumerate(traffic.flows):
         assert connected[number]["control"] == flow.control
         took_ms = (connected[number]["begin_ns"] - path["begin_ns"]) / 1e6 - 1e3 * flow.start_s
-        assert took_ms >= 20 + flow.extra_delay_ms
-        # The SYNs of the flows that start together queue for a moment.
-        if not flow.start_s:
-            assert took_ms == pytest.approx(20 + flow.extra_delay_ms, abs=2)
+        # The answer to a SYN may wait in the queue behind the first packets of other flows.
+        assert 20 + flow.extra_delay_ms <= took_ms < 120 + flow.extra_delay_ms
 
 
 def test_flows_end_as_planned(everything: Run) -> None:
@@ -213,7 +214,7 @@ def test_every_fiftieth_packet_is_dropped(everything: Run) -> None:
 def test_changes_take_effect_at_their_moments(everything: Run) -> None:
     path = json.loads(everything.text("path.json"))
     moments = [(one["at_ns"] - path["begin_ns"]) / 1e9 for one in path["changes"]]
-    assert moments == pytest.approx([1, 1.5], abs=0.001)
+    assert moments == pytest.approx([1, 1.5], abs=0.01)
     samples = queue_samples((everything.path / "router" / "queue-down.bin").read_bytes())
 
     def rate_mbit(from_s: float, to_s: float) -> float:

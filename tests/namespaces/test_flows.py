@@ -1,0 +1,98 @@
+"""Flows over a path in real time: at a router of namespaces, and between two machines over ssh.
+
+Without netem a path has no delay here, and only the queues that this machine's kernel has.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labs.drive.bench import Bench
+from labs.drive.condition import Condition
+from labs.drive.flows import FIRST_PORT, Flow, Requests, Traffic
+from labs.drive.testbed.contract import Testbed
+from labs.drive.testbed.namespaces import Namespaces
+from labs.drive.testbed.path import QUEUES, Direction, NetworkPath, Queue
+from labs.drive.testbed.vagrant import Machine, Machines
+from labs.drive.traffic import measure
+from labs.errors import BadInput, Missing
+from labs.read.parse.qdisc_samples import queue_samples
+from tests.sshd import Sshd
+
+Daemons = dict[str, tuple[Sshd, Machine]]
+PATH = NetworkPath(Direction(20, queue=Queue(packets=50)), Direction(5))
+TRAFFIC = Traffic(PATH, (Flow(), Flow("bbr"), Flow("reno", "up")), 2, Requests(every_ms=100))
+
+
+def performed(testbed: Testbed, condition: Condition, folder: Path) -> None:
+    with testbed:
+        measure(Bench(testbed, condition, folder, lambda line: None), condition)
+
+
+def check(folder: Path, queue_host: str) -> None:
+    path = json.loads((folder / "path.json").read_text())
+    assert (path["down"]["queue"]["kind"], path["down"]["queue"]["packets"]) == ("pfifo", 50)
+    flows = [
+        json.loads((folder / host / "stream.json").read_text())["flows"]
+        for host in ("client", "server")
+    ]
+    received = [one for side in flows for one in side if one["role"] == "receive"]
+    assert {one["flow"] for one in received} == {0, 1, 2}
+    down = sum(one["bytes"] for one in received if one["flow"] < 2)
+    # 2 s at 20 Mbit/s, and what the sockets and the queue hold; a busy machine carries less.
+    assert 0.5 * 5e6 < down < 1.5 * 5e6
+    samples = queue_samples((folder / queue_host / "queue-down.bin").read_bytes())
+    assert {one.kind for one in samples} == {"pfifo"}
+    assert 0 < max(one.backlog_packets for one in samples) <= 50
+    requests = json.loads((folder / "client" / "requests.json").read_text())["requests"]
+    assert len(requests) == 20
+    captured = (folder / "client" / "capture.pcap").read_bytes()
+    assert all((FIRST_PORT + number).to_bytes(2) in captured for number in range(3))
+
+
+def test_flows_share_a_queue_at_a_router(tmp_path: Path) -> None:
+    condition = TRAFFIC.condition("three", "namespaces")
+    performed(Namespaces(condition.link, own_kernel=False), condition, tmp_path)
+    check(tmp_path, "router")
+
+
+def test_flows_share_a_queue_between_two_machines(daemons: Daemons, tmp_path: Path) -> None:
+    (_, server), (_, client) = daemons.values()
+    condition = TRAFFIC.condition("three", "vagrant")
+    performed(Machines(condition.link, server, client), condition, tmp_path)
+    check(tmp_path, "server")
+    with Machines(condition.link, server, client) as testbed:
+        for host in (testbed.server, testbed.client):
+            shown = host.run(("tc", "qdisc", "show", "dev", host.device)).text
+            assert "htb" not in shown and "ingress" not in shown
+
+
+def test_what_two_machines_cannot_do_is_refused(daemons: Daemons, tmp_path: Path) -> None:
+    (_, server), (_, client) = daemons.values()
+    nth = Traffic(NetworkPath(Direction(20, drop_every=9)), (Flow(),), 2)
+    mixed = Traffic(NetworkPath(Direction(20)), (Flow(ecn=True), Flow()), 2)
+    for traffic, possible in ((nth, "loss_pct"), (mixed, "all flows or none")):
+        condition = traffic.condition("refused", "vagrant")
+        with pytest.raises(BadInput, match=possible):
+            performed(Machines(condition.link, server, client), condition, tmp_path)
+
+
+def test_missing_queue_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    lacking = []
+    with Namespaces(TRAFFIC.condition("three").link, own_kernel=False) as testbed:
+        for kind in QUEUES:
+            words = ("tc", "qdisc", "add", "dev", "lo", "root", kind)
+            said = testbed.server.run(words, check=False).stderr.decode()
+            testbed.server.run(("tc", "qdisc", "del", "dev", "lo", "root"), check=False)
+            if "unknown" in said or "not found" in said:
+                lacking.append(kind)
+    if not lacking:
+        pytest.skip("this kernel has every queue")
+    traffic = Traffic(NetworkPath(Direction(20, queue=Queue(lacking[0]))), (Flow(),), 2)
+    condition = traffic.condition("lacking", "namespaces")
+    with pytest.raises(Missing, match=r"It has: .*pfifo") as refused:
+        performed(Namespaces(condition.link, own_kernel=False), condition, tmp_path)
+    assert f"no queue {lacking[0]}" in str(refused.value)
