@@ -28,7 +28,7 @@ QUEUE_SAMPLER = PROGRAMS / "queue_sampler.py"
 SNAP_BYTES = 96
 """Enough for a header with three SACK blocks (94 bytes)."""
 
-LEAD_S, LEAD_OF_MACHINES_S = 1.0, 5.0
+LEAD_S, LEAD_OF_MACHINES_S = 1.0, 10.0
 """Between the start of the programs and that of the flows."""
 
 DRAIN_S = 3.5
@@ -204,11 +204,14 @@ def sample_queues(
 
 
 def queues_shown(bench: Bench, sides: tuple[Side, ...], when: str) -> None:
-    """Keep what tc says of the queues of all hosts that shape, as `queues-<when>.json`."""
+    """Keep what tc says of the queues of all hosts that shape, as `queues-<when>.json`.
+
+    tc gives a key of fq twice; the last one is kept, since JSON is read strictly.
+    """
     names = dict.fromkeys(
         name for side in sides for name in (side.place.out_host, side.place.in_host)
     )
     for name in names:
         host = bench.testbed.hosts()[name]
         said = host.run(("tc", "-s", "-j", "qdisc", "show"), log=False).text
-        bench.note(host, f"queues-{when}.json", said)
+        bench.note(host, f"queues-{when}.json", json.dumps(json.loads(said)) + "\n")

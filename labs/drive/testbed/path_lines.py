@@ -14,6 +14,9 @@ SHAPED, QUEUE, OF_THE_CHECK = "1:10", "10:", "11:"
 UNSHAPED_MBIT = 20_000.0
 NETEM_PACKETS = 1_000_000
 CHECK_PACKETS = 1_000
+CAKE_RTT = "100ms"
+"""The default of cake, which drops only after its RTT."""
+
 RED_PROBABILITY = 0.02
 RED_PACKET_BYTES = 1_000
 
@@ -82,7 +85,7 @@ def queue_words(queue: Queue, rate_mbit: float, late_ms: float = 0.0) -> Argv:
     """A queue with its size, in the words of tc."""
     limit: Argv = ()
     if queue.kind == "cake":
-        limit = ("bandwidth", f"{number(rate_mbit)}mbit")
+        limit = ("bandwidth", f"{number(rate_mbit)}mbit", "rtt", CAKE_RTT)
         limit += () if queue.size_bytes is None else ("memlimit", str(queue.size_bytes))
     elif queue.size_bytes is not None:
         limit = ("limit", str(queue.size_bytes))
@@ -163,12 +166,12 @@ def out_lines(place: Place, direction: Direction, queue: Queue) -> tuple[Argv, .
 
 def check_line(place: Place, direction: Direction, queue: Queue, verb: str) -> Argv:
     """The line that puts the queue of the check in its place: a FIFO of 1,000 packets, or what
-    limits the rate by itself. A qdisc of another kind needs another handle."""
+    limits the rate by itself, here without drops. A qdisc of another kind needs another handle."""
     if queue.kind == "tbf":
         long = replace(queue, size_bytes=CHECK_PACKETS * FRAME_BYTES)
         return queue_line(place, direction, long, verb)
     if queue.kind == "cake":
-        return queue_line(place, direction, queue, verb)
+        return queue_line(place, direction, replace(queue, options="rtt 1000s"), verb)
     return queue_line(place, direction, Queue("pfifo", CHECK_PACKETS), verb, OF_THE_CHECK)
 
 
