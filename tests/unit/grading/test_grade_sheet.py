@@ -58,6 +58,18 @@ RIGHT_ANSWERS = {
         "stopped_requests": "16",
         "wake_up_ratio": "189 / 180",
     },
+    "11-queues-and-latency": {
+        "reno_buffer_kib": "100e6 / 8 * 0.06 / 1024",
+        "cubic_buffer_kib": "(1 / 0.7 - 1) * 100e6 / 8 * 0.06 / 1024",
+        "fifo_delay_ms": "1000 * 1514 * 8 / 50e3",
+        "quarter_pct": "89.5",
+    },
+    "12-sharing-a-link": {
+        "far_reno_pct": "28",
+        "crowd_bdp": "1 / 5",
+        "jain_index": "10 ** 2 / (3 * 66)",
+        "bbr_deep_pct": "100 * (1 - 0.5 + 1 / 16) * 0.944",
+    },
 }
 WRONG_ANSWERS = [
     ("00-start-here", "bdp_mib", "2.75", "right in MB"),
@@ -96,6 +108,16 @@ WRONG_ANSWERS = [
     ("05-stack-latency", "last_wait_ms", "0.6", "right in s"),
     ("05-stack-latency", "stopped_requests", "40", "open loop"),
     ("05-stack-latency", "wake_up_ratio", "1.36", "added"),
+    ("11-queues-and-latency", "reno_buffer_kib", "366", "pipe and buffer together"),
+    ("11-queues-and-latency", "reno_buffer_kib", "5859", "8"),
+    ("11-queues-and-latency", "cubic_buffer_kib", "732", "0.7"),
+    ("11-queues-and-latency", "cubic_buffer_kib", "220", "not 0.3"),
+    ("11-queues-and-latency", "fifo_delay_ms", "282", "RTT"),
+    ("11-queues-and-latency", "quarter_pct", "75", "without any buffer"),
+    ("12-sharing-a-link", "far_reno_pct", "20", "leaves out the queue"),
+    ("12-sharing-a-link", "far_reno_pct", "50", "equal RTTs"),
+    ("12-sharing-a-link", "crowd_bdp", "0.04", "square root"),
+    ("12-sharing-a-link", "jain_index", "0.333", "least index"),
 ]
 
 

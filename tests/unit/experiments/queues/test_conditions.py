@@ -1,0 +1,63 @@
+"""The conditions of the lab `queues`: names, queues and paths."""
+
+from __future__ import annotations
+
+from labs.catalog import find
+from labs.drive.condition import Condition
+from labs.drive.flows import Traffic, traffic_from_json
+from labs.experiments.queues.conditions import IDLE_S, SMALL
+from labs.experiments.queues.parameters import Queues
+from labs.read.claims.ledger import read
+
+
+def every(**given: object) -> dict[str, Condition]:
+    found = find("queues").conditions(Queues(size="full", **given))  # type: ignore[arg-type]
+    return {one.name: one for one in found}
+
+
+def planned(name: str, **given: object) -> Traffic:
+    return traffic_from_json(every(**given)[name].plan)
+
+
+def test_conditions_of_size_small_are_among_all() -> None:
+    small = find("queues").conditions(Queues())
+    assert sorted(one.name for one in small) == sorted(SMALL)
+    assert set(SMALL) < set(every())
+
+
+def test_claims_are_judged_by_conditions_of_size_small() -> None:
+    ledger = find("queues").ledger
+    assert ledger is not None
+    wanted = {name for claim in read(ledger).claims for name in claim.conditions}
+    assert wanted <= set(SMALL)
+
+
+def test_conditions_differ_as_their_names_say() -> None:
+    half, whole = planned("reno-0.5bdp"), planned("reno-1bdp")
+    # 20 Mbit/s over 40 ms are 100,000 bytes, 66 packets of 1514.
+    sizes = [one.path.queue("down") for one in (half, whole)]
+    assert [one.packets for one in sizes if one] == [33, 66]
+    assert {flow.control for flow in half.flows} == {"reno"}
+    marked = planned("fq-codel-ecn")
+    queue = marked.path.queue("down")
+    assert queue is not None and queue.ecn and all(flow.ecn for flow in marked.flows)
+    assert [flow.direction for flow in planned("updown-fifo").flows] == ["down", "up"]
+    assert len(planned("four-fifo").flows) == 4
+
+
+def test_requests_begin_before_the_flows() -> None:
+    """So that their latency is measured when the link is idle."""
+    plan = planned("fifo", aqm_mbit=30.0)
+    assert plan.requests is not None and plan.requests.start_s == 0
+    assert {flow.start_s for flow in plan.flows} == {IDLE_S}
+    assert plan.path.down.rate_mbit == 30
+    assert planned("reno-1bdp", aqm_mbit=30.0).path.down.rate_mbit == 20
+
+
+def test_settings_have_the_parameters_that_a_condition_depends_on() -> None:
+    assert every()["fifo"].settings == {"duration_s": 23.0, "aqm_mbit": 50.0, "path_rtt_ms": 40.0}
+    assert every()["reno-1bdp"].settings == {
+        "duration_s": 30.0,
+        "bottleneck_mbit": 20.0,
+        "path_rtt_ms": 40.0,
+    }

@@ -1,0 +1,106 @@
+"""Article 6, live: the readings of flows, queues and requests against each other and the theory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from labs.catalog import find
+from labs.experiments.queues.parameters import Queues
+from labs.experiments.sharing.parameters import Sharing
+from labs.read.charts import flows as charts
+from labs.read.display.traffic import describe_run, flows, segments_per_ack
+from labs.read.readings import bottleneck
+from labs.read.readings.flows import (
+    apart_pct,
+    captured_bytes,
+    carried,
+    goodputs_mbit,
+    jain_in_windows,
+    over_time,
+    window_cuts,
+)
+from labs.read.runs.run import Run
+from tests.kept_runs import make
+
+pytestmark = pytest.mark.virtual
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def queues(folder: Path) -> dict[str, Run]:
+    p = Queues(
+        only="reno-0.5bdp,fq-codel", capture=True, duration_s=15, aqm_mbit=20.0, runs=str(folder)
+    )
+    return {run.condition: run for run in make(find("queues"), p).runs}
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path) -> Run:
+    p = Sharing(only="rtts-fq-codel", duration_s=20, runs=str(folder))
+    return make(find("sharing"), p).runs[0]
+
+
+def test_instruments_agree(queues: dict[str, Run]) -> None:
+    """The receiving program, its kernel and its capture count the same bytes."""
+    for run in queues.values():
+        (one,) = carried(run)
+        seen = captured_bytes(run)[0]
+        assert seen == pytest.approx(one.received.bytes, rel=0.005)
+        apart = apart_pct(run)
+        assert apart is not None and apart <= 0.5
+        assert not find("queues").results(run).notes
+
+
+def test_queue_and_goodput_follow_the_sawtooth(queues: dict[str, Run]) -> None:
+    """A cycle takes 2.9 s here, so 7.5 s have two or three: 2 points of utilisation."""
+    run = queues["reno-0.5bdp"]
+    found = find("queues").results(run).values
+    assert found["utilisation_pct"] == pytest.approx(found["predicted_utilisation_pct"], abs=2)
+    assert found["goodput_mbit"] == pytest.approx(
+        found["utilisation_pct"] / 100 * 20 * 1448 / 1514, rel=0.01
+    )
+    # Half a BDP is 20 ms at most.
+    assert max(bottleneck.delays_ms(run)) <= 20.5
+    assert set(window_cuts(run)) and all(0.45 < cut < 0.55 for cut in window_cuts(run))
+    total = over_time(run)["goodput_mbit"].sum() * 0.5 / 8 * 1e6
+    assert total == pytest.approx(carried(run)[0].received.bytes, rel=0.02)
+
+
+def test_requests_do_not_wait_in_the_queue_of_another_flow(queues: dict[str, Run]) -> None:
+    """RFC 8290, section 1.3; a request takes two round trips of 40 ms."""
+    found = find("queues").results(queues["fq-codel"]).values
+    assert found["request_idle_ms"] == pytest.approx(80, abs=1.5)
+    assert 1 <= found["request_ratio"] < 1.25
+    assert found["queue_p50_ms"] < 10
+
+
+def test_fair_queueing_makes_shares_equal(pair: Run) -> None:
+    far, near = goodputs_mbit(pair)
+    assert far / (far + near) == pytest.approx(0.5, abs=0.05)
+    assert min(jain_in_windows(pair)) > 0.9
+    found = find("sharing").results(pair).values
+    assert found["predicted_share_pct"] == 50 and found["jain"] > 0.99
+
+
+def test_tables_and_charts_show_every_flow(queues: dict[str, Run], pair: Run) -> None:
+    table = flows(pair)
+    assert list(table["Own RTT (ms)"]) == [160, 40]
+    assert sum(table["Share (%)"]) == pytest.approx(100, abs=0.1)
+    assert "flow 1 reno" in describe_run(pair)
+    acks = segments_per_ack(queues)
+    # Delayed ACKs: at most two segments, except for those that arrive coalesced.
+    assert 1 < acks["Segments per ACK"].iloc[0] < 3
+    for figure in (
+        charts.goodput(pair),
+        charts.windows(pair),
+        charts.phase(pair),
+        charts.queue(*queues.values()),
+        charts.latency_against_throughput(*queues.values()),
+    ):
+        assert figure.data and figure.layout.meta["tell"] and figure.layout.meta["table"]
