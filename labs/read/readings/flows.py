@@ -198,8 +198,10 @@ def retransmitted_pct(run: Run) -> float | None:
 
 
 def received_by_kernel(run: Run, one: Carried) -> int | None:
-    """The payload that the receiver's kernel counted for a flow; None without samples of it, and
-    for a flow that ends before the run, whose last bytes no sample shows."""
+    """The payload that the receiver's kernel counted for a flow: at its end, or for a report
+    without it in the last sample. None for a flow that ends after that."""
+    if one.received.kernel_bytes is not None:
+        return one.received.kernel_bytes
     if one.flow.size_bytes is not None or one.flow.stop_s is not None:
         return None
     host = "client" if one.flow.direction == "down" else "server"

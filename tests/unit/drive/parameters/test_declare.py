@@ -142,6 +142,9 @@ def test_chosen_names_conditions() -> None:
     there = ("unshaped", "default", "both")
     assert LabParameters().chosen(there) == there
     assert LabParameters(only="both, default").chosen(there) == ("default", "both")
+    family = ("sweep-1", "sweep-2", "sweeping", "both")
+    assert LabParameters(only="sweep").chosen(family) == ("sweep-1", "sweep-2")
+    assert LabParameters(only="sweep,both").chosen((*family, "sweep")) == ("both", "sweep")
     with pytest.raises(BadInput, match=r"defalt is not a condition; did you mean default\?"):
         LabParameters(only="defalt").chosen(there)
 

@@ -366,6 +366,14 @@ def test_read_refuses_claims_out_of_order(
         read(ledger(tmp_path, *numbered(*ids)))
 
 
+def test_read_counts_from_the_first_claim_of_a_part() -> None:
+    """Two labs have the claims of article 6, one after the other."""
+    parts = [read(find(lab).ledger or Path()) for lab in ("queues", "sharing")]
+    assert [part.first for part in parts] == [1, len(parts[0].claims) + 1]
+    ids = [claim.id for part in parts for claim in part.claims]
+    assert ids == [f"A6.{number}" for number in range(1, len(ids) + 1)]
+
+
 def test_claim_without_some_of_its_figures() -> None:
     claim = LEDGER.claim("A1.8")
     rest = claim.without(["whole file"])
