@@ -38,7 +38,7 @@ SMALL = (
     *("fifo", "fifo-bbr", "codel", "fq-codel", "fq-codel-ecn", "pie", "cake"),
     *("four-fifo", "four-fq-codel"),
     *("updown-fifo", "updown-fq-codel"),
-    *("acks-slow", "acks-slow-filtered", "acks-lost"),
+    *("acks-slow", "acks-lost", "acks-thinned"),
     *("loss-random", "loss-bursty"),
 )
 

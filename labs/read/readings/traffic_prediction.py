@@ -71,6 +71,13 @@ def predicted(traffic: Traffic) -> Prediction:
     rate = traffic.path.down.rate_mbit
     if queue is None or rate is None or not flows or traffic.path.changes:
         return Prediction()
+    back = traffic.path.queue("up")
+    if (
+        back is not None
+        and back.kind not in BY_FLOW
+        and len(down_flows(traffic)) < len(traffic.flows)
+    ):
+        return Prediction()  # ACKs wait behind the data of the other direction
     per_s = bytes_per_second(rate) / FRAME_BYTES
     found = _of_loss(traffic, flows, per_s) or _of_slow_acks(traffic, rate)
     if found is None and len(flows) == 1:

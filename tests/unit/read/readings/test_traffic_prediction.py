@@ -40,6 +40,7 @@ def traffic(queue: Queue, *flows: Flow, up: Direction | None = None, **given: An
         ),
         (traffic(Queue(bdp=1.0), Flow("vegas"), Flow()), ""),
         (traffic(Queue("pie"), Flow()), ""),
+        (traffic(Queue(bdp=1.0), Flow(), Flow(direction="up"), up=Direction(5.0, 20.0)), ""),
         (traffic(Queue(bdp=1.0), Flow(app_mbit=1.0)), ""),
     ],
 )
