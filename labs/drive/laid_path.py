@@ -202,7 +202,8 @@ def refuse_a_missing_queue(bench: Bench, side: Side) -> None:
 def check_direction(bench: Bench, side: Side) -> LinkReport:
     """Measure the RTT and the rate of a direction before the run, as the check of a link does."""
     direction = side.direction
-    asked = Link(direction.rate_mbit, side.path.rtt_ms, 0.0, direction.jitter_ms, port=SERVER_PORT)
+    jitter_ms = side.path.down.jitter_ms + side.path.up.jitter_ms
+    asked = Link(direction.rate_mbit, side.path.rtt_ms, jitter_ms=jitter_ms, port=SERVER_PORT)
     machines = bench.testbed.kind in MACHINES
     packets = train_of_machines(asked.rate_mbit) if machines else TRAIN_PACKETS
     sender, receiver = bench.server, bench.client

@@ -111,7 +111,8 @@ def payloads(run: Run, host: str) -> Counter[int]:
         if packet["down"] == (host == "client") and not packet["rst"]:
             start = first.setdefault(packet["flow"], packet["seq"] + packet["syn"])
             end = (packet["seq"] + packet["syn"] + packet["length"] - start) % 2**32
-            found[packet["flow"]] = max(found[packet["flow"]], end if end < 2**31 else 0)
+            if packet["length"]:
+                found[packet["flow"]] = max(found[packet["flow"]], end)
     return found
 
 
