@@ -38,7 +38,7 @@ PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
 
 SMALL = (
     *(f"cubic-bbr-{size:g}bdp" for size in SIZES_BDP),
-    *("reno-cubic", "cubic-vegas", "cubic-lp", "bbr-bbr"),
+    *("reno-cubic", "cubic-vegas", "cubic-lp"),
     *("rtts-reno", "rtts-cubic", "rtts-bbr", "rtts-fq-codel"),
     *("late-reno", "late-cubic", "late-bbr"),
     *("crowd-0.25bdp", "crowd-1bdp", "crowd-one-bbr"),
@@ -109,7 +109,6 @@ def _pairs(p: Sharing) -> Iterator[tuple[str, Group, tuple[Flow, ...], Queue]]:
         marks = control == "dctcp"
         pair = (Flow(control, ecn=marks), Flow("cubic"))
         yield f"cubic-{control}", CONTROLS, pair, Queue(bdp=2.0)
-    yield "bbr-bbr", CONTROLS, (Flow("bbr"), Flow("bbr")), Queue(bdp=4.0)
     yield "dctcp-dctcp", CONTROLS, (Flow("dctcp", ecn=True),) * 2, Queue("codel", ecn=True)
     extra_ms = (p.far_times - 1) * p.path_rtt_ms
     for control in ("reno", "cubic", "bbr"):

@@ -13,8 +13,7 @@ from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, 
 from labs.read.theory.bbr_against_loss_based import bbr_share
 from labs.read.theory.buffer_sizing import needed_bdp
 from labs.read.theory.fair_queueing import jain
-from labs.read.theory.rtt_unfairness import INDEPENDENT
-from labs.read.theory.rtt_unfairness import shares as rtt_shares
+from labs.read.theory.rtt_unfairness import independent, synchronised
 
 NOTEBOOK = "12-sharing-a-link"
 TWICE = 2.0
@@ -34,8 +33,9 @@ def far_share(control: str) -> Callable[[Evidence], Expected]:
         per_s = bytes_per_second(p.bottleneck_mbit) / FRAME_BYTES
         rtts = (TWICE * p.path_rtt_ms, p.path_rtt_ms)
         size = per_s * p.path_rtt_ms / 1e3
-        theory = 100 * rtt_shares(control, per_s, rtts, size)[0]
-        linear = 100 * rtt_shares(control, per_s, rtts, size, INDEPENDENT)[0]
+        model = synchronised((control, control), rtts, per_s, size)
+        theory = 100 * model.shares[0]
+        linear = 100 * independent(rtts, model.queue_ms)[0]
         run = runs.run(f"rtts-{control}", far_times=TWICE)
         measured = None if run is None else results(run).share_pct
         values = (theory,) if measured is None else (theory, measured)

@@ -24,7 +24,7 @@ from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_shar
 from labs.read.theory.buffer_sizing import needed_bdp, utilisation
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.fair_queueing import shares as fair_shares
-from labs.read.theory.rtt_unfairness import shares as rtt_shares
+from labs.read.theory.rtt_unfairness import independent, synchronised
 
 if TYPE_CHECKING:
     from labs.read.lab import Study
@@ -34,10 +34,11 @@ __all__ = [
     "bbr_share",
     "fair_shares",
     "flows",
+    "independent",
     "jain",
     "needed_bdp",
     "powers",
-    "rtt_shares",
+    "synchronised",
     "utilisation",
 ]
 

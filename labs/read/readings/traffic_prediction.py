@@ -14,7 +14,7 @@ from labs.read.theory.bbr_against_loss_based import PROBE_RTT_EVERY_S, PROBE_RTT
 from labs.read.theory.bdp import payload_share
 from labs.read.theory.codel import largest_queue_ms
 from labs.read.theory.mathis import FOLLOWS_MATHIS, loss_event_pct, mathis_utilisation
-from labs.read.theory.rtt_unfairness import shares as rtt_shares
+from labs.read.theory.rtt_unfairness import synchronised
 from labs.read.theory.sawtooth import BETA, cycle
 
 BBR = "bbr"
@@ -145,20 +145,17 @@ def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predicti
         if flows[0].control != BBR:
             share = 1 - share
         return Prediction("Ware and others 2019", share_pct=100 * share)
-    if len(controls) > 1 or not controls <= set(BETA):
+    if not controls <= set(BETA):
         return None
-    (control,) = controls
-    if len(flows) >= MANY and control == "reno" and len(set(rtts)) == 1:
+    if len(flows) >= MANY and controls == {"reno"} and len(set(rtts)) == 1:
         share = buffer_sizing.utilisation(len(flows), segments / (per_s * rtts[0] / 1e3))
         return Prediction("square-root rule", 100 * share, share_pct=100 / len(flows))
-    found = rtt_shares(control, per_s, rtts, segments)
-    theory = "AIMD: equal shares" if len(set(rtts)) == 1 else "synchronised losses"
-    now = cycle(control, per_s, sum(s * r for s, r in zip(found, rtts, strict=True)), segments)
+    found = synchronised(tuple(one.control for one in flows), tuple(rtts), per_s, segments)
     return Prediction(
-        theory,
-        now.utilisation_pct,
-        share_pct=100 * sum(found[place] for place in first_ones(flows)),
-        queue_ms=now.queue_percentile_ms(50),
+        "synchronised losses",
+        found.utilisation_pct,
+        share_pct=100 * sum(found.shares[place] for place in first_ones(flows)),
+        queue_ms=found.queue_ms,
     )
 
 

@@ -1,53 +1,107 @@
-"""How flows with different round-trip times share a FIFO.
+"""How loss-based flows with different round-trip times or controls share a FIFO.
 
 Windows between losses grow per round trip (Reno) or per second (CUBIC). If all flows lose packets
 at the same moments, as in a FIFO with few flows, windows are proportional to the growth in equal
 times, and throughput is a window per RTT: Reno's is proportional to 1/RTT², CUBIC's to 1/RTT. If
 losses are independent of the flows (many flows, random loss), Reno's is proportional to 1/RTT.
 
+`synchronised` is a fluid model of the first case: each flow grows by its own rule, all reduce their
+windows when the queue is full. It contains the delay in the queue, which makes RTTs more alike, and
+CUBIC's Reno-friendly region, in which CUBIC is as unfair as Reno.
+
 Sources: T. V. Lakshman, U. Madhow, "The Performance of TCP/IP for Networks with High
-Bandwidth-Delay Products and Random Loss", IEEE/ACM ToN 5(3), 1997; RFC 9438 section 3.3. RTTs
-include the delay in the queue, which all flows share and which makes their RTTs more alike.
+Bandwidth-Delay Products and Random Loss", IEEE/ACM ToN 5(3), 1997; RFC 9438 sections 3.3 and 4.2 to
+4.7 (window, Reno-friendly region, multiplicative decrease, fast convergence).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from labs.read.theory.sawtooth import cycle
+from labs.read.theory.sawtooth import BETA, CUBIC_C
 
-SYNCHRONISED, INDEPENDENT = "synchronised", "independent"
-ROUNDS = 200
-"""Iterations of shares and queue, each half-way towards the next."""
-
-
-def exponent(control: str, losses: str, *, cubic_region: bool) -> int:
-    """The power of 1/RTT that throughput is proportional to; CUBIC's growth is Reno's in the
-    Reno-friendly region."""
-    by_time = control == "cubic" and cubic_region
-    return 1 if by_time or losses == INDEPENDENT else 2
+SIMULATED_S = 160.0
+STEP_S = 0.005
+FIRST_SEGMENTS = 10.0
 
 
-def shares(
-    control: str,
+@dataclass(frozen=True)
+class Sharing:
+    """What the model has in the second half of its time: the share of each flow, the share of the
+    link in use, and the median delay in the queue."""
+
+    shares: tuple[float, ...]
+    utilisation_pct: float
+    queue_ms: float
+
+
+class _Flow:
+    """The window of one flow, in segments."""
+
+    def __init__(self, control: str, rtt_s: float) -> None:
+        self.control, self.rtt_s = control, rtt_s
+        self.beta = BETA[control]
+        self.per_rtt = 1.0 if control == "reno" else 3 * (1 - self.beta) / (1 + self.beta)
+        self.window = self.friendly = self.most = FIRST_SEGMENTS
+        self.since_s = self.reaches_s = 0.0
+
+    def grow(self, queue_s: float) -> None:
+        self.friendly += self.per_rtt * STEP_S / (self.rtt_s + queue_s)
+        self.window = self.friendly
+        if self.control == "cubic":
+            self.since_s += STEP_S
+            own = self.most + CUBIC_C * (self.since_s - self.reaches_s) ** 3
+            self.window = max(self.friendly, own)
+
+    def lose(self) -> None:
+        """Fast convergence: a flow that did not reach its former maximum aims lower."""
+        lower = self.control == "cubic" and self.window < self.most
+        self.most = self.window * (1 + self.beta) / 2 if lower else self.window
+        self.window = self.friendly = self.beta * self.window
+        self.since_s = 0.0
+        self.reaches_s = (max(0.0, self.most - self.window) / CUBIC_C) ** (1 / 3)
+
+
+@lru_cache(maxsize=256)
+def synchronised(
+    controls: tuple[str, ...],
+    rtts_ms: tuple[float, ...],
     capacity_per_s: float,
-    rtts_ms: Sequence[float],
     buffer_segments: float,
-    losses: str = SYNCHRONISED,
-) -> tuple[float, ...]:
-    """The share of each flow, for their RTTs without a queue.
+) -> Sharing:
+    """Flows on a link of so many segments per second that all reduce their windows when the queue
+    is full; the RTTs are those without a queue."""
+    flows = [_Flow(name, rtt / 1e3) for name, rtt in zip(controls, rtts_ms, strict=True)]
+    full_s, queue_s = buffer_segments / capacity_per_s, 0.0
+    steps = round(SIMULATED_S / STEP_S)
+    delivered, used, queues = [0.0] * len(flows), 0.0, []
+    for step in range(steps):
+        rates = [one.window / (one.rtt_s + queue_s) for one in flows]
+        offered = sum(rates) / capacity_per_s
+        if step >= steps // 2:
+            through = min(1.0, offered) if queue_s <= 0 else 1.0
+            used += through
+            queues.append(queue_s)
+            for place, rate in enumerate(rates):
+                delivered[place] += rate / sum(rates) * through
+        queue_s = max(0.0, queue_s + (offered - 1) * STEP_S)
+        if queue_s >= full_s and offered > 1:
+            queue_s = full_s
+            for one in flows:
+                one.lose()
+        else:
+            for one in flows:
+                one.grow(queue_s)
+    return Sharing(
+        tuple(part / sum(delivered) for part in delivered),
+        100 * used / (steps - steps // 2),
+        1e3 * sorted(queues)[len(queues) // 2],
+    )
 
-    The queue is that of one flow whose RTT is the mean of theirs, weighted by their shares: a queue
-    depends on the shares and the shares on the queue.
-    """
-    found = tuple(1 / len(rtts_ms) for _ in rtts_ms)
-    for _ in range(ROUNDS):
-        base_ms = sum(share * rtt for share, rtt in zip(found, rtts_ms, strict=True))
-        now = cycle(control, capacity_per_s, round(base_ms, 3), buffer_segments)
-        power = exponent(control, losses, cubic_region=now.cubic_region)
-        weights = [(rtt + now.mean_queue_ms) ** -power for rtt in rtts_ms]
-        new = tuple(weight / sum(weights) for weight in weights)
-        if max(abs(one - other) for one, other in zip(new, found, strict=True)) < 1e-4:
-            return new
-        found = tuple((one + other) / 2 for one, other in zip(new, found, strict=True))
-    return found
+
+def independent(rtts_ms: Sequence[float], queue_ms: float = 0.0) -> tuple[float, ...]:
+    """The shares if each flow loses by itself: 1/RTT, with the delay in the queue."""
+    weights = [1 / (rtt + queue_ms) for rtt in rtts_ms]
+    return tuple(weight / sum(weights) for weight in weights)

@@ -12,7 +12,8 @@ from labs.read.theory.mathis import (
     mathis_bytes_s,
     mathis_utilisation,
 )
-from labs.read.theory.rtt_unfairness import INDEPENDENT, SYNCHRONISED, exponent, shares
+from labs.read.theory.rtt_unfairness import independent, synchronised
+from labs.read.theory.sawtooth import cycle
 
 CAPACITY = 10e6 / 8 / 1514
 
@@ -36,29 +37,36 @@ def test_bbr_takes_everything_below_one_bdp_and_half_of_a_deep_buffer() -> None:
 
 
 def test_reno_s_shares_go_with_the_square_of_the_rtt_if_losses_are_synchronised() -> None:
-    """RFC 9438, section 3.3. Without a queue the RTTs are those of the path."""
-    power = {
-        (control, losses): exponent(control, losses, cubic_region=True)
-        for control in ("reno", "cubic")
-        for losses in (SYNCHRONISED, INDEPENDENT)
-    }
-    assert power == {
-        ("reno", SYNCHRONISED): 2,
-        ("reno", INDEPENDENT): 1,
-        ("cubic", SYNCHRONISED): 1,
-        ("cubic", INDEPENDENT): 1,
-    }
-    near, far = shares("reno", 10 * CAPACITY, (20, 80), 0.0)
+    """RFC 9438, section 3.3. With hardly any queue the RTTs are those of the path."""
+    near, far = synchronised(("reno", "reno"), (20, 80), 10 * CAPACITY, 0.5).shares
     assert near / far == pytest.approx(16, rel=0.01)
-    near, far = shares("reno", 10 * CAPACITY, (20, 80), 0.0, INDEPENDENT)
-    assert near / far == pytest.approx(4, rel=0.01)
+    near, far = independent((20, 80))
+    assert near / far == pytest.approx(4)
+
+
+def test_cubic_s_shares_go_with_the_rtt_on_a_large_pipe_only() -> None:
+    """RFC 9438, section 3.3: outside of the Reno-friendly region."""
+    large = synchronised(("cubic", "cubic"), (50, 200), 100 * CAPACITY, 50.0).shares
+    small = synchronised(("cubic", "cubic"), (5, 20), CAPACITY, 1.0).shares
+    assert large[0] / large[1] == pytest.approx(4, rel=0.35)
+    assert small[0] / small[1] > 12
 
 
 def test_a_queue_makes_shares_more_alike() -> None:
-    empty, full = (shares("reno", 10 * CAPACITY, (20, 80), size) for size in (0.0, 400.0))
+    empty, full = (
+        synchronised(("reno", "reno"), (20, 80), 10 * CAPACITY, size).shares
+        for size in (0.5, 400.0)
+    )
     assert full[1] > empty[1]
     assert sum(full) == pytest.approx(1)
-    assert shares("cubic", CAPACITY, (40, 40), 33.0) == pytest.approx((0.5, 0.5))
+    assert synchronised(("cubic", "cubic"), (40, 40), CAPACITY, 33.0).shares == (0.5, 0.5)
+
+
+def test_one_flow_of_the_model_is_the_sawtooth() -> None:
+    one = synchronised(("reno",), (40,), 2 * CAPACITY, 33.0)
+    cycle_of_one = cycle("reno", 2 * CAPACITY, 40.0, 33.0)
+    assert one.utilisation_pct == pytest.approx(cycle_of_one.utilisation_pct, abs=1)
+    assert one.queue_ms == pytest.approx(cycle_of_one.queue_percentile_ms(50), abs=1)
 
 
 def test_codel_drops_at_intervals_that_shrink_with_the_root() -> None:
