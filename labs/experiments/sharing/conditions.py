@@ -21,6 +21,8 @@ INCAST = Group("incast", "Many senders at the same moment")
 GROUPS = (AGAINST_BBR, CONTROLS, RTTS, STARTS, CROWDS, INCAST)
 
 SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+DEEP, DEEP_TIMES = "cubic-bbr-16bdp", 4
+"""In a deep buffer shares need minutes to settle: this condition is longer, and sampled less often."""
 DELAYED = ("vegas", "lp", "dctcp")
 LATE_S = 10.0
 CROWD = 16
@@ -57,8 +59,8 @@ class Plan:
     mbit: float
     rtt_ms: float
     duration_s: float
-    sample_ms: int = PAIR_MS
-    queue_ms: int = PAIR_MS
+    sample_ms: int
+    queue_ms: int
 
 
 def conditions(p: Sharing) -> tuple[Condition, ...]:
@@ -93,7 +95,18 @@ def _condition(plan: Plan, p: Sharing) -> Condition:
 
 def _every(p: Sharing) -> Iterator[Plan]:
     for name, group, flows, queue in _pairs(p):
-        yield Plan(name, group, flows, queue, p.bottleneck_mbit, p.path_rtt_ms, p.duration_s)
+        times = DEEP_TIMES if name == DEEP else 1
+        yield Plan(
+            name,
+            group,
+            flows,
+            queue,
+            p.bottleneck_mbit,
+            p.path_rtt_ms,
+            times * p.duration_s,
+            times * PAIR_MS,
+            times * PAIR_MS,
+        )
     yield from _crowds(p)
     yield from _incast(p)
 
