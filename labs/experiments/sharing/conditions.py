@@ -22,7 +22,7 @@ GROUPS = (AGAINST_BBR, CONTROLS, RTTS, STARTS, CROWDS, INCAST)
 
 SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 DEEP, DEEP_TIMES = "cubic-bbr-16bdp", 4
-"""In a deep buffer shares need minutes to settle: this condition is longer, and sampled less often."""
+"""In a deep buffer shares need minutes to settle: this condition is longer, with fewer samples."""
 DELAYED = ("vegas", "lp", "dctcp")
 LATE_S = 10.0
 CROWD = 16
