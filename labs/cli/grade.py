@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labs.errors import BadInput
+from labs.errors import BadInput, one_line
 
 if TYPE_CHECKING:
     from labs.grading.grade_sheet import Sheet
@@ -127,11 +127,12 @@ def _write(texts: Sequence[tuple[Path, str]]) -> None:
 
 def as_text(sheet: Sheet) -> str:
     """The grades of one notebook: the points, then one line per answer."""
+    path = one_line(str(sheet.path))
     if sheet.problem:
-        return f"{sheet.path}: not graded. {sheet.problem}"
+        return f"{path}: not graded. {sheet.problem}"
     if not sheet.grades:
-        return f"{sheet.path}: no answer cells"
-    head = f"{sheet.path}: {sheet.points} of {len(sheet.grades)} right"
+        return f"{path}: no answer cells"
+    head = f"{path}: {sheet.points} of {len(sheet.grades)} right"
     return "\n".join([head, *(f"  {_line(one)}" for one in sheet.grades)])
 
 

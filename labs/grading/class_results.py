@@ -21,7 +21,16 @@ from labs.grading.gradebook import Gradebook, Guesses
 from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
 from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import BLACK, BLUE, GREY, LEGEND_ABOVE, ORANGE, dressed
+from labs.read.charts.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    LEGEND_ABOVE,
+    ORANGE,
+    dressed,
+    log_ticks,
+    log_title,
+)
 from labs.read.exercises.guess import Guess
 from labs.read.lab import Lab
 from labs.read.runs.run import Run, open_run
@@ -231,8 +240,11 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
             marker = {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}}
             figure.add_trace(Scatter(x=[value], name=name, mode="markers", marker=marker, **shown))
     figure.update_layout(legend=LEGEND_ABOVE)
-    figure.update_xaxes(title="guess, in the unit of the row (logarithmic)", type="log")
-    figure.update_yaxes(autorange="reversed", type="category")
+    every = [x for trace in figure.data for x in trace.x if x is not None and x > 0]
+    ticks = log_ticks(min(every) / 2, max(every) * 2) if every else None
+    title = log_title("guess, in the unit of the row")
+    figure.update_xaxes(title=title, type="log", tickvals=ticks)
+    figure.update_yaxes(range=[len(guesses) - 0.4, -0.6], type="category")
     told = "; ".join(
         f"{one.name}: median {_number(one.middle)}, measured {_number(one.measured) or 'unknown'}"
         for one in guesses

@@ -157,7 +157,7 @@ def drawn_for(
     about = content["metadata"].get("labs")
     said = about.get(QUESTIONS) if isinstance(about, dict) else None
     if not isinstance(said, dict):
-        raise BadInput("it is not the copy of an examination. Ask for the copy that was handed out")
+        raise BadInput("It is not the copy of an examination. Ask for the copy that was handed out")
     student = str(said.get(ID))
     if student not in seeds:
         raise BadInput(f"{unknown(student, seeds, 'student of the list')}. Name another list")
@@ -167,7 +167,7 @@ def drawn_for(
         other = values.get(name) if isinstance(values, dict) else None
         if other != value:
             raise BadInput(
-                f"its {name} is {plain(other)}, and {plain(value)} was drawn for {student}. "
+                f"Its {name} is {plain(other)}, and {plain(value)} was drawn for {student}. "
                 "Ask for the copy that was handed out"
             )
     shown = [
@@ -177,6 +177,6 @@ def drawn_for(
     ]
     if shown != [found.questions(exercises)]:
         raise BadInput(
-            f"its questions are not those drawn for {student}. Ask for the copy that was handed out"
+            f"Its questions are not those drawn for {student}. Ask for the copy that was handed out"
         )
     return found

@@ -3,6 +3,7 @@ their reason. It names no student except where a file has a problem."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,6 +17,7 @@ from labs.read.charts.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, d
 from labs.read.display.format import printable
 
 MOST_REASONS = 5
+NUMBER = re.compile(r"-?\d[\d.e+-]*")
 NO_GRADES = "No notebook could be graded."
 
 
@@ -52,7 +54,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     made = "".join(
         "<tr>"
         + "".join(
-            f'<td style="text-align: {"left" if isinstance(one, str) else "right"}">'
+            f'<td style="text-align: {"right" if NUMBER.fullmatch(str(one)) else "left"}">'
             f"{escape(printable(str(one)))}</td>"
             for one in row
         )
@@ -114,8 +116,8 @@ def _questions(totals: Sequence[Totals]) -> Figure:
 
 def _reasons(totals: Sequence[Totals]) -> str:
     rows = [
-        (f"{one.question}: {one.asks}", count, hint)
+        ("" if place else f"{one.question}: {one.asks}", count, hint)
         for one in totals
-        for hint, count in one.wrong.most_common(MOST_REASONS)
+        for place, (hint, count) in enumerate(one.wrong.most_common(MOST_REASONS))
     ]
     return table(("Question", "Answers", "Reason"), rows) if rows else _paragraph("None is wrong.")

@@ -184,7 +184,7 @@ def _drawn(
     if seeds is not None:
         return drawn_for(notebook.content, seeds, exercises)
     if any(QUESTIONS in cell["metadata"].get("tags", []) for cell in notebook.content["cells"]):
-        raise BadInput("it is the copy of an examination. Name its list with --seeds")
+        raise BadInput("It is the copy of an examination. Name its list with --seeds")
     return None
 
 

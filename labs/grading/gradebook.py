@@ -10,8 +10,10 @@ from statistics import quantiles
 
 from labs.grading.grade_sheet import Sheet
 from labs.grading.submissions import Submission
+from labs.read.display.format import printable
 from labs.read.exercises.exercise import Answer
 from labs.read.exercises.graded_answer import MISSING, RIGHT
+from labs.read.exercises.graded_answer import Graded as Judged
 
 
 @dataclass
@@ -38,11 +40,17 @@ class Student:
     def comments(self) -> str:
         """Why answers are not right, for the student; one sentence per question."""
         return " ".join(
-            f"{one.exercise.name}: {one.hint if one.verdict != MISSING else 'no answer.'}"
+            f"{one.exercise.name}: {_reason(one)}"
             for sheet in self.sheets.values()
             for one in sheet.grades
             if one.verdict != RIGHT
         )
+
+
+def _reason(one: Judged) -> str:
+    if one.verdict == MISSING:
+        return "no answer."
+    return one.hint.removeprefix(f"{one.exercise.name}: ")
 
 
 @dataclass
@@ -95,7 +103,7 @@ class Gradebook:
                     mine.answered += one.verdict != MISSING
                     mine.right += one.verdict == RIGHT
                     if one.verdict not in (RIGHT, MISSING):
-                        mine.wrong[one.hint] += 1
+                        mine.wrong[_reason(one)] += 1
         return list(found.values())
 
     @property
@@ -134,7 +142,7 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
     for submission, sheet in graded:
         mine = found.setdefault(submission.student, Student(submission.student))
         mine.participant = submission.participant
-        mine.files.append(submission.path.name)
+        mine.files.append(printable(submission.path.name))
         if sheet.problem:
             mine.problems.append(f"{submission.path.name}: {sheet.problem}")
         elif sheet.grades:
@@ -156,7 +164,7 @@ def _remarks(
     submission: Submission, sheet: Sheet, late: str, same: dict[str, str]
 ) -> Iterator[str]:
     """What to know about a file. `same` has the students by the content of their answers."""
-    name = submission.path.name
+    name = printable(submission.path.name)
     if late:
         yield f"{name}: late by {late}."
     if submission.path.stem != sheet.notebook:

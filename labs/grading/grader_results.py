@@ -15,7 +15,7 @@ from labs.grading.grade_sheet import Sheet, grade_submission
 from labs.grading.submissions import submissions
 from labs.read.exercises.graded_answer import RIGHT, Graded
 
-NO_ANSWERS = "it has no answer cells. Hand in the copy with your answers"
+NO_ANSWERS = "It has no answer cells. Hand in the copy with your answers"
 PASSED, FAILED = "passed", "failed"
 
 
@@ -28,7 +28,7 @@ def of_one(submission: Path, seeds: Mapping[str, str] | None) -> Sheet:
         return Sheet(submission, "", problem=str(error))
     if len(files) > 1:
         return Sheet(
-            submission, "", problem=f"it has {len(files)} files to grade. Hand in one notebook"
+            submission, "", problem=f"It has {len(files)} files to grade. Hand in one notebook"
         )
     return grade_submission(files[0], seeds)
 

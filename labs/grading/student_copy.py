@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.drive.parameters.declare import unknown
+from labs.drive.parameters.declare import told, unknown
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
@@ -27,6 +27,7 @@ SOLUTION, EXERCISE = "solution", "exercise"
 LAB = re.compile(r'labs\.(?:check|grid)\("(\w+)"')
 LINE = re.compile(r"^([A-Z][A-Z0-9_]*)( *= *)([^#\n]*?)( *)(#.*)?$", re.MULTILINE)
 LINK = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
+LITERAL = re.compile(r"-?\d[\d_]*(?:\.\d+)?(?:e-?\d+)?|True|False")
 LINK_PRESET = "LINK"
 OF_LINK = ("RATE_MBIT", "DELAY_MS")
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
@@ -152,7 +153,7 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
         name, equals, old, space, comment = line.groups("")
         if name not in values or "," in old:  # several kernels are what a notebook compares
             return line[0]
-        new = json.dumps(values[name]) if old.startswith('"') else values[name]
+        new = json.dumps(values[name]) if old.startswith('"') else _literal(name, values[name])
         width = len(old) + len(space)
         return f"{name}{equals}{new.ljust(width) if comment else new}{comment}"
 
@@ -177,6 +178,13 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
             cell["outputs"], cell["execution_count"] = [], None
     found["metadata"]["labs"] = {"notebook": stem, "sources": _sources(found)}
     return found
+
+
+def _literal(name: str, value: str) -> str:
+    """A value that is code in a cell: nothing but a number or a switch."""
+    if not LITERAL.fullmatch(value):
+        raise BadInput(f"{told(name, value)} is not a value. Allowed: a number, True or False")
+    return value
 
 
 def _sources(notebook: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 from labs.drive.record.seal import RUN, SEAL
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
+from labs.read.display.format import printable
 
 NOTEBOOK = ".ipynb"
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".zst", ".7z", ".rar")
@@ -84,19 +85,19 @@ def _submission(path: Path, root: Path) -> Submission:
         problem = "not a regular file, which is not read. Ask for the notebook itself"
     elif (size := path.stat().st_size) > MOST_BYTES:
         problem = (
-            f"{size >> 20} MiB, and at most {MOST_BYTES >> 20} are read. "
+            f"too large: {size >> 20} MiB, of at most {MOST_BYTES >> 20}. "
             "Clear its outputs in Jupyter, save it, and repeat the command"
         )
     else:
         problem = ""
-    return Submission(student, path, participant, at or _at(path), problem and f"it is {problem}")
+    return Submission(student, path, participant, at or _at(path), problem and f"It is {problem}")
 
 
 def whose(inside: Path) -> tuple[str, str, datetime | None]:
     """The student of a file in a folder of submissions, the number that Moodle gave them, and the
     time in the name: the first folder, or the name of the file."""
     parts = inside.parts[1:] if inside.parts[0] == SUBMITTED else inside.parts
-    first = parts[0] if len(parts) > 1 else Path(parts[-1]).stem
+    first = printable(parts[0] if len(parts) > 1 else Path(parts[-1]).stem)
     if found := MOODLE.fullmatch(first):
         return f"{found['name']} ({found['number']})", found["number"], None
     if found := INBOUND.fullmatch(first):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from labs.cli.__main__ import main
+from labs.read.notebook_file import parameters, read_notebook
 from tests.student_work import NOTEBOOKS
 
 START = str(NOTEBOOKS / "00-start-here.ipynb")
@@ -59,3 +61,50 @@ def test_student_of_a_damaged_notebook_is_one_line(
     assert main(["student", str(tmp_path / "x.ipynb"), "--into", str(tmp_path / "copies")]) == 6
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "copies").exists()
+
+
+def parameters_of(path: Path) -> dict[str, object]:
+    return parameters(read_notebook(path))
+
+
+def test_student_presets_fit_the_classroom(tmp_path: Path) -> None:
+    """KERNEL where a notebook has one kernel; the link where it has a rate and a delay."""
+    names = ("00-start-here", "03-nagle-and-delayed-ack", "06-kernels-compared", "10-batch-report")
+    notebooks = [str(NOTEBOOKS / f"{name}.ipynb") for name in names]
+    archive = tmp_path / "copies.zip"
+    words = ["--set", "KERNEL=6.12", "--link", "100x40", "--recorded", "--zip", str(archive)]
+    assert main(["student", *notebooks, "--into", str(tmp_path / "copies"), *words]) == 0
+    start, nagle, compared, _ = (
+        parameters_of(tmp_path / "copies" / f"{one}.ipynb") for one in names
+    )
+    assert (start["KERNEL"], start["RATE_MBIT"], start["DELAY_MS"]) == ("6.12", 100, 40)
+    assert (nagle["KERNEL"], nagle["DELAY_MS"], nagle["TESTBED"]) == ("6.12", 0, "recorded")
+    assert compared["KERNEL"] == "6.1,5.10,6.12,7.2"
+    content = archive.read_bytes()
+    assert zipfile.ZipFile(archive).namelist() == [f"{name}.ipynb" for name in names]
+    assert main(["student", *notebooks, "--into", str(tmp_path / "copies"), *words]) == 0
+    assert archive.read_bytes() == content
+    text = (tmp_path / "copies" / "00-start-here.ipynb").read_text()
+    assert 'KERNEL = \\"6.12\\"                 # the kernel' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "KERNAL=6.1"], "did you mean KERNEL?"),
+        (["--set", "KERNEL"], "NAME=VALUE"),
+        (["--set", "KERNEL=x y"], "KERNEL"),
+        (["--set", "DELAY_MS=-1"], "out of range"),
+        (["--set", "DELAY_MS=1; import os"], "Allowed: a number"),
+        (["--set", "DELAY_MS=exit()"], "Allowed: a number"),
+        (["--link", "100"], "100x40"),
+        (["--seeds", "missing.csv"], "missing.csv"),
+    ],
+)
+def test_student_refuses_presets_in_one_line(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["student", START, "--into", str(tmp_path), *words]) in (2, 6)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert list(tmp_path.iterdir()) == []

@@ -125,7 +125,7 @@ def test_a_changed_copy_is_refused(tmp_path: Path) -> None:
 
     text = first.read_text()
     for change, said in (
-        (other_value, "its rate_mbit is 1, and"),
+        (other_value, "Its rate_mbit is 1, and"),
         (other_student, "not those drawn for student 1"),
         (other_question, "not those drawn for student 0"),
         (no_metadata, "not the copy of an examination"),

@@ -21,6 +21,7 @@ from labs.grading.submissions import MOST_BYTES, read_time, submissions, whose
         ("Ada Lovelace_123_assignsubmission_file_x.ipynb", "Ada Lovelace (123)", "123"),
         ("van_der Waals_7_assignsubmission_file_/a/b.ipynb", "van_der Waals (7)", "7"),
         ("Bob, Jr._8_assignsubmission_onlinetext_/x.ipynb", "Bob, Jr. (8)", "8"),
+        ("two\nlines/x.ipynb", "two\\nlines", ""),
         ("submitted/hacker/ps1/problem1.ipynb", "hacker", ""),
         ("hacker+ps1+2026-11-25 22:00:00.123456 UTC+b64_x=/p.ipynb", "hacker", ""),
     ],
@@ -76,7 +77,7 @@ def test_submissions_are_told_apart_and_nothing_is_followed(tmp_path: Path) -> N
         "a/work.zip": "an archive, which",
         "a/file.ipynb": "a symbolic link,",
         "a/folder": "a symbolic link,",
-        "a/large.ipynb": "32 MiB, and",
+        "a/large.ipynb": "too large: 32",
     }
 
 

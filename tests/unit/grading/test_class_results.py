@@ -1,0 +1,110 @@
+"""What a class guessed and measured, and the pages that show it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labs.catalog import LABS, find
+from labs.cli.__main__ import main
+from labs.grading.answers import GUESS
+from labs.grading.class_results import KERNEL, class_runs
+from labs.read.exercises.guess import Guess
+from labs.read.notebook_file import assignments, parameters, read_notebook
+from labs.read.runs import recorded
+from labs.read.runs.archive import run_folders, runs_folder
+from labs.read.runs.run import open_run
+from tests.student_work import NOTEBOOKS, RIGHT, class_of, with_answers
+
+GUESSES = [
+    (lab, one) for lab in map(find, LABS) for one in getattr(lab.part("exercises"), "GUESSES", ())
+]
+
+
+@pytest.mark.parametrize(("lab", "guess"), GUESSES, ids=lambda one: getattr(one, "name", ""))
+def test_guesses_are_those_that_the_notebook_compares(lab: object, guess: Guess) -> None:
+    """The notebook asks for the name, and compares it with the same condition and column."""
+    notebook = read_notebook(NOTEBOOKS / f"{guess.notebook}.ipynb")
+    asked = [name for cell in notebook.tagged(GUESS) for name, _ in assignments(cell)]
+    assert guess.name in asked
+    cells = [one.source for one in notebook.cells if one.is_code and ".guesses(" in one.source]
+    (cell,) = [one for one in cells if guess.name in one and f'"{guess.column}"' in one]
+    pairs = {
+        key.value: value.id
+        for node in ast.walk(ast.parse(cell))
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Name)
+    }
+    assert pairs[guess.kernel or guess.condition] == guess.name
+    assert str(parameters(notebook)["KERNEL"]).split(",")[0] == KERNEL
+
+
+def guessing(root: Path, guesses: list[float]) -> None:
+    for number, guess in enumerate(guesses):
+        path = with_answers("00-start-here", root / f"student {number}", RIGHT)
+        text = path.read_text().replace("guess_both_mib_s = None", f"guess_both_mib_s = {guess}")
+        path.write_text(text)
+
+
+def test_class_shows_guesses_beside_prediction_and_measurement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The measurement is that of notebook 00, which fills a link of 1000 Mbit/s: 114 MiB/s."""
+    guessing(tmp_path / "class", [50.0, 100.0, 120.0])
+    page = tmp_path / "class.html"
+    assert main(["class", str(tmp_path / "class"), "--json", "--page", str(page)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["guesses"]
+    assert (found["guesses"], found["middle"], found["unit"]) == ([50, 100, 120], 100, "MiB/s")
+    line = 1e9 / 8 * 1448 / 1514 / 2**20
+    assert found["predicted"] == pytest.approx(line, rel=0.02)
+    assert found["measured"] == pytest.approx(line, rel=0.02)
+    assert (
+        "both_mib_s" in page.read_text() and "http" not in page.read_text().split("<script", 1)[0]
+    )
+    assert main(["class", str(tmp_path / "class"), "--page", str(page)]) == 2
+
+
+def test_class_runs_have_one_content_in_virtual_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that two students handed in, and a damaged one."""
+    runs = runs_folder(recorded.places("nagle")[0])
+    folder = next(one for one in run_folders(runs) if open_run(one).condition == "on")
+    for student in ("ada", "bob"):
+        shutil.copytree(folder, tmp_path / student / "runs" / folder.name)
+    damaged = tmp_path / "eve" / "runs" / folder.name
+    damaged.mkdir(parents=True)
+    (damaged / "run.json").write_text("{")
+    (found,), problems = class_runs(tmp_path)
+    assert (found.lab, found.condition, found.testbed) == ("nagle", "on", "virtual")
+    assert (found.students, found.runs, found.digests) == (2, 2, 1)
+    assert found.low == found.middle == found.high
+    assert len(problems) == 1 and str(damaged) in problems[0]
+    assert main(["class", str(tmp_path)]) == 2
+    assert "nagle on" in capsys.readouterr().out
+
+
+def test_the_page_of_a_class_names_reasons_and_problems(tmp_path: Path) -> None:
+    class_of(80, tmp_path / "class", seed=5)
+    page = tmp_path / "grades.html"
+    assert main(["grade", str(tmp_path / "class"), "--page", str(page)]) == 2
+    text = page.read_text()
+    for said in ("Points per student", "This is right in Mbit", "which is not opened", "Remarks"):
+        assert said in text
+    assert main(["grade", str(tmp_path / "class"), "--page", str(page), "--force"]) == 2
+
+
+def test_a_page_escapes_names(tmp_path: Path) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    with_answers("00-start-here", tmp_path / "class" / name, {}).rename(
+        tmp_path / "class" / name / "<b>.ipynb"
+    )
+    page = tmp_path / "grades.html"
+    main(["grade", str(tmp_path / "class"), "--page", str(page)])
+    assert "<img src=x" not in page.read_text() and "<b>" not in page.read_text()
+    assert "&lt;img src=x" in page.read_text()
