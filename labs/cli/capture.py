@@ -425,29 +425,30 @@ def main_stalls(args: argparse.Namespace) -> int:
             f"--min-gap-ms {args.min_gap_ms:g} is out of range. Allowed: a number of milliseconds "
             "above 0, such as 20"
         )
-    from labs.read.capture.connection_tracking import connection_rows, number_of
-    from labs.read.capture.reader import read_columns
+    from labs.read.capture.connection_tracking import number_of
+    from labs.read.capture.parts import whole_connections
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.explain import icmp_errors
-    from labs.read.flows.stalls import find_stalls
-    from labs.read.flows.verdict import explained_waits, verdict
+    from labs.read.flows.stalls import find_stalls, together
+    from labs.read.flows.verdict import Judge, explained_waits
 
-    columns, reader = read_columns(args.file)
-    held, segments = remarks(reader.counts), columns.table()
-    ends = connection_rows(reader.connections)
-    if args.connection is not None:
-        number = number_of(ends, args.connection)
-        segments = segments[segments["connection"] == number]
-    begin_ns = int(segments["time_ns"].iloc[0]) if len(segments) else 0
-    waited, segments, copies = explained_waits(segments, icmp_errors(reader.connections))
-    found = find_stalls(waited, min_gap_ms=args.min_gap_ms)
-    judged = verdict(segments, waited, copies=copies)
+    judge, parts, segments = Judge(), [], 0
+    with whole_connections(args.file, args.connection) as capture:
+        held, errors = remarks(capture.reader.counts), icmp_errors(capture.reader.connections)
+        for table in capture.tables:
+            waited, kept, copies = explained_waits(table, errors)
+            judge.add(kept, waited, copies)
+            parts.append(find_stalls(waited, min_gap_ms=args.min_gap_ms))
+            segments += len(kept)
+    found, judged, ends = together(parts), judge.verdict(), capture.connections
+    chosen = ends if args.connection is None else [ends[number_of(ends, args.connection)]]
+    begin_ns = min((int(one["first_ns"]) for one in chosen), default=0)
     rows = [_stall(row, begin_ns, ends) for row in found.table.to_dict("records")]
     reasons = by_reason(rows)
     if args.json:
         said = {
             "file": str(args.file),
-            "segments": len(segments),
+            "segments": segments,
             "verdict": judged.as_json(),
             "reasons": reasons,
             "stalls": rows,

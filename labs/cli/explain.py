@@ -77,11 +77,13 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
     from labs.read.flows.account_text import as_json, as_text
-    from labs.read.flows.explain import read_account
+    from labs.read.flows.explain import explain, read_account
 
     with kept_input(args.file) as file:
-        segments, found = read_account(file, args.connection)
-        if out is not None and not args.dry_run:
+        if out is None or args.dry_run:
+            found = explain(file, connection=args.connection)
+        else:
+            segments, found = read_account(file, args.connection)
             _write(file, out, segments, found)
     if args.json:
         print(json.dumps(as_json(found)))

@@ -42,7 +42,7 @@ _ELEMENTS = {
     "Int64s": np.int64,
 }
 FLAGS = ("-std=c11", "-O2", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared")
-COMPILER_S = 60
+COMPILER_S = 300
 _known: dict[Callable[..., Any], None] = {}
 _said: set[str] = set()
 

@@ -48,7 +48,8 @@ class ConnectionState:
     unknown. All sequence numbers are relative.
     """
 
-    rows: Array  # labels of the table
+    order: Array  # their places in the table
+    rows: Array  # ... and their labels there
     frame: Array  # numbers of the packets in the file, from 1
     time_ns: Array
     connection: Array
@@ -130,6 +131,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     # (TSO) is not full if its last piece is not.
     small = (length % full != 0) & (end > numpy.where(own[0], *sent))
     return ConnectionState(
+        order=order,
         rows=segments.index.to_numpy()[order],
         time_ns=column["time_ns"],
         connection=connection,

@@ -7,7 +7,7 @@ The time of a connection, from its first to its last segment, is divided among t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +16,7 @@ import numpy
 from pandas import DataFrame
 
 from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows, number_of
+from labs.read.capture.parts import whole_connections
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import (
     ACK,
@@ -59,7 +60,7 @@ from labs.read.flows.reasons import (
     explained,
 )
 from labs.read.flows.rtt import spread_ms
-from labs.read.flows.verdict import Verdict, explained_waits, verdict
+from labs.read.flows.verdict import Judge, Verdict, explained_waits
 from labs.read.flows.waits import LOOKED_AT_NS, SOON_NS, WINDOWS, Waits, refusals
 
 SHOWN_FRAMES: Final = 6
@@ -166,13 +167,15 @@ def explain(path: str | Path, *, connection: int | str | None = None) -> FileAcc
     ("10.0.0.1:40000-10.0.0.2:80"). Raises what `labs.capture.read` raises, BadInput for a
     connection that the capture does not have.
     """
-    return read_account(path, connection)[1]
+    with whole_connections(path, connection) as parts:
+        held, errors = remarks(parts.reader.counts), icmp_errors(parts.reader.connections)
+        return _told(str(path), parts.tables, parts.connections, held, errors)
 
 
 def read_account(
     path: str | Path, connection: int | str | None = None
 ) -> tuple[DataFrame, FileAccount]:
-    """The same, with the table of segments that it explains."""
+    """The same, with the table of segments that it explains, which must fit into memory."""
     columns, reader = read_columns(path)
     table = columns.table()
     rows = connection_rows(reader.connections)
@@ -190,21 +193,34 @@ def account(
     errors: Mapping[int, str] | None = None,
 ) -> FileAccount:
     """The same, of a table of segments and the rows of its connections."""
-    found, segments, copies = explained_waits(segments, errors)
-    judged = verdict(
-        segments,
-        found,
-        copies=copies,
-        clipped=held.counts.get("headers_cut", 0),
-        backwards=held.counts.get("backwards", 0),
-    )
-    known = found.known
-    accounts = [
-        _account(found, connections[int(known.connection[first])], first, last)
-        for first, last in zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
-    ]
+    return _told(file, (segments,), connections, held, errors or {})
+
+
+def _told(
+    file: str,
+    parts: Iterable[DataFrame],
+    connections: Sequence[dict[str, Any]],
+    held: Remarks,
+    errors: Mapping[int, str],
+) -> FileAccount:
+    accounts: list[Account] = []
+    judge = Judge()
+    for segments in parts:
+        found, kept, copies = explained_waits(segments, errors)
+        judge.add(kept, found, copies)
+        known = found.known
+        accounts += [
+            _account(found, connections[int(known.connection[first])], first, last)
+            for first, last in zip(
+                known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True
+            )
+        ]
+    accounts.sort(key=lambda one: one.connection)
     accounts.sort(key=lambda one: one.rank, reverse=True)
-    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), found.errors)
+    judged = judge.verdict(
+        clipped=held.counts.get("headers_cut", 0), backwards=held.counts.get("backwards", 0)
+    )
+    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
 
 
 def icmp_errors(connections: numpy.ndarray[Any, Any]) -> dict[int, str]:

@@ -6,11 +6,11 @@ the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pandas import DataFrame
+from pandas import DataFrame, concat
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, must_fit
@@ -100,4 +100,17 @@ def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
         len(undecided),
         max(undecided, default=0.0),
         int(((known.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
+    )
+
+
+def together(parts: Sequence[Stalls]) -> Stalls:
+    """The stalls of all parts of a capture."""
+    tables = [one.table for one in parts if len(one.table)] or [one.table for one in parts[:1]]
+    table = concat(tables) if tables else DataFrame(columns=list(COLUMNS))
+    return Stalls(
+        table.sort_values("at_ns", kind="stable", ignore_index=True),
+        sum(one.rtt_unknown for one in parts),
+        sum(one.undecided for one in parts),
+        max((one.longest_undecided_ms for one in parts), default=0.0),
+        sum(one.acks_of_missing for one in parts),
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy
 from pandas import DataFrame
 
 from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.flows.connection_state import connection_state
+from labs.read.flows.connection_state import Array, connection_state
 from labs.read.flows.waits import Waits, waits
 
 COPY_NS: Final = 50_000_000
@@ -182,60 +183,64 @@ def explained_waits(
     return waits(connection_state(segments), errors=errors), segments, copies
 
 
-def verdict(
-    segments: DataFrame, found: Waits, *, copies: int = 0, clipped: int = 0, backwards: int = 0
-) -> Verdict:
-    """Judge a capture: `segments` is the table without copies, `found` its waits."""
+class Judge:
+    """The verdict on a capture, whose connections may come in parts."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._far_ns: list[Array] = []  # of parts: the distances of measured connections to ends
+
+    def add(self, segments: DataFrame, found: Waits, copies: int = 0) -> None:
+        """Judge some connections: `segments` is their table without copies, `found` its waits."""
+        known, far = found.known, found.far
+        firsts = known.starts[:-1]
+        for first, last in zip(firsts.tolist(), known.starts[1:].tolist(), strict=True):
+            self._counts.update(_of_connection(segments, found, first, last))
+        self._counts["connections"] += len(firsts)
+        self._counts["copies_removed"] += copies
+        self._counts["large_segments"] += int((known.length > known.mss_bytes).sum())
+        chosen = firsts[far.measured[firsts]]
+        self._far_ns.append(numpy.array([side[chosen] for side in far.far_ns]))
+
+    def verdict(self, *, clipped: int = 0, backwards: int = 0) -> Verdict:
+        """The verdict on all that was added, and on what the reader counted."""
+        counts = {one.name: self._counts[one.name] for one in fields(Verdict)}
+        far_ns = numpy.concatenate(self._far_ns, axis=1) if self._far_ns else numpy.zeros((2, 0))
+        told = {"clipped": clipped, "backwards": backwards, "place": _place(far_ns)}
+        return Verdict(**{**counts, **told})  # type: ignore[arg-type]
+
+
+def _of_connection(segments: DataFrame, found: Waits, first: int, last: int) -> dict[str, int]:
+    """What one connection adds to the counts of the verdict."""
     known, far = found.known, found.far
-    firsts = known.starts[:-1]
-    count = len(firsts)
-    one_direction = without_syn = filtered = holes = nearby = steps = rtt_unknown = 0
-    for first, last in zip(firsts.tolist(), known.starts[1:].tolist(), strict=True):
-        here = slice(first, last)
-        flags, direction = known.flags[here], known.direction[here]
-        opened = bool(((flags & SYN) != 0).any())
-        sides = numpy.unique(direction)
-        only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
-        one_direction += len(sides) == 1 and not only_syns
-        without_syn += not opened
-        answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
-        established = answered or not opened or bool(known.length[here].any())
-        rtt_unknown += not far.measured[first] and len(sides) == 2 and established
-        reach = int(max(known.end[here].max(), known.ack[here].max()))
-        carried = int(known.length[here].sum())
-        missing = max(0, int(known.end[here][direction == 0].max(initial=0)))
-        missing += max(0, int(known.end[here][direction == 1].max(initial=0)))
-        closed = bool(((flags & FIN) != 0).any())
-        filtered += opened and closed and reach > 5000 and carried < 0.1 * missing
-        holes += found.holes.get(int(known.connection[first]), 0)
-        nearby += _is_answered_nearby(found, first, last)
-        steps += _steps(segments, found, first, last)
-    full = known.length > known.mss_bytes
-    return Verdict(
-        connections=count,
-        copies_removed=copies,
-        one_direction=one_direction,
-        without_syn=without_syn,
-        holes=holes,
-        filtered=filtered,
-        rtt_unknown=rtt_unknown,
-        clock_steps=steps,
-        backwards=backwards,
-        clipped=clipped,
-        place=_place(found),
-        large_segments=int(full.sum()),
-        answered_nearby=nearby,
-    )
+    here = slice(first, last)
+    flags, direction = known.flags[here], known.direction[here]
+    opened = bool(((flags & SYN) != 0).any())
+    sides = len(numpy.unique(direction))
+    only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
+    answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
+    established = answered or not opened or bool(known.length[here].any())
+    reach = int(max(known.end[here].max(), known.ack[here].max()))
+    carried = int(known.length[here].sum())
+    missing = max(0, int(known.end[here][direction == 0].max(initial=0)))
+    missing += max(0, int(known.end[here][direction == 1].max(initial=0)))
+    closed = bool(((flags & FIN) != 0).any())
+    return {
+        "one_direction": sides == 1 and not only_syns,
+        "without_syn": not opened,
+        "rtt_unknown": not far.measured[first] and sides == 2 and established,
+        "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
+        "holes": found.holes.get(int(known.connection[first]), 0),
+        "answered_nearby": _is_answered_nearby(found, first, last),
+        "clock_steps": _steps(segments, found, first, last),
+    }
 
 
-def _place(found: Waits) -> str:
+def _place(far_ns: Array) -> str:
     """Where the capture was taken, by the distances of most connections."""
-    far = found.far
-    firsts = found.known.starts[:-1]
-    chosen = firsts[far.measured[firsts]]
-    if not len(chosen):
+    if not far_ns.size:
         return "unknown"
-    client, server = (numpy.median(far.far_ns[side][chosen]) for side in (0, 1))
+    client, server = numpy.median(far_ns, axis=1)
     rtt = client + server
     if rtt < LEAST_RTT_NS:
         return "one host"
@@ -265,7 +270,7 @@ def _steps(segments: DataFrame, found: Waits, first: int, last: int) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
     known = found.known
     stamps = segments["tsval"].to_numpy()
-    place_of = numpy.searchsorted(segments.index.to_numpy(), known.rows[first:last])
+    place_of = known.order[first:last]
     seen = 0
     for side in (0, 1):
         own = known.direction[first:last] == side

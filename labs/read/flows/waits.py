@@ -634,6 +634,11 @@ def _holes(
     of the capture. The second value is the number of holes.
     """
     found, count = numpy.zeros(last - first, dtype=bool), 0
+    # Only what begins below the highest number sent can fill a hole below it.
+    repeats = [
+        own[(known.length[own] > 0) & (known.begin[own] < known.sent[side][own])]
+        for side, own in enumerate(sides)
+    ]
     for at in (numpy.flatnonzero(known.marks[first:last] & MISSING) + first).tolist():
         by = int(known.direction[at])
         if known.marks[at] & bits.ACK_LOST_SEGMENT:
@@ -641,9 +646,8 @@ def _holes(
         else:
             side = by
             begin = int(known.sent[side][at])
-            later = sides[side][sides[side] > at]
-            fills = (known.begin[later] <= begin) & (known.end[later] > begin)
-            if (fills & (known.length[later] > 0)).any():
+            later = repeats[side][numpy.searchsorted(repeats[side], at) :]
+            if ((known.begin[later] <= begin) & (known.end[later] > begin)).any():
                 continue
         own = sides[side]
         before = int(numpy.searchsorted(own, at)) - 1
