@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from labs.drive.parameters.axes import Axes
     from labs.drive.parameters.declare import LabParameters
     from labs.grading.grade_sheet import grade
+    from labs.grading.nbgrader import points
     from labs.read import capture
     from labs.read.display.guesses import guesses
     from labs.read.display.topology import topology
@@ -59,6 +60,7 @@ __all__ = [
     "grade",
     "grid",
     "guesses",
+    "points",
     "runs",
     "study",
     "testbeds",
@@ -76,6 +78,7 @@ _PLACES = {
     "explain": "labs.studies.capture_account:explained",
     "grade": "labs.grading.grade_sheet:grade",
     "guesses": "labs.read.display.guesses:guesses",
+    "points": "labs.grading.nbgrader:points",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.grid:study",
     "testbeds": "labs.studies.testbeds:testbeds",

@@ -9,6 +9,9 @@ An edited copy is never overwritten; the command reports that it was kept.
 With --seeds each student of a list has a copy in a folder of their own, with questions whose
 numbers are drawn from their seed, and without the cells that check answers. The list is a CSV file
 with the columns id and seed; with --secret id alone. Grade the copies with `labs grade --seeds`.
+
+With --nbgrader the copies are source notebooks for `nbgrader generate_assignment`; docs/jupyterhub.md
+has the commands.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+
+from labs.errors import BadInput
 
 DEFAULT_FOLDER = Path("student")
 
@@ -45,6 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--link", metavar="RATExDELAY", help="the link of the copies, in Mbit/s and ms: 100x40"
     )
+    parser.add_argument(
+        "--nbgrader",
+        action="store_true",
+        help="source notebooks of nbgrader, with a graded cell per question",
+    )
     parser.add_argument("--zip", type=Path, metavar="FILE", help="also write the copies as archive")
     parser.add_argument(
         "--seeds", type=Path, metavar="CSV", help="examination: a copy for each student of a list"
@@ -69,9 +79,11 @@ def main(args: argparse.Namespace) -> int:
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
     presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
+    if args.nbgrader and args.seeds is not None:
+        raise BadInput("--nbgrader and --seeds exclude each other. Use one of them")
     if args.seeds is None:
         done = [
-            copy_for_students(one, args.into, presets, dry_run=args.dry_run)
+            copy_for_students(one, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run)
             for one in args.notebooks
         ]
     else:

@@ -112,11 +112,7 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
 
     BadInput for an unknown notebook or invalid parameters.
     """
-    lab, exercises = exercises_of(notebook)
-    p = from_globals(lab.Parameters, names)
-    folders = () if p.testbed == RECORDED else (Path(p.runs),)
-    given = {one.name: usable(names.get(one.name)) for one in exercises}
-    grades = _judged(exercises, given, RunEvidence(lab, p.kernels[0], folders))
+    grades = graded(notebook, names)
     return Table(
         {
             "Question": [one.exercise.asks for one in grades],
@@ -128,6 +124,15 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
             "Hint": [one.hint for one in grades],
         }
     )
+
+
+def graded(notebook: str, names: Mapping[str, Any]) -> tuple[Graded, ...]:
+    """The exercises of a notebook, graded by the values of its `globals()`. BadInput as `grade`."""
+    lab, exercises = exercises_of(notebook)
+    p = from_globals(lab.Parameters, names)
+    folders = () if p.testbed == RECORDED else (Path(p.runs),)
+    given = {one.name: usable(names.get(one.name)) for one in exercises}
+    return _judged(exercises, given, RunEvidence(lab, p.kernels[0], folders))
 
 
 def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:

@@ -21,6 +21,7 @@ from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER
 from labs.grading.examination import QUESTIONS, draw, examination_cells
 from labs.grading.grade_sheet import CHECK, exercises_of
+from labs.grading.nbgrader import as_source
 from labs.read.notebook_file import PARAMETERS, notebook_file, parameters, read_notebook
 
 SOLUTION, EXERCISE = "solution", "exercise"
@@ -53,12 +54,21 @@ class Copied:
 
 
 def copy_for_students(
-    notebook: Path, into: Path, presets: Mapping[str, str] | None = None, *, dry_run: bool = False
+    notebook: Path,
+    into: Path,
+    presets: Mapping[str, str] | None = None,
+    *,
+    nbgrader: bool = False,
+    dry_run: bool = False,
 ) -> Copied:
     """Write the student's copy of a notebook into a folder, unless an edited one exists. `presets`
-    are values of parameters; those that the notebook does not have are omitted."""
+    are values of parameters; those that the notebook does not have are omitted. With `nbgrader` it
+    is a source notebook of nbgrader."""
     new = student_version(read_notebook(notebook).content, notebook.stem)
     preset(new, notebook, presets or {})
+    if nbgrader:
+        as_source(new, notebook.stem)
+        new["metadata"]["labs"]["sources"] = _sources(new)
     return _written(new, notebook, into, dry_run)
 
 
