@@ -8,6 +8,7 @@ table below it. `labs/read/charts/style.py` puts both into the figure's layout.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -41,6 +42,9 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
     caption = str(meta.get("caption") or "")
     legend = _legend(figure)
     beside = layout.get("legend", {}).get("orientation") != "h" and bool(legend)
+    steps = _steps(meta.get("steps"))
+    if steps:
+        _leave_the_controls(layout, float(meta["controls_px"]))
     _leave_the_plot(layout)
     drawn = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
     plot = (
@@ -53,6 +57,7 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
         f'<figure class="chart{" legend-beside" if beside else ""}">'
         f"<figcaption>{_text(title)}</figcaption>{legend}"
         f'<div class="plot" role="img" aria-label="{escape(label)}">{plot}</div>'
+        + steps
         + (f'<p class="caption">{_text(caption)}</p>' if caption else "")
         + _table(meta.get("table"), plain(title))
         + "</figure>"
@@ -80,6 +85,27 @@ def _leave_the_plot(layout: dict[str, Any]) -> None:
         one for one in layout.get("annotations", ()) if one.get("name") != "caption"
     ]
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = CLEAR
+
+
+def _leave_the_controls(layout: dict[str, Any], controls_px: float) -> None:
+    """Take plotly's slider and buttons out: the page has its own, which the keyboard reaches."""
+    layout.pop("sliders", None)
+    layout.pop("updatemenus", None)
+    layout["margin"]["b"] -= controls_px
+    layout["height"] -= controls_px
+
+
+def _steps(names: Sequence[str] | None) -> str:
+    """A button and a slider for the steps of a figure (`labs/read/charts/steps.py`)."""
+    if not names:
+        return ""
+    last = len(names) - 1
+    return (
+        f'<div class="steps" data-names="{escape(json.dumps(names))}">'
+        '<button type="button">Play</button>'
+        f'<input type="range" min="0" max="{last}" value="{last}" aria-label="Step">'
+        f"<output>{escape(names[last])}</output></div>"
+    )
 
 
 def _legend(figure: Mapping[str, Any]) -> str:

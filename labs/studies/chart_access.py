@@ -15,6 +15,7 @@ SHARED = {
     "ladder": "ladder",
     "latency": "ecdf",
     "time_sequence": "time_sequence",
+    "steps": "steps",
     "witnesses": "ratios",
 }
 

@@ -40,6 +40,39 @@
       Plotly.restyle(chart, { visible: shown }, button.dataset.traces.split(" ").map(Number));
     });
   }
+  // A figure in steps: each step is a frame, shown by the slider or one after another.
+  const STEP_MS = 1200, AT_ONCE = { mode: "immediate", frame: { duration: 0, redraw: true }, transition: { duration: 0 } };
+  for (const steps of document.querySelectorAll(".steps")) {
+    const chart = steps.closest("figure").querySelector(".js-plotly-plot");
+    const [play, range, told] = ["button", "input", "output"].map((name) => steps.querySelector(name));
+    const names = JSON.parse(steps.dataset.names);
+    let playing = null;
+    const show = (step) => {
+      range.value = step;
+      told.textContent = names[step];
+      range.setAttribute("aria-valuetext", names[step]);
+      Plotly.animate(chart, [String(step)], AT_ONCE);
+    };
+    const stop = () => {
+      clearInterval(playing);
+      playing = null;
+      play.textContent = "Play";
+    };
+    range.addEventListener("input", () => {
+      stop();
+      show(Number(range.value));
+    });
+    play.addEventListener("click", () => {
+      if (playing) return stop();
+      const last = names.length - 1, at = Number(range.value);
+      show(at === last ? 0 : at + 1);
+      play.textContent = "Stop";
+      playing = setInterval(() => {
+        if (Number(range.value) === last) stop();
+        else show(Number(range.value) + 1);
+      }, STEP_MS);
+    });
+  }
   const heights = new Map(charts.map((chart) => [chart, chart.layout.height]));
   const panels = (chart) => chart.layout.yaxis2 && !chart.data.some(({ type }) => type === "bar");
   const fits = (chart, height) =>
