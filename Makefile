@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 
 .DEFAULT_GOAL := help
-.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox
+.PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture model figure metadata
 .PHONY: wheel host-variants kernel-reproducible lock clean
@@ -58,6 +58,10 @@ test-vm: ready          ## the tests on two virtual machines, started for them a
 test-browser: FOR = test
 test-browser: ready     ## published pages and JupyterLab in a real browser
 	LABS_REQUIRE=browser $(BIN)/pytest tests/browser
+
+test-course: FOR = course
+test-course: ready      ## nbgrader and JupyterHub themselves, with two users; the latter needs root
+	@setup/test-course.sh
 
 test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=user); needs root
 	@setup/system.sh bare
@@ -116,6 +120,6 @@ lock:                   ## resolve requirements.lock again from pyproject.toml
 	@setup/lock.sh $(UV)
 
 clean:                  ## remove generated files; runs/ and built kernels are kept
-	rm -rf .venv reports build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-course reports build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -rf .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@
 #     setup/system.sh           what the labs and the building of a kernel need
 #     setup/system.sh test      and what only the tests use
 #     setup/system.sh benchmark and what the reader of captures is timed beside
+#     setup/system.sh course    and what tests with nbgrader and JupyterHub need
 #     setup/system.sh vm        and what virtual machines and the building of their boxes need
 #     setup/system.sh bare      only what tests on a bare machine (setup/test-bare.sh) need
 #
@@ -62,6 +63,12 @@ chromium                chromium
 flent                   flent
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
+
+FOR_COURSE="
+npm                     npm
+useradd                 passwd
+"
+[ "${1:-}" != course ] || NEEDED+=$FOR_COURSE
 
 FOR_BENCHMARKS="
 tshark                  tshark

@@ -5,6 +5,7 @@
     namespaces  root; a test that shapes a link asks for its disciplines with `qdisc(...)`
     vm          two machines under Vagrant, only when LABS_TEST_VM=1
     browser     chromium, and Playwright to drive it
+    course      nbgrader and JupyterHub, only when LABS_TEST_COURSE=1
 
 Continuous integration (CI is set) must not pass because a tier was skipped. There a tier that
 should run and cannot is an error: virtual and browser on Linux x86-64, namespaces for root.
@@ -23,6 +24,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -110,12 +112,21 @@ def no_vm() -> str | None:
     return None if shutil.which("vagrant") else "vagrant is not installed"
 
 
+def no_course() -> str | None:
+    """Why nothing is graded by nbgrader and no hub is started, or None."""
+    if os.environ.get("LABS_TEST_COURSE") != "1":
+        return "nbgrader and JupyterHub have an environment of their own: make test-course"
+    missing = [one for one in ("nbgrader", "jupyterhub") if find_spec(one) is None]
+    return f"{' and '.join(missing)} not installed: make test-course" if missing else None
+
+
 TIERS: dict[str, Callable[[], str | None]] = {
     "unit": lambda: None,
     "virtual": lambda: no_kernel(DEFAULT_KERNEL),
     "namespaces": no_namespaces,
     "vm": no_vm,
     "browser": cache(no_browser),
+    "course": no_course,
 }
 
 

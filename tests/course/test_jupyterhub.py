@@ -1,0 +1,114 @@
+"""Two users of one JupyterHub: both boot kernels at once from one store, and neither can read the
+other's work, stop it, or change what both use."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from labs.drive.record.seal import verify
+from tests.course.user_servers import Hub, Refused, User, hub, processes_of
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can add users"),
+    pytest.mark.timeout(1800),
+]
+RUN = """
+import subprocess, sys, time
+began = time.time()
+done = subprocess.run(
+    [sys.executable, "-m", "labs.cli", "run", "nagle", "--only", "off", "--into", "runs"],
+    cwd="{home}", capture_output=True, text=True)
+print(done.returncode, began, time.time(), done.stderr[-500:])
+"""
+ATTEMPT = """
+import os, pathlib
+found = {{}}
+def attempt(name, act):
+    try:
+        act()
+        found[name] = "done"
+    except OSError as error:
+        found[name] = type(error).__name__
+attempt("list the home", lambda: os.listdir("{home}"))
+attempt("read a run", lambda: next(pathlib.Path("{home}/runs").iterdir()))
+attempt("change a kernel", lambda: open("{kernel}", "ab"))
+attempt("add a kernel", lambda: os.mkdir("{kernels}/mine"))
+for pid in {pids}:
+    attempt(f"stop {{pid}}", lambda: os.kill(pid, 9))
+    attempt(f"environment of {{pid}}", lambda: open(f"/proc/{{pid}}/environ", "rb"))
+    attempt(f"memory of {{pid}}", lambda: open(f"/proc/{{pid}}/mem", "rb"))
+    attempt(f"files of {{pid}}", lambda: os.listdir(f"/proc/{{pid}}/fd"))
+import json
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[User, User]]:
+    with hub() as found, ThreadPoolExecutor() as pool:
+        ada, bob = pool.map(found.started, found.users)
+        yield ada, bob
+
+
+def attempts(user: User, on: User, pids: list[int]) -> dict[str, str]:
+    """What a user reached of another one's work, by attempt."""
+    kernels = on.hub.kernels
+    (kernel,) = kernels.glob("*/linux")
+    printed = user.runs(ATTEMPT.format(home=on.home, kernel=kernel, kernels=kernels, pids=pids))
+    found: dict[str, str] = json.loads(printed)
+    return found
+
+
+def test_two_users_run_at_once_and_apart(pair: tuple[User, User]) -> None:
+    ada, bob = pair
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(one.runs, RUN.format(home=one.home)) for one in pair]
+        # Attempts are made until the other's kernel has been seen among the processes.
+        seen: set[str] = set()
+        while not all(one.done() for one in running):
+            pids = processes_of(bob.uid)
+            programs = {pid: os.path.basename(_program(pid)) for pid in pids}
+            if "linux" in programs.values() and "linux" not in seen:
+                seen |= set(programs.values())
+                found = attempts(ada, bob, pids)
+                assert {name for name, result in found.items() if result == "done"} == set()
+                assert len(found) == 4 + 4 * len(pids)
+        printed = [one.result().split(maxsplit=3) for one in running]
+    assert [one[0] for one in printed] == ["0", "0"], printed
+    assert "linux" in seen
+    (began, ended), (other_began, other_ended) = ([float(at) for at in one[1:3]] for one in printed)
+    assert began < other_ended and other_began < ended
+    runs = [next((one.home / "runs").glob("**/run.json")).parent for one in pair]
+    digests = [verify(run) for run in runs]
+    assert digests[0] == digests[1]
+    assert [run.stat().st_uid for run in runs] == [ada.uid, bob.uid]
+
+
+def _program(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def test_a_user_cannot_reach_the_others_server(pair: tuple[User, User]) -> None:
+    """Neither through the proxy nor through the hub."""
+    ada, bob = pair
+    found: Hub = ada.hub
+    kernels = f"/user/{bob.name}/api/kernels"
+    for method, path in (
+        ("GET", f"/user/{bob.name}/api/contents"),
+        ("GET", kernels),
+        ("DELETE", f"{kernels}/{bob.kernel}"),
+        ("DELETE", f"/hub/api/users/{bob.name}/server"),
+        ("GET", f"/hub/api/users/{bob.name}/tokens"),
+    ):
+        assert found.api(method, path, ada.token) in (Refused(403), Refused(404)), path
+    assert "6.1" in bob.runs(
+        "import labs.drive.kernel.store as s; print(s.find('6.1').folder, '6.1')"
+    )
