@@ -15,7 +15,7 @@ from tests.course.user_servers import Hub, Refused, User, hub, processes_of
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can add users"),
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3600),
 ]
 RUN = """
 import subprocess, sys, time

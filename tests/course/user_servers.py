@@ -25,7 +25,7 @@ import websocket
 
 from labs.drive.kernel import store
 
-STARTS_S, SPAWNS_S, ENDS_S = 300, 300, 60
+STARTS_S, SPAWNS_S, ENDS_S = 900, 900, 120
 CONFIGURATION = """
 c.JupyterHub.bind_url = "http://127.0.0.1:{ports[0]}"
 c.JupyterHub.hub_bind_url = "http://127.0.0.1:{ports[1]}"
@@ -207,7 +207,7 @@ def _running(folder: Path, private: Path, kernels: Path, names: tuple[str, ...])
             argv, cwd=private, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            _wait_for(found, process, private / "log")
+            _wait_for(f"http://127.0.0.1:{ports[1]}/hub/api/", process, private / "log")
             yield found
         finally:
             process.terminate()  # it ends the servers of its users and the proxy
@@ -216,6 +216,15 @@ def _running(folder: Path, private: Path, kernels: Path, names: tuple[str, ...])
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
+                    _end_proxy(private / "proxy.pid")
+
+
+def _end_proxy(pid_file: Path) -> None:
+    """A hub that is killed leaves its proxy, which has a session of its own."""
+    try:
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+    except (OSError, ValueError):
+        return
 
 
 def _free_ports(count: int) -> list[int]:
@@ -228,13 +237,12 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _wait_for(found: Hub, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     until = time.monotonic() + STARTS_S
     while process.poll() is None and time.monotonic() < until:
         try:
-            if not isinstance(found.api("GET", "/hub/api/info"), Refused):
+            with urllib.request.urlopen(address, timeout=30):
                 return
         except OSError:
-            pass
-        time.sleep(1)
+            time.sleep(1)
     raise AssertionError(f"the hub did not start: {log.read_text()[-3000:]}")

@@ -47,12 +47,14 @@ def of(figure: Figure, along: str = "x", at: Sequence[float] = ()) -> Figure:
     headings of a chart with headings, the packets and silences of a ladder, the points if there are
     few, else eight even parts. A line without hover text, such as that of a limit or of a
     prediction, is shown in every step. Without the controls, as in print, the figure shows the last
-    step. A figure with a single place stays as it is. BadInput for another axis, and for places
-    that do not ascend.
+    step. A figure with a single place stays as it is. BadInput for another axis, an axis with names
+    instead of numbers, and places that do not ascend.
     """
     if along not in ALONG:
         raise BadInput(f'along = "{along}" is not an axis. Allowed: {", ".join(ALONG)}')
     traces, layout = [_as_lists(one) for one in figure.data], figure.layout.to_plotly_json()
+    if not all(map(_has_places, traces)):
+        raise BadInput("the figure has no steps: its axes have names. Allowed: axes with numbers")
     if at:
         places = [float(one) for one in at]
         if not 1 < len(places) <= MOST_STEPS or places != sorted({*places}):
@@ -93,6 +95,14 @@ def _as_lists(trace: Any) -> Trace:
         if values is not None and not isinstance(values, str):
             found[name] = [getattr(one, "tolist", lambda one=one: one)() for one in values]
     return found
+
+
+def _has_places(trace: Trace) -> bool:
+    """Whether the points of a trace are numbers on both axes."""
+    return all(
+        name in trace and all(isinstance(one, int | float | None) for one in trace[name])
+        for name in ALONG
+    )
 
 
 def _reference(trace: Trace) -> bool:

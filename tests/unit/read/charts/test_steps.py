@@ -117,6 +117,11 @@ def test_of_refuses_places_that_do_not_ascend(at: tuple[float, ...]) -> None:
         steps.of(curve([1, 2]), at=at)
 
 
+def test_of_refuses_an_axis_with_names() -> None:
+    with pytest.raises(BadInput, match="its axes have names"):
+        steps.of(curve([1, 2], Scatter(x=["a", "b"], y=[1, 2])))
+
+
 def test_of_refuses_another_axis() -> None:
     with pytest.raises(BadInput, match=r"Allowed: x, y"):
         steps.of(curve([1, 2]), along="z")
