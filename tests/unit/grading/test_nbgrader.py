@@ -70,7 +70,7 @@ def test_a_notebook_without_exercises_has_nothing_of_nbgrader(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("answer", "points", "said"),
-    [(2.62, 1, "right"), (2.75, 0, "MB"), ("much", 0, "wrong"), (None, 0, "")],
+    [(2.62, 1, "right"), (2.75, 0, "MB"), ("much", 0, "unreadable"), (None, 0, "")],
 )
 def test_points_prints_the_hint_of_an_answer(
     answer: object, points: int, said: str, capsys: pytest.CaptureFixture[str]
