@@ -5,13 +5,14 @@ An edited copy is never overwritten; the command reports that it was kept.
     labs student notebooks/*.ipynb --recorded              no kernel is needed
     labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40 --zip copies.zip
     labs student notebooks/00-start-here.ipynb --seeds class.csv --into examination
+    labs student notebooks/00-start-here.ipynb --recorded --nbgrader --into source/start
 
 With --seeds each student of a list has a copy in a folder of their own, with questions whose
 numbers are drawn from their seed, and without the cells that check answers. The list is a CSV file
 with the columns id and seed; with --secret id alone. Grade the copies with `labs grade --seeds`.
 
-With --nbgrader the copies are source notebooks for `nbgrader generate_assignment`; docs/jupyterhub.md
-has the commands.
+With --nbgrader the copies are source notebooks for `nbgrader generate_assignment`. The file
+docs/jupyterhub.md has the commands.
 """
 
 from __future__ import annotations

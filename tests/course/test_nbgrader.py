@@ -15,11 +15,9 @@ import pytest
 from labs.grading.grade_sheet import grade_file
 from labs.grading.nbgrader import SCHEMA_VERSION
 from labs.grading.student_copy import copy_for_students
-from tests.student_work import NOTEBOOKS
+from tests.student_work import NOTEBOOKS, RIGHT
 
 STEM, ASSIGNMENT = "00-start-here", "start"
-RIGHT = {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"}
-"""tests/unit/grading/test_grade_sheet.py says where these come from."""
 GIVEN: Mapping[str, Mapping[str, str]] = {
     "right": RIGHT,
     "part": {**RIGHT, "longest_rtt_ms": "200"},
@@ -50,7 +48,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A course in which all has been handed in and graded."""
     folder = tmp_path_factory.mktemp("course")
     source = folder / "source" / ASSIGNMENT
-    copy_for_students(NOTEBOOKS / f"{STEM}.ipynb", source, recorded=True, nbgrader=True)
+    presets = {"TESTBED": "recorded"}
+    copy_for_students(NOTEBOOKS / f"{STEM}.ipynb", source, presets, nbgrader=True)
     nbgrader(folder, "generate_assignment", ASSIGNMENT)
     released = read(folder / "release" / ASSIGNMENT / f"{STEM}.ipynb")
     for student, answers in GIVEN.items():
