@@ -17,7 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,23 +84,18 @@ class Hub:
         while not self.api("GET", f"/hub/api/users/{user}")["servers"].get("", {}).get("ready"):
             assert time.monotonic() < until, f"the server of {user} did not start"
             time.sleep(1)
-        return User(self, user, token).with_kernel()
+        kernel = self.api("POST", f"/user/{user}/api/kernels", token, {"name": "python3"})
+        return User(self, user, token, kernel["id"])
 
 
 @dataclass
 class User:
-    """A user whose server is running, and one of the user's kernels."""
+    """A user whose server and kernel are running."""
 
     hub: Hub
     name: str
     token: str
-    kernel: str = ""
-
-    def with_kernel(self) -> User:
-        """The same user with another kernel, which answers while the first one is busy."""
-        path = f"/user/{self.name}/api/kernels"
-        started = self.hub.api("POST", path, self.token, {"name": "python3"})
-        return replace(self, kernel=started["id"])
+    kernel: str
 
     @property
     def uid(self) -> int:
