@@ -53,7 +53,8 @@ def utilisation(table: DataFrame) -> Figure:
                     hovertemplate="%{x:.3g} BDP: %{y:.1f} %<extra>%{fullData.name}</extra>",
                 )
             )
-    figure.update_xaxes(title=log_title("size of the FIFO (BDP)"), type="log")
+    ticks = sorted({round(size, 2) for size in rows["buffer_bdp"]})
+    figure.update_xaxes(title=log_title("size of the FIFO (BDP)"), type="log", tickvals=ticks)
     figure.update_yaxes(title="utilisation (%)")
     figure.update_layout(legend=LEGEND_ABOVE)
     heads = {

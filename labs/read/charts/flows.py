@@ -14,9 +14,9 @@ from plotly.graph_objects import Figure, Scatter
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput
 from labs.read.charts.small_multiples import COLOURS, DASHES
-from labs.read.charts.style import BLACK, GREY, LEGEND_ABOVE, dressed, log_title, nothing
+from labs.read.charts.style import BLACK, GREY, LEGEND_ABOVE, dressed, log_ticks, log_title, nothing
 from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import of_run, of_table
+from labs.read.display.provenance import of_table
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import begin_ns, downward, over_time, sockets, steady_ns, traffic_of
 
@@ -47,9 +47,12 @@ def path_words(run: Run) -> str:
 
 
 def caption_of(*runs: Run) -> str:
-    """The caption of a chart of runs: their origin, and the path of each."""
+    """The caption of a chart of runs: testbed, kernel and path of each. What a run's link says is
+    about its wires only."""
     paths = dict.fromkeys(path_words(run) for run in runs)
-    return f"{of_run(runs[0])}<br>path: {'; '.join(paths)}"
+    kernels = dict.fromkeys(f"Linux {run.kernel.release}" for run in runs)
+    testbeds = dict.fromkeys(run.testbed for run in runs)
+    return " · ".join([", ".join(testbeds), ", ".join(kernels), f"path: {'; '.join(paths)}"])
 
 
 def goodput(run: Run, step_s: float = 0.5) -> Figure:
@@ -104,7 +107,8 @@ def queue(*runs: Run, direction: str = "down") -> Figure:
     table = concat(parts, ignore_index=True)
     drawn = table.assign(delay_ms=table["delay_ms"].clip(lower=LEAST_DELAY_MS))
     figure = _lines(drawn, "delay_ms", "%{y:.1f} ms")
-    figure.update_yaxes(title=log_title("delay (ms)"), type="log")
+    ticks = log_ticks(LEAST_DELAY_MS, max(1.0, float(drawn["delay_ms"].max())))
+    figure.update_yaxes(title=log_title("delay (ms)"), type="log", tickvals=ticks)
     medians = [
         f"{run.condition} {in_three_digits(float(numpy.median(delays)))}"
         for run in runs
