@@ -100,7 +100,7 @@ def requests(table: DataFrame) -> Figure:
             )
         ]
     )
-    figure.update_xaxes(title=log_title("latency (ms)"), type="log")
+    figure.update_xaxes(title="latency (ms)", rangemode="tozero")
     figure.update_layout(legend=LEGEND_ABOVE, barmode="group")
     heads = {
         "condition": "queue",

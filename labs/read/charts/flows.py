@@ -4,7 +4,7 @@ against goodput, and the phase of two windows."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import atan2, cos, pi, sin, sqrt
+from math import atan2, cos, log10, pi, sin, sqrt
 from typing import TYPE_CHECKING
 
 import numpy
@@ -127,7 +127,8 @@ def queue(*runs: Run, direction: str = "down") -> Figure:
 
 def latency_against_throughput(*runs: Run) -> Figure:
     """One ellipse per run: the delay in the queue and the goodput of windows of half a second in
-    steady state, at one standard deviation. Better is right and down."""
+    steady state, at one standard deviation of the goodput and of the logarithm of the delay. Better
+    is right and down."""
     title = "Delay against goodput"
     figure, rows = Figure(), []
     for place, run in enumerate(runs):
@@ -135,12 +136,13 @@ def latency_against_throughput(*runs: Run) -> Figure:
         if len(goodputs) < 3:
             continue
         colour = COLOURS[place % len(COLOURS)]
-        x, y = _ellipse(goodputs, delays)
-        middle = (float(numpy.mean(goodputs)), float(numpy.mean(delays)))
+        logs = [log10(max(delay, LEAST_DELAY_MS)) for delay in delays]
+        x, y = _ellipse(goodputs, logs)
+        middle = (float(numpy.mean(goodputs)), float(10 ** numpy.mean(logs)))
         figure.add_trace(
             Scatter(
                 x=x,
-                y=y,
+                y=[10**one for one in y],
                 mode="lines",
                 fill="toself",
                 opacity=0.5,
@@ -161,15 +163,17 @@ def latency_against_throughput(*runs: Run) -> Figure:
                 hovertemplate="%{x:.2f} Mbit/s, %{y:.1f} ms<extra>" + run.condition + "</extra>",
             )
         )
-        spreads = (float(numpy.std(goodputs)), float(numpy.std(delays)))
+        spreads = (float(numpy.std(goodputs)), float(10 ** numpy.std(logs)))
         rows.append((run.condition, *middle, *spreads))
     if not rows:
         return nothing(title, "none of these runs has a steady state")
     figure.update_xaxes(title="goodput (Mbit/s)")
-    figure.update_yaxes(title="delay in the queue (ms)", rangemode="tozero")
+    ticks = log_ticks(LEAST_DELAY_MS, 10 * max(y for _, _, y, *_ in rows))
+    title_y = log_title("delay in the queue (ms)")
+    figure.update_yaxes(title=title_y, type="log", tickvals=ticks)
     figure.update_layout(legend=LEGEND_ABOVE)
     said = "; ".join(f"{name} {x:.1f} Mbit/s, {y:.1f} ms" for name, x, y, *_ in rows)
-    heads = ("condition", "goodput, Mbit/s", "delay, ms", "its spread, Mbit/s", "its spread, ms")
+    heads = ("condition", "goodput, Mbit/s", "delay, ms", "its spread, Mbit/s", "its spread, times")
     return dressed(
         figure,
         title=title,
