@@ -10,7 +10,8 @@
                                 bytes, ended ("size", "stop" or an error), sndbuf_bytes,
                                 rcvbuf_bytes, control, timeline: [[at_ns, bytes], ...],
                                 kernel_bytes (tcpi_bytes_acked of a sender, tcpi_bytes_received of
-                                a receiver, at the end), retransmitted_segments}]}
+                                a receiver, at the end; a FIN counts as one),
+                                retransmitted_segments}]}
     client/requests.json        {"requests": [{due_ns, sent_ns, done_ns, bytes}]}; null where a
                                 request had no answer when the run ended; the latency of a user is
                                 done_ns - due_ns
