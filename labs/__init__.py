@@ -19,10 +19,8 @@ Importing this package loads nothing else; each part loads when it is used.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -155,15 +153,9 @@ def _cell_of_a_notebook() -> Any:
 
 
 def _load(module: str) -> Any:
-    """Import a module. What an import makes stays, so garbage is not looked for meanwhile, which
-    would take about a twentieth of the CPU time of a Run All."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(module)
-    finally:
-        if collecting:
-            gc.enable()
+    from labs.read.loading import load  # noqa: PLC0415
+
+    return load(module)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, plain
@@ -14,12 +15,15 @@ from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
 from labs.drive.testbed.diagnosis import SHAPING, Check, Diagnosis, examine
 from labs.errors import BadInput, LabError, Missing
-from labs.read.display.rich_output import Table
 from labs.read.lab import Lab
+from labs.read.loading import load
 from labs.read.runs import recorded
 from labs.read.runs.archive import is_run, study_files
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
+
+if TYPE_CHECKING:
+    from labs.read.display.rich_output import Table
 
 FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
 # Not repeated in the command: the other testbed has its own values, and the folder of the runs
@@ -33,10 +37,14 @@ def testbeds(p: LabParameters) -> Table:
 
     The virtual testbed is checked for the first kernel that the parameters name.
     """
-    found = examine(p.kernels[0])
+    # The trials are programs; meanwhile this process imports what shows a table.
+    with ThreadPoolExecutor(1) as trials:
+        examined = trials.submit(examine, p.kernels[0])
+        table = load("labs.read.display.rich_output").Table
+        found = examined.result()
     shaped = any(one.link.shaped for one in lab_of(p).conditions(p))
     lacking = [_lacking(one, shaped) for one in found]
-    return Table(
+    return table(
         {
             "Testbed": [one.testbed for one in found],
             "What it is": [one.what for one in found],

@@ -56,6 +56,10 @@ AUTO = "auto"
 DENIED = "SECCOMP userspace requested but not functional"
 # The name of the file from which a kernel starts its guest's programs, if it has a stub program.
 STUB_PROGRAM = "uml-userspace"
+# Buckets of the table of TCP connections. Each sample of the sockets walks through all of them, and
+# a guest of 4 GiB has 65,536, which took a fifth of the time of a download at the line rate. The
+# limits that a kernel derives from this number are set by the testbed (`virtual.LIMITS`).
+TCP_BUCKETS = 1024
 ALARM = re.compile(r"^labs: SIGALRM was sent by process (\d+) of user (\d+)\r?$", re.MULTILINE)
 
 # A guest's processes are processes of this machine whose system calls the kernel intercepts. A
@@ -88,6 +92,7 @@ def command_line(memory_mib: int, seed: int, mode: str = PTRACE) -> tuple[str, .
         "con=null",
         "con0=fd:0,fd:1",
         f"labs.seed={seed}",
+        f"thash_entries={TCP_BUCKETS}",
         *(("seccomp=on",) if mode == SECCOMP else ()),
         f"init={PYTHON}",
         "--",

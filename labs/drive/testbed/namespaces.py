@@ -193,6 +193,11 @@ class NamespaceHost(LoggedHost):
                 os.close(file)
         return Path("/proc/sys", path).read_text()
 
+    def write_own_sysctl(self, path: str, value: str) -> None:
+        """Write a sysctl of the namespace that is neither logged nor restored."""
+        with self._inside():
+            Path("/proc/sys", path).write_text(value)
+
     def _write_sysctl(self, path: str, value: str) -> None:
         with self._inside() if self._owns(path) else contextlib.nullcontext():
             Path("/proc/sys", path).write_text(value)

@@ -35,6 +35,13 @@ _REFUSED = re.compile(
 )
 
 
+# What a kernel derives from the size of its table of connections (net/ipv4/tcp_ipv4.c
+# tcp_sk_init(), tcp.c tcp_init()), as with the 65,536 buckets of a machine of 4 GiB with 6.1. The
+# table of a guest is smaller (`labs.drive.kernel.boot.TCP_BUCKETS`).
+LIMITS = {"net/ipv4/tcp_max_tw_buckets": "32768", "net/ipv4/tcp_max_syn_backlog": "512"}
+ORPHANS = {"net/ipv4/tcp_max_orphans": "32768"}
+
+
 class Virtual(Namespaces):
     """The hosts inside the kernel. Leaving raises RunFailed if a program inside was killed because
     somebody outside sent it a signal, such as SIGSTOP, because it broke its own stub, or because
@@ -42,6 +49,14 @@ class Virtual(Namespaces):
 
     def __init__(self, link: Link) -> None:
         super().__init__(link, own_kernel=True)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        for path, value in ORPHANS.items():
+            Path("/proc/sys", path).write_text(value)
+        for host in self.hosts().values():
+            for path, value in LIMITS.items():
+                host.write_own_sysctl(path, value)
 
     def __exit__(
         self,
