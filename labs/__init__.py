@@ -153,7 +153,7 @@ def _cell_of_a_notebook() -> Any:
 
 
 def _load(module: str) -> Any:
-    from labs.read.loading import load  # noqa: PLC0415
+    from labs.read.loading import load
 
     return load(module)
 

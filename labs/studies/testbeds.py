@@ -40,11 +40,13 @@ def testbeds(p: LabParameters) -> Table:
     # The trials are programs; meanwhile this process imports what shows a table.
     with ThreadPoolExecutor(1) as trials:
         examined = trials.submit(examine, p.kernels[0])
-        table = load("labs.read.display.rich_output").Table
+        load("labs.read.display.rich_output")
         found = examined.result()
+    from labs.read.display.rich_output import Table  # noqa: PLC0415
+
     shaped = any(one.link.shaped for one in lab_of(p).conditions(p))
     lacking = [_lacking(one, shaped) for one in found]
-    return table(
+    return Table(
         {
             "Testbed": [one.testbed for one in found],
             "What it is": [one.what for one in found],
