@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from labs.drive.parameters.declare import Scalar
@@ -12,6 +14,7 @@ from labs.read.runs.run import Run
 class NoRuns:
     """The evidence of somebody who has neither runs nor recorded data."""
 
+    drawn: Mapping[str, Scalar] = {}
     kernel = "6.1"
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
