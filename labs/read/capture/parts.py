@@ -23,7 +23,7 @@ from labs.read.capture.segment_table import Columns
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_IN_MEMORY = 1 << 18
+ROWS_IN_MEMORY = 1 << 17
 GROUPS: Final = 64
 """Connections are divided among as many groups; a part consists of whole groups."""
 OMITTED: Final = ("offset", *(f"sack_{side}_{n}" for side in ("left", "right") for n in (3, 4)))

@@ -421,7 +421,8 @@ def _of_rounds(
     if outside:
         sums.add(SENDING, outside)
     names = sorted({one.reason for one in limits})
-    codes = numpy.array([names.index(one.reason) for one in limits])
+    numbered = {name: number for number, name in enumerate(names)}
+    codes = numpy.array([numbered[one.reason] for one in limits])
     each = numpy.bincount(codes[which[inside]], lengths[inside], minlength=len(names))
     for name, time_ns in zip(names, each.tolist(), strict=True):
         own = [one for one in limits if one.reason == name]

@@ -8,7 +8,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy
@@ -50,8 +50,7 @@ PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """One round trip of a sender: its time, its limit, and the most bytes in flight."""
 
     begin_ns: int
@@ -285,7 +284,7 @@ def _not_paced(found: list[Round], rates: list[float], path_rate: float) -> list
     stretching two bursts of slow start alike. Pacing and a program that writes evenly look the same
     as a full path, but pace no two such bursts alike, and no queue grows."""
     return [
-        replace(one, reason=UNTOLD)
+        one._replace(reason=UNTOLD)
         if one.reason == PATH and one.is_even and not 0 < PATH_SHARE * path_rate <= rate
         else one
         for one, rate in zip(found, rates, strict=True)
@@ -313,7 +312,7 @@ def _settled(found: list[Round]) -> list[Round]:
         if one.reason == SEND_BUFFER:
             plateau = one.flight_bytes
         elif plateau and one.reason == CONGESTION_WINDOW and leads:
-            made[place] = replace(one, reason=SEND_BUFFER)
+            made[place] = one._replace(reason=SEND_BUFFER)
         else:
             plateau = 0
     return made

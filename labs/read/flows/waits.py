@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 import numpy
@@ -231,7 +232,7 @@ class Flow:
         if self.has_both:
             for side in (0, 1):
                 self.rounds += rounds(known, near, first, last, side, lost)
-        self.rounds.sort(key=lambda one: one.begin_ns)
+        self.rounds.sort(key=attrgetter("begin_ns"))
         self._of_side = tuple(
             [one for one in self.rounds if one.direction == side] for side in (0, 1)
         )
