@@ -8,7 +8,8 @@ are those of a Sobol sequence, which covers the space more evenly than random po
 random digital shift per dimension. They are generated once and stored (`points-SET.csv`). The model
 was written before any point was measured, and set a was used to find its faults. Sets b and c were
 measured once each, c after the faults that b showed had been corrected. The sets wget and discard
-are downloads from nginx; both were used to find faults.
+are downloads from nginx; both were used to find faults. The set fresh, also downloads by wget, was
+drawn when the model was finished, and measured once.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -35,10 +36,11 @@ SETS = {
     "c": (104, 71117),
     "wget": (104, 280416),
     "discard": (104, 411802),
+    "fresh": (104, 630933),
 }
 """The number of points of each set, and its seed."""
-CLIENTS = (WGET, DISCARD)
-"""The sets of downloads from nginx, each named after its client."""
+CLIENTS = {"wget": WGET, "discard": DISCARD, "fresh": WGET}
+"""The client of each set of downloads from nginx."""
 LINKS = (
     (7.0, 90.0, "6.1", 64),
     (55.0, 180.0, "6.12", 358),
@@ -145,7 +147,9 @@ def generated(name: str) -> tuple[Point, ...]:
     shift = tuple(draw.getrandbits(BITS) for _ in range(len(DIRECTIONS) + 1))
     drawn = enumerate(sobol(count, shift))
     if name in CLIENTS:
-        return tuple(downloaded(name, f"{name}-{index:03d}", values) for index, values in drawn)
+        return tuple(
+            downloaded(CLIENTS[name], f"{name}-{index:03d}", values) for index, values in drawn
+        )
     return tuple(point(f"{name}-{index:03d}", values) for index, values in drawn)
 
 
