@@ -79,7 +79,7 @@ class GapReceiver(Receiver):
             return
         joins = before[1] == begin
         self.waiting_truesize += length if joins else length + self.overhead
-        if length >= LEAST_GROWING_BYTES:
+        if self.clamp > self.ssthresh and length >= LEAST_GROWING_BYTES:
             self._grow_window(length)
         self.queued_truesize += length if joins else length + self.overhead
         first, last = (before[0] if joins else begin), (after[1] if after[0] == end else end)

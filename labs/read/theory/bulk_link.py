@@ -35,17 +35,22 @@ class Link:
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """htb sends a packet as a whole as soon as its class has credit. Returns whether the packet
         was queued."""
-        ready_ns = float(now_ns + self.rtt_ns)
-        last_ns = float(self.packets[-1][0]) if self.packets else 0.0
-        goes_ns = max(ready_ns, self.free_ns, last_ns)
+        packets = self.packets
+        ready_ns = goes_ns = float(now_ns + self.rtt_ns)
+        if self.free_ns > goes_ns:
+            goes_ns = self.free_ns
+        if packets and packets[-1][0] > goes_ns:
+            goes_ns = float(packets[-1][0])
         if ready_ns > self.free_ns:
             self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
         begin = packet.end - packet.length
         if self.segment_bytes is None:
             size = packet.length + packet.segments * HEADER_BYTES
             spent_ns = goes_ns - self.credit_bytes * self.byte_ns
-            self.free_ns = max(self.free_ns, spent_ns) + size * self.byte_ns
-            self.packets.append((round(goes_ns), begin, packet.length, push, echoed_ms))
+            if self.free_ns > spent_ns:
+                spent_ns = self.free_ns
+            self.free_ns = spent_ns + size * self.byte_ns
+            packets.append((round(goes_ns), begin, packet.length, push, echoed_ms))
         else:
             for at in range(begin, packet.end, self.segment_bytes):
                 length = min(self.segment_bytes, packet.end - at)
@@ -57,8 +62,8 @@ class Link:
                 self.free_ns = max(self.free_ns, spent_ns) + taken_ns
                 last = at + length == packet.end
                 self.packets.append((round(goes_ns), at, length, push and last, echoed_ms))
-        if len(self.packets) > self.most_queued:
-            self.most_queued = len(self.packets)
+        if len(packets) > self.most_queued:
+            self.most_queued = len(packets)
         return True
 
     def _takes(self) -> bool:

@@ -63,7 +63,8 @@ class Receiver:
         now_ns: int,
     ) -> None:
         self.series = series(kernel)
-        self.ratio = first_ratio(kernel) if self.series >= RATIO_SINCE else 0
+        self.by_ratio = self.series >= RATIO_SINCE
+        self.ratio = first_ratio(kernel) if self.by_ratio else 0
         self.adv_win_scale = adv_win_scale
         self.overhead = segment_overhead_bytes(kernel)
         self.advmss = mss_bytes
@@ -109,7 +110,7 @@ class Receiver:
 
     def window_of(self, space: int) -> int:
         """tcp_win_from_space()."""
-        if self.series >= RATIO_SINCE:
+        if self.by_ratio:
             return space * self.ratio >> 8
         scale = self.adv_win_scale
         return space >> -scale if scale <= 0 else space - (space >> scale)
@@ -141,16 +142,24 @@ class Receiver:
         # Packets that wait to be read are coalesced: the first one's overhead remains.
         self.queued_truesize += length if self.nxt > self.copied else length + self.overhead
         self.nxt += length
-        self._measure_mss(length, segment, push)
-        self._rtt_by_window(now_ns)
-        self._pace_acks(now_ns // TICK_NS)
-        if length >= LEAST_GROWING_BYTES:
+        if (segment if segment < length else length) == self.rcv_mss:
+            self.last_length = 0
+            self.pushed |= push
+        else:
+            self._measure_mss(length, segment, push)
+        if not self.rtt_began_ns or self.nxt >= self.rtt_end:
+            self._rtt_by_window(now_ns)
+        tick = now_ns // TICK_NS
+        if self.ato != LEAST_ATO or tick - self.last_tick > LEAST_ATO // 2:
+            self._pace_acks(tick)
+        self.last_tick = tick
+        if self.clamp > self.ssthresh and length >= LEAST_GROWING_BYTES:
             self._grow_window(length)
 
     def _pace_acks(self, tick: int) -> None:
         """The delay of ACKs (ato) follows the intervals between arrivals. The first arrival and one
         after a retransmission timeout are followed by quick ACKs."""
-        passed, self.last_tick = tick - self.last_tick, tick
+        passed = tick - self.last_tick
         if self.ato and passed <= LEAST_ATO // 2:
             self.ato = (self.ato >> 1) + LEAST_ATO // 2
         elif self.ato and passed < self.ato:
@@ -206,9 +215,12 @@ class Receiver:
         return self.nxt, self.edge()
 
     def _select_window(self) -> int:
-        allowed = self.window_of(self.rcvbuf)
-        queued = self.queued_truesize
-        free = self.window_of(self.rcvbuf - queued) if queued else allowed
+        rcvbuf = self.rcvbuf
+        left = rcvbuf - self.queued_truesize
+        if self.by_ratio:
+            allowed, free = rcvbuf * self.ratio >> 8, left * self.ratio >> 8
+        else:
+            allowed, free = self.window_of(rcvbuf), self.window_of(left)
         full = self.clamp if self.clamp < allowed else allowed
         mss = self.rcv_mss if self.rcv_mss < full else full
         if mss <= 0:
@@ -235,7 +247,7 @@ class Receiver:
         size = min(segment, length)
         before, self.last_length = self.last_length, 0
         if size >= self.rcv_mss:
-            if self.series >= RATIO_SINCE and size != self.rcv_mss:
+            if self.by_ratio and size != self.rcv_mss:
                 old, self.ratio = self.ratio, max(1, (length << 8) // (length + self.overhead))
                 if old != self.ratio and self.series >= CLAMP_FOLLOWS_SINCE:
                     self.clamp = self.window_of(self.rcvbuf)
@@ -254,8 +266,6 @@ class Receiver:
             self.pushed = True
 
     def _grow_window(self, length: int) -> None:
-        if self.clamp <= self.ssthresh:
-            return
         room = min(self.clamp, self.window_of(self.rcvbuf - self.queued_truesize)) - self.ssthresh
         if room <= 0:
             return
@@ -278,8 +288,6 @@ class Receiver:
             self.rtt_us8 += sample_us - (self.rtt_us8 >> 3)
 
     def _rtt_by_window(self, now_ns: int) -> None:
-        if self.rtt_began_ns and self.nxt < self.rtt_end:
-            return
         if self.rtt_began_ns:
             self._rtt_sample((now_ns - self.rtt_began_ns) // MICROSECOND, by_window=True)
         self.rtt_end, self.rtt_began_ns = self.nxt + self.wnd, now_ns
@@ -308,7 +316,7 @@ class Receiver:
         else:
             window = 2 * copied + 16 * self.advmss
             window += window * (copied - self.space) // self.space << 1
-        if self.series >= RATIO_SINCE:
+        if self.by_ratio:
             rcvbuf = (window << 8) // self.ratio
         else:
             each = self.advmss + SEGMENT_BUFFER_BYTES

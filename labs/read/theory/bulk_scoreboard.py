@@ -216,7 +216,7 @@ class Scoreboard(Sender):
         self._rtt(now_ns, first_ns)
         self.rto_ns = self._rto_ns()
         now_us = now_ns // 1000
-        self.control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self._ack_delay_us())
+        self.control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self.pacing_bytes_s)
 
     def _detect(self, now_ns: int) -> int:
         """RACK: a packet is lost if one that was sent later has arrived, and it is overdue.

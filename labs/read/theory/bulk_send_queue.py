@@ -44,7 +44,7 @@ class SendQueue(ABC):
         unsent = self.unsent
         while True:
             goal = self.goal
-            copy = self._tail_room(goal)
+            copy = goal - unsent[-1] if unsent else 0
             if copy <= 0:
                 if self.queued >= self.sndbuf:
                     self.no_space = True
@@ -67,12 +67,18 @@ class SendQueue(ABC):
     def take_pages(self, pages: int) -> int:
         """Append as many of these whole pages as the last packet holds without being full: the same
         as `send_page` for each of them, but in one step. Returns their bytes."""
-        if not self.unsent or not self.unsent[-1]:
+        if pages <= 0 or not self.unsent or not self.unsent[-1]:
             return 0
         room = (self.goal - self.unsent[-1] - 1) // PAGE_BYTES
-        pages = min(pages, room, MOST_FRAGS - self._tail_frags())
+        if pages > room:
+            pages = room
         if pages <= 0:
             return 0
+        room = MOST_FRAGS - self._tail_frags()
+        if pages > room:
+            pages = room
+            if pages <= 0:
+                return 0
         begin = self.write_seq
         self._append(pages * PAGE_BYTES, first=True)
         self.frags.extend(range(begin, self.write_seq, PAGE_BYTES))
@@ -83,30 +89,28 @@ class SendQueue(ABC):
         or, if it `joins`, the rest of a page. Without room everything is pushed, even if nothing of
         this page was queued."""
         copied = 0
+        unsent, goal = self.unsent, self.goal
         while copied < size:
-            copy = self._tail_room(self.goal)
+            copy = goal - unsent[-1] if unsent else 0
             if copy <= 0 or (not joins and self._tail_frags() >= MOST_FRAGS):
                 if self.queued >= self.sndbuf:
                     self.no_space = True
                     self.push(now_ns, PUSH)
                     break
                 self._begin()
-                copy = self.goal
+                copy = goal
             if copy > size - copied:
                 copy = size - copied
-            if not joins or not self.unsent[-1]:
+            if not joins or not unsent[-1]:
                 self.frags.append(self.write_seq)
             joins = True
             self._append(copy, first=not copied)
             copied += copy
-            if copied < size and self.unsent[-1] >= self.goal:
+            if copied < size and unsent[-1] >= goal:
                 self._full(now_ns)
         if copied and last:
             self.push(now_ns, CORK if more else self.nagle, marks=not more)
         return copied
-
-    def _tail_room(self, goal: int) -> int:
-        return goal - self.unsent[-1] if self.unsent else 0
 
     def _begin(self) -> None:
         self.unsent.append(0)
@@ -121,10 +125,10 @@ class SendQueue(ABC):
         return len(frags)
 
     def _append(self, copy: int, *, first: bool) -> None:
-        unsent = self.unsent
-        if first and unsent[-1] and self.marks and self.marks[-1] == self.write_seq:
-            self.marks.pop()
-        unsent[-1] += copy
+        marks = self.marks
+        if first and marks and marks[-1] == self.write_seq and self.unsent[-1]:
+            marks.pop()
+        self.unsent[-1] += copy
         self.queued += copy
         self.write_seq += copy
 

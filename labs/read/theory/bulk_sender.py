@@ -39,7 +39,6 @@ TICK_NS, TICK_US = 4_000_000, 4000
 """HZ = 250, as in the kernels of distributions and in those built here."""
 NEVER_NS = 1 << 62
 LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
-MOST_ACK_DELAY_US = 1000
 
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
@@ -124,13 +123,17 @@ class Sender(SendQueue):
         sent, limited = 0, False
         stopped = ""
         while unsent:
-            if self.packets >= most_packets and not probes:
-                stopped = SLOW_START if control.in_slow_start else CONGESTION_WINDOW
+            quota = most_packets - self.packets
+            if quota <= 0 and not probes:
+                stopped = SLOW_START if cwnd < control.ssthresh else CONGESTION_WINDOW
                 break
-            quota = min(cwnd >> 1 or 1, most_packets - self.packets, most_segments)
+            if quota > cwnd >> 1:
+                quota = cwnd >> 1
+            if quota > most_segments:
+                quota = most_segments
             if quota < 1:
                 quota = 1
-            if self.grows_packets and len(unsent) > 1:
+            if self.grows_packets and unsent[0] < quota * mss and len(unsent) > 1:
                 self._grow_head(quota * mss)
             length = unsent[0]
             if self.nxt + (length if length < mss else mss) > self.edge:
@@ -141,21 +144,26 @@ class Sender(SendQueue):
                 if length < mss and last and not self.closed and self._held(nagle):
                     stopped = NAGLE_HOLDS
                     break
-            elif not one:
-                defer, by_cwnd = self._defers(now_ns, length, most_segments)
-                if defer:
-                    limited |= by_cwnd
-                    stopped = CONGESTION_WINDOW if by_cwnd else RECEIVE_WINDOW
-                    break
-            limit = mss if length <= mss else self._split_point(length, quota, nagle)
+                limit = mss
+            else:
+                if not one and self.flight and now_ns - self.last_sent_ns <= DEFER_NS:
+                    defer, by_cwnd = self._defers(now_ns, length, most_segments)
+                    if defer:
+                        limited |= by_cwnd
+                        stopped = CONGESTION_WINDOW if by_cwnd else RECEIVE_WINDOW
+                        break
+                limit = self._split_point(length, quota, nagle)
             if length > limit:
-                unsent[0] = limit
-                unsent.insert(1, length - limit)
+                unsent[0] = length - limit
                 self.queued += self.overhead
                 length = limit
-            if not length:
+                if not length:
+                    unsent.appendleft(0)
+                    break
+            elif not length:
                 break
-            unsent.popleft()
+            else:
+                del unsent[0]
             self.nxt += length
             segments = -(-length // mss)
             packet = Sent(self.nxt, length, segments, now_ns)
@@ -165,7 +173,8 @@ class Sender(SendQueue):
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            if not self.transmit(now_ns, packet, self._marked() or segments > 1):
+            marked = self.marks and self.marks[0] <= self.nxt and self._marked()
+            if not self.transmit(now_ns, packet, marked or segments > 1):
                 self._refused(packet)
                 break
             if self.no_space:
@@ -175,7 +184,8 @@ class Sender(SendQueue):
         if not stopped or (stopped == NAGLE_HOLDS and self.no_space):
             stopped = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
         self.stopped_by = stopped
-        limited |= self.packets >= most_packets
+        if self.packets >= most_packets:
+            limited = True
         if sent or limited:
             self._validate(now_ns, limited)
         if sent and not probes:
@@ -228,40 +238,29 @@ class Sender(SendQueue):
         return needed - partial if partial and self._held(nagle) else needed
 
     def _defers(self, now_ns: int, length: int, most_segments: int) -> tuple[bool, bool]:
-        """Whether to wait for more, and whether the congestion window is the reason."""
-        if now_ns - self.last_sent_ns > DEFER_NS or not self.flight:
-            return False, False
+        """Whether to wait for more, and whether the congestion window is the reason. (Something was
+        sent within the last millisecond, and is in flight.)"""
+        mss, cwnd = self.mss, self.control.cwnd
         window = self.edge - self.nxt
-        congestion = (self.control.cwnd + self.left - self.packets) * self.mss
-        limit = min(window, congestion)
-        if limit >= most_segments * self.mss or (len(self.unsent) > 1 and limit >= length):
+        congestion = (cwnd + self.left - self.packets) * mss
+        limit = window if window < congestion else congestion
+        if limit >= most_segments * mss or (limit >= length and len(self.unsent) > 1):
             return False, False
-        usable = min(self.edge - self.una, self.control.cwnd * self.mss)
+        usable = self.edge - self.una
+        if usable > cwnd * mss:
+            usable = cwnd * mss
         if limit >= usable // TSO_WIN_DIVISOR:
             return False, False
         srtt_ns = self.srtt_us8 * 125
         ack_in_ns = self.flight[0].sent_ns + srtt_ns - now_ns
-        if ack_in_ns > min(srtt_ns >> 1, DEFER_NS):
+        if ack_in_ns > DEFER_NS or ack_in_ns > srtt_ns >> 1:
             return False, False
-        if congestion < window:
-            if congestion <= length:
-                return True, True
-        elif window <= length:
-            return True, False
-        return True, False
-
-    def _tso_segments(self) -> int:
-        """The longest packet, in segments."""
-        size = self.pacing_bytes_s >> PACING_SHIFT
-        shift = self.min_rtt_us >> RTT_SHIFT
-        if self.sizes_by_rtt and shift < LARGEST_RTT_SHIFT:
-            size += GSO_MAX_BYTES >> shift
-        return max(min(size, GSO_MAX_BYTES) // self.mss, LEAST_TSO_SEGMENTS)
+        return True, congestion < window and congestion <= length
 
     def _validate(self, now_ns: int, limited: bool) -> None:
         if (
-            self.una >= self.usage_end
-            or limited
+            limited
+            or self.una >= self.usage_end
             or (not self.cwnd_limited and self.packets > self.most_packets)
         ):
             self.cwnd_limited, self.most_packets = limited, self.packets
@@ -282,9 +281,10 @@ class Sender(SendQueue):
             self.cwnd_stamp = tick
 
     def _is_limited(self) -> bool:
-        return self.cwnd_limited or (
-            self.control.in_slow_start and self.control.cwnd < 2 * self.most_packets
-        )
+        if self.cwnd_limited:
+            return True
+        cwnd = self.control.cwnd
+        return cwnd < self.control.ssthresh and cwnd < 2 * self.most_packets
 
     # What acknowledgements change.
 
@@ -297,7 +297,8 @@ class Sender(SendQueue):
         flight = self.flight
         while flight and flight[0].end <= ack:
             last = flight.popleft()
-            first = first or last
+            if first is None:
+                first = last
             acked += last.segments
             self.queued -= last.length + self.overhead
         if flight and ack > flight[0].end - flight[0].length:
@@ -310,16 +311,19 @@ class Sender(SendQueue):
             acked += segments
             if segments:
                 last = head
-                first = first or head
+                if first is None:
+                    first = head
         self.packets -= acked
         self.una = ack
         if first is not None and last is not None:
             self._rtt(now_ns, first.sent_ns)
             now_us = now_ns // 1000
-            delay_us = self._ack_delay_us()
-            self.control.sample(now_us, now_us - last.sent_ns // 1000, ack, self.nxt, delay_us)
+            control = self.control
+            control.sample(
+                now_us, now_us - last.sent_ns // 1000, ack, self.nxt, self.pacing_bytes_s
+            )
             if self._is_limited():
-                self.control.grow(now_us, acked)
+                control.grow(now_us, acked)
             self.cwnd_stamp = now_ns // TICK_NS
             self._pace()
             if self.probed and ack >= self.probed:
@@ -332,11 +336,6 @@ class Sender(SendQueue):
         if self.no_space:
             self._check_space(now_ns)
 
-    def _ack_delay_us(self) -> float:
-        """How long ACKs may be delayed by the sizes of packets (hystart_ack_delay())."""
-        rate = self.pacing_bytes_s
-        return min(MOST_ACK_DELAY_US, GSO_MAX_BYTES * 4 * 1_000_000 / rate) if rate else 0
-
     def probe(self, now_ns: int) -> None:
         """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
         the congestion window, once per flight."""
@@ -348,9 +347,8 @@ class Sender(SendQueue):
                 self.probed, self.probe_ns = self.nxt, NEVER_NS
 
     def _schedule_probe(self, now_ns: int) -> None:
-        least_us = LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US
-        wait = ticks((self.srtt_us8 >> 2) + least_us)
-        self.probe_ns = (now_ns // TICK_NS + wait + 1) * TICK_NS
+        wait_us = (self.srtt_us8 >> 2) + (LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US)
+        self.probe_ns = (now_ns // TICK_NS - -wait_us // TICK_US + 1) * TICK_NS
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)
@@ -370,12 +368,20 @@ class Sender(SendQueue):
             self.rtt_end, self.mdev_max_us = self.nxt, LEAST_RTO_US
 
     def _pace(self) -> None:
+        """tcp_update_pacing_rate(), and how many segments the longest packet holds then."""
         cwnd, packets = self.control.cwnd, self.packets
         ratio = SLOW_START_PACE_PCT if cwnd < self.control.ssthresh // 2 else LATER_PACE_PCT
         most = cwnd if cwnd > packets else packets
         rate = self.mss * (1_000_000 // 100 << 3) * ratio * most
         self.pacing_bytes_s = rate // (self.srtt_us8 or 1)
-        self.most_segments = self._tso_segments()
+        size = self.pacing_bytes_s >> PACING_SHIFT
+        shift = self.min_rtt_us >> RTT_SHIFT
+        if shift < LARGEST_RTT_SHIFT and self.sizes_by_rtt:
+            size += GSO_MAX_BYTES >> shift
+        if size > GSO_MAX_BYTES:
+            size = GSO_MAX_BYTES
+        segments = size // self.mss
+        self.most_segments = segments if segments > LEAST_TSO_SEGMENTS else LEAST_TSO_SEGMENTS
 
     def _check_space(self, now_ns: int | None = None) -> None:
         if not self.locked and self.packets < self.control.cwnd + self.left:

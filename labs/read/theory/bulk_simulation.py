@@ -155,31 +155,39 @@ class Simulation:
         """Run until the receiver has all (a writer without a file would continue), or until the
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
         packets, receiver, sender = self.link.packets, self.receiver, self.sender
+        transfer_bytes = self.transfer_bytes
         self.writer.write(self.acknowledged_ns)
         reads_ns = writes_ns = NEVER_NS
-        most_arrived = MOST_ARRIVED * self.transfer_bytes
         extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
         epochs = _Epochs(self.link, enabled=extrapolates)
-        while receiver.nxt < self.transfer_bytes:
-            arrives_ns = packets[0][0] if packets else NEVER_NS
+        read, ends_ns = self.reader.read, self.ends_ns
+        while receiver.nxt < transfer_bytes:
+            now_ns = arrives_ns = packets[0][0] if packets else NEVER_NS
             timer_ns = receiver.delayed_until_ns or NEVER_NS
-            now_ns = min(arrives_ns, timer_ns, reads_ns, writes_ns, sender.probe_ns)
-            if now_ns == NEVER_NS:
-                raise RuntimeError("no packet is in flight and no timer is set")
-            if now_ns >= self.ends_ns:
+            if timer_ns < now_ns:
+                now_ns = timer_ns
+            if sender.probe_ns < now_ns:
+                now_ns = sender.probe_ns
+            if writes_ns < now_ns:
+                now_ns = writes_ns
+            if reads_ns < now_ns:
+                now_ns = reads_ns
+            if now_ns >= ends_ns:
+                if now_ns == NEVER_NS:
+                    raise RuntimeError("no packet is in flight and no timer is set")
                 return
             if now_ns == arrives_ns:
                 if now_ns >= epochs.ends_ns:
                     settled = epochs.settled(now_ns, receiver.nxt)
                     enough = len(self.lengths) >= LEAST_PACKETS
-                    if settled and enough and receiver.nxt <= most_arrived:
+                    if settled and enough and receiver.nxt <= MOST_ARRIVED * transfer_bytes:
                         self._extrapolate(now_ns, epochs.bytes_per_ns)
                         return
                 self._arrive()
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
             elif now_ns == reads_ns:
-                acknowledges, next_ns = self.reader.read(now_ns)
+                acknowledges, next_ns = read(now_ns)
                 if acknowledges:
                     self._acknowledge(now_ns)
                 reads_ns = NEVER_NS if next_ns is None else next_ns

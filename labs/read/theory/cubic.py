@@ -6,6 +6,7 @@ cubictcp_recalc_ssthresh(), cubictcp_state(). Times are in microseconds and jiff
 
 from __future__ import annotations
 
+from labs.read.theory.bulk_send_queue import GSO_MAX_BYTES
 from labs.read.theory.reno import INFINITE, LEAST_THRESHOLD_SEGMENTS, Reno
 from labs.read.theory.windows import series
 
@@ -16,6 +17,7 @@ LOW_WINDOW_SEGMENTS = 16
 ACK_DELTA_US = 2000
 MIN_SAMPLES = 8
 LEAST_RISE_US, MOST_RISE_US = 4000, 16000
+MOST_ACK_DELAY_US = 1000
 BETA, BETA_SCALE = 717, 1024
 """What remains of the window after a loss."""
 FRIENDLY_EIGHTHS = 15
@@ -48,15 +50,16 @@ class Cubic(Reno):
         self.last_cwnd = self.last_max = self.origin = self.reaches = 0
         self.acked = self.friendly_cwnd = self.count = 0
 
-    def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, ack_delay_us: float) -> None:
+    def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, pacing_bytes_s: int) -> None:
         """Take a measured RTT: slow start ends if acknowledgements have arrived for half an RTT
         without a gap, or if the RTT has risen."""
         if self.epoch_start >= 0 and now_us // JIFFY_US - self.epoch_start < HZ:
             return
-        rtt_us = max(1, rtt_us)
+        if rtt_us < 1:
+            rtt_us = 1
         if not self.delay_min_us or rtt_us < self.delay_min_us:
             self.delay_min_us = rtt_us
-        if self.found or not self.in_slow_start:
+        if self.found or self.cwnd >= self.ssthresh:
             return
         if self.cwnd < LOW_WINDOW_SEGMENTS and not self.rounds_begin_early:
             return
@@ -67,9 +70,14 @@ class Cubic(Reno):
             return
         if now_us - self.last_ack_us <= ACK_DELTA_US:
             self.last_ack_us = now_us
-            allowed_us = int(self.delay_min_us + ack_delay_us) >> 1
+            # How long ACKs may be delayed by the sizes of packets (hystart_ack_delay()).
+            delay_us: float = MOST_ACK_DELAY_US
+            if MOST_ACK_DELAY_US * pacing_bytes_s > GSO_MAX_BYTES * 4 * 1_000_000:
+                delay_us = GSO_MAX_BYTES * 4 * 1_000_000 / pacing_bytes_s
+            allowed_us = int(self.delay_min_us + delay_us) >> 1
             self.found = now_us - self.round_start_us > allowed_us
-        self.round_rtt_us = min(self.round_rtt_us, rtt_us)
+        if rtt_us < self.round_rtt_us:
+            self.round_rtt_us = rtt_us
         if self.samples < MIN_SAMPLES:
             self.samples += 1
         elif self.round_rtt_us > self.delay_min_us + min(

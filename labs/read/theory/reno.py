@@ -23,7 +23,7 @@ class Reno:
     def in_slow_start(self) -> bool:
         return self.cwnd < self.ssthresh
 
-    def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, ack_delay_us: float) -> None:
+    def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, pacing_bytes_s: int) -> None:
         """Take a measured RTT, which Reno does not use."""
 
     def grow(self, now_us: int, acked: int) -> None:
