@@ -22,10 +22,10 @@ from labs.experiments.buffers.socket_buffers import (
 from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Transfer, transfer
+from labs.read.theory.bulk import LINK, transfer
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
-from labs.read.theory.bulk_interval import Interval, interval
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.bulk_interval import Interval, shown
+from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
 TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
@@ -34,8 +34,6 @@ WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
 NETEM_PACKETS = 1000
 """The queue of netem by default, as tc sets it."""
-SHOWN_WIDTH = 0.005
-"""The least width of an interval that is shown, relative to its upper end."""
 TOLERANCE_PCT = 2.0
 """How far a steady flow may lie from its prediction: the goal at the points of `make model`."""
 
@@ -113,17 +111,8 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
         ),
         send_bytes=send_bound_bytes(sndbuf, flow.kernel),
         line_bytes_s=line_goodput_bytes_s(flow.rate_mbit),
-        interval=_interval(flow, transfer_bytes, found),
+        interval=shown(flow, transfer_bytes),
     )
-
-
-def _interval(flow: Flow, transfer_bytes: int, found: Transfer) -> Interval | None:
-    """The interval of a prediction if it is wide enough to be shown. What the link or the receive
-    window limits does not depend on single packets, and is not simulated again."""
-    if found.bound in (LINK, RECEIVE_WINDOW) and not (flow.loss_pct or flow.pause_ms):
-        return None
-    wide = interval(flow, transfer_bytes)
-    return wide if wide is not None and wide.width > SHOWN_WIDTH else None
 
 
 @lru_cache(maxsize=KEPT_RUNS)

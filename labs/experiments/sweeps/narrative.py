@@ -38,9 +38,18 @@ def _one(row: Mapping[Any, Any]) -> str:
     )
     if is_known(row["predicted_mib_s"]):
         said += (
-            f" (predicted: {in_three_digits(row['predicted_mib_s'])}, limited by: {row['bound']})"
+            f" (predicted: {in_three_digits(row['predicted_mib_s'])}{_between(row)}, limited by: "
+            f"{row['bound']})"
         )
     return f"{said}. Note: {row['notes']}." if row.get("notes") else f"{said}."
+
+
+def _between(row: Mapping[Any, Any]) -> str:
+    """The interval of a prediction that depends on single packets."""
+    low, high = row["predicted_low_mib_s"], row["predicted_high_mib_s"]
+    if not (is_known(low) and is_known(high)):
+        return ""
+    return f", between {in_three_digits(low)} and {in_three_digits(high)}"
 
 
 def _buffer(row: Mapping[Any, Any], end: str) -> str:

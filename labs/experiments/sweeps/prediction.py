@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB
 from labs.experiments.sweeps.conditions import RMEM, WMEM
@@ -19,9 +17,9 @@ from labs.experiments.sweeps.socket_buffers import (
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import Transfer, transfer
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_interval import Interval, shown
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
-KEPT_PREDICTIONS = 512
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
 ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
@@ -35,7 +33,15 @@ def expected(run: Run) -> Transfer:
     fixed = [size for size in (flow.sndbuf_bytes, flow.rcvbuf_bytes) if size is not None]
     if min(fixed, default=SMALLEST_BYTES) < SMALLEST_BYTES:
         return _cannot_say(f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets")
-    return _transfer(flow, settings_of(run).transfer_bytes)
+    return transfer(flow, settings_of(run).transfer_bytes)
+
+
+def expected_interval(run: Run) -> Interval | None:
+    """How far the result may lie from the prediction, where single packets decide; None where
+    they do not, or if the theory cannot say."""
+    if expected(run).cannot_say:
+        return None
+    return shown(flow_of(run), settings_of(run).transfer_bytes)
 
 
 def flow_of(run: Run) -> Flow:
@@ -62,11 +68,6 @@ def flow_of(run: Run) -> Flow:
 
 def _cannot_say(reason: str) -> Transfer:
     return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
-
-
-@lru_cache(maxsize=KEPT_PREDICTIONS)
-def _transfer(flow: Flow, transfer_bytes: int) -> Transfer:
-    return transfer(flow, transfer_bytes)
 
 
 def _fixed(buffer: Buffer) -> int | None:

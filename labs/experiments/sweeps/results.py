@@ -10,7 +10,7 @@ from typing import Any
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import KIB, MIB
-from labs.experiments.sweeps.prediction import expected
+from labs.experiments.sweeps.prediction import expected, expected_interval
 from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
     Buffer,
@@ -29,6 +29,7 @@ from labs.read.readings.instruments import capture_losses, shaper_drops, under_m
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bulk import Transfer
+from labs.read.theory.bulk_interval import Interval
 
 VIRTUAL = "virtual"
 CLOCK_LIMITS_MBIT = 10_000.0
@@ -69,6 +70,12 @@ class Results:
         "predicted goodput of the whole transfer", unit="MiB/s", hidden=True
     )
     predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
+    predicted_low_mib_s: float | None = column(
+        "lowest prediction of the steady goodput, where it depends on single packets", unit="MiB/s"
+    )
+    predicted_high_mib_s: float | None = column(
+        "highest prediction of the steady goodput, likewise", unit="MiB/s"
+    )
     bound: str | None = column("limit: what keeps the link idle in steady state, in theory")
     cannot_say: str | None = column("why there is no prediction", hidden=True)
     fixed_by: str | None = column(
@@ -109,18 +116,18 @@ def results(run: Run) -> Results:
         writes_per_wake=settings.writes_per_wake,
         mss_bytes=settings.mss_bytes,
         refused=refused,
-        **(_of_the_transfer(run, arrivals(run), expected(run)) if transferred(run) else {}),
+        **(_of_the_transfer(run, arrivals(run)) if transferred(run) else {}),
         notes=tuple(notes(run, settings, (sends, receives), refused)),
     )
 
 
-def _of_the_transfer(run: Run, seen: Arrivals, theory: Transfer) -> dict[str, Any]:
+def _of_the_transfer(run: Run, seen: Arrivals) -> dict[str, Any]:
     return {
         "advertised_kib": _kib(advertised_bytes(run)),
         "in_flight_kib": _kib(usual_in_flight_bytes(run)),
         "goodput_mib_s": _mib(seen.goodput_bytes_s),
         "steady_mib_s": _mib(seen.steady_bytes_s),
-        **_of_the_theory(theory),
+        **_of_the_theory(expected(run), expected_interval(run)),
         "connected_send_kib": _kib(after_connecting_bytes(run)),
         "goodput_bytes_s": seen.goodput_bytes_s,
         "steady_bytes_s": seen.steady_bytes_s,
@@ -129,12 +136,15 @@ def _of_the_transfer(run: Run, seen: Arrivals, theory: Transfer) -> dict[str, An
     }
 
 
-def _of_the_theory(theory: Transfer) -> dict[str, Any]:
+def _of_the_theory(theory: Transfer, interval: Interval | None) -> dict[str, Any]:
     if theory.cannot_say:
         return {"cannot_say": theory.cannot_say}
+    low, high = interval.steady_bytes_s if interval else (None, None)
     return {
         "predicted_goodput_mib_s": _mib(theory.goodput_bytes_s),
         "predicted_mib_s": _mib(theory.steady_bytes_s),
+        "predicted_low_mib_s": _mib(low),
+        "predicted_high_mib_s": _mib(high),
         "bound": theory.bound,
     }
 

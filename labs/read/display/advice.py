@@ -16,6 +16,7 @@ from labs.read.theory.advice import (
     WINDOWS_STOP_SHARE,
     Advice,
     Reached,
+    between_bytes_s,
     reached,
 )
 from labs.read.theory.bulk import LINK, Limit
@@ -99,12 +100,16 @@ def as_json(
         "connections": connections,
         "receivers_memory_bytes": connections * advice.receive_set_bytes,
         "senders_memory_bytes": connections * advice.send_set_bytes,
-        "default": asdict(reached(advice)),
-        "predicted": None if given is None else asdict(given),
+        "default": _reached_json(advice, reached(advice)),
+        "predicted": None if given is None else _reached_json(advice, given),
         "sysctl": sysctl_lines(advice),
         "loss_pct": loss_pct,
         "loss_based_bytes_s": loss_based_bytes_s(advice, loss_pct),
     }
+
+
+def _reached_json(advice: Advice, found: Reached) -> dict[str, Any]:
+    return {**asdict(found), "between_bytes_s": between_bytes_s(advice, found)}
 
 
 def path_in_words(advice: Advice, loss_pct: float = 0.0) -> str:
@@ -183,9 +188,12 @@ def sizes_in_words(found: Reached) -> str:
 def reached_in_words(found: Reached, advice: Advice) -> str:
     """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
     share = 100 * found.goodput_bytes_s / advice.line_bytes_s
+    likely = between_bytes_s(advice, found)
+    ends = [in_three_digits(one / MIB) for one in likely or ()]
+    between = f" (between {' and '.join(ends)}: single packets decide)" if ends else ""
     return (
-        f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s, {share:.0f} % of the link, "
-        f"limited by the {found.bound}"
+        f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s{between}, {share:.0f} % of the "
+        f"link, limited by the {found.bound}"
     )
 
 

@@ -14,6 +14,7 @@ from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_interval import shown
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
@@ -201,16 +202,8 @@ def reached(
     """
     sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
     rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
-    rmem, wmem = three_rmem(advice, rcvbuf), three_wmem(sndbuf)
     if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
-        flow = Flow(
-            rate_mbit=advice.rate_mbit,
-            rtt_ms=advice.rtt_ms,
-            kernel=advice.kernel,
-            mss_bytes=advice.mss_bytes,
-            tcp_rmem=rmem,
-            tcp_wmem=wmem,
-        )
+        flow = _flow(advice, sndbuf, rcvbuf)
         found = transfer(flow, transfer_bytes(advice, sndbuf, rcvbuf))
         if not found.cannot_say:
             # A shaper's credit lets a short flow exceed the line, but not one without an end.
@@ -219,6 +212,26 @@ def reached(
             limits = _ordered(found.bounds, bound)
             return Reached(sndbuf, rcvbuf, goodput, bound, limits, SIMULATED)
     return by_formula(advice, sndbuf, rcvbuf)
+
+
+def between_bytes_s(advice: Advice, found: Reached) -> tuple[float, float] | None:
+    """The lowest and the highest goodput that are likely, where single packets decide."""
+    if found.method != SIMULATED or found.bound == LINK:
+        return None
+    sizes = found.sndbuf_bytes, found.rcvbuf_bytes
+    wide = shown(_flow(advice, *sizes), transfer_bytes(advice, *sizes))
+    return None if wide is None else wide.steady_bytes_s
+
+
+def _flow(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Flow:
+    return Flow(
+        rate_mbit=advice.rate_mbit,
+        rtt_ms=advice.rtt_ms,
+        kernel=advice.kernel,
+        mss_bytes=advice.mss_bytes,
+        tcp_rmem=three_rmem(advice, rcvbuf_bytes),
+        tcp_wmem=three_wmem(sndbuf_bytes),
+    )
 
 
 def three_rmem(advice: Advice, largest_bytes: int) -> tuple[int, int, int]:

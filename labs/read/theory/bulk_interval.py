@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import quantiles
 
-from labs.read.theory.bulk import Transfer, draws, kept_transfers, simulated, transfer
+from labs.read.theory.bulk import LINK, Transfer, draws, kept_transfers, simulated, transfer
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW
 from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
 
 UNKNOWN: tuple[dict[str, int], ...] = (
@@ -25,6 +26,8 @@ UNKNOWN: tuple[dict[str, int], ...] = (
 """What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
 within a tick of the kernel's clock (4 ms), and how fast the programs are. Some combinations are
 simulated."""
+SHOWN_WIDTH = 0.005
+"""The least width of an interval that is shown, relative to its upper end."""
 CUTS = 40
 """The 2.5th and the 97.5th percentile are the first and the last of 39 cuts."""
 
@@ -58,6 +61,16 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
 
     found = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
     return _interval(found, lambda values: (min(values), max(values)))
+
+
+def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
+    """The interval of a prediction if it is wide enough to be shown. What the link or the receive
+    window limits does not depend on single packets, and is not simulated again."""
+    found = transfer(flow, transfer_bytes)
+    if found.bound in (LINK, RECEIVE_WINDOW) and not (flow.loss_pct or flow.pause_ms):
+        return None
+    wide = interval(flow, transfer_bytes)
+    return wide if wide is not None and wide.width > SHOWN_WIDTH else None
 
 
 def _interval(
