@@ -9,7 +9,7 @@ random digital shift per dimension. They are generated once and stored (`points-
 was written before any point was measured, and set a was used to find its faults. Sets b and c were
 measured once each, c after the faults that b showed had been corrected. The sets wget and discard
 are downloads from nginx; both were used to find faults. The set fresh, also downloads by wget, was
-drawn when the model was finished, and measured once.
+drawn when the model's rules had been written, and no fault was found with it.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).

@@ -48,9 +48,10 @@ FULL_LINK_IDLE = 0.005
 STEADY_SHARE = 1 / 3
 LEAST_DRAWS, MOST_DRAWS, DRAWN_SEGMENTS = 5, 20, 400_000
 """How often a flow with random losses is drawn: more often if a draw is short."""
-MOST_SEGMENTS = 400_000
-"""The longest transfer with losses that is simulated."""
-TOO_LONG = f"the link drops packets, and more than {MOST_SEGMENTS:,} segments may arrive"
+MOST_PACKETS, PART_PACKETS, LEAST_LOSSES = 400_000, 100_000, 10
+"""A transfer with losses of more packets is simulated in part, and the rest computed from the last
+third of this part, which must have enough losses for that."""
+TOO_FEW = f"fewer than {LEAST_LOSSES} of {PART_PACKETS:,} segments are lost: chance decides"
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,13 @@ def draws(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
 
 
 def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
-    if _too_long(flow, transfer_bytes):
-        return (_unknown(TOO_LONG),)
+    part_bytes = _part_bytes(flow, transfer_bytes, flow.mss_bytes)
+    if part_bytes < transfer_bytes and flow.loss_pct / 100 * PART_PACKETS < LEAST_LOSSES:
+        return (_unknown(TOO_FEW),)
     found, segments = [], 0
     for seed in range(MOST_DRAWS):
-        simulation = LossySimulation(flow, transfer_bytes, seed=seed)
-        found.append(_told(simulation))
+        simulation = LossySimulation(flow, part_bytes, seed=seed)
+        found.append(_continued(_told(simulation), simulation, transfer_bytes))
         segments += len(simulation.lengths)
         if len(found) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
             break
@@ -146,17 +148,33 @@ def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
     limit = flow.queue_packets
     if limit is None or (simulation.link.most_queued <= limit and _fits(simulation, limit)):
         return told
-    if _too_long(flow, transfer_bytes):
-        return _unknown(TOO_LONG)
-    return _told(LossySimulation(flow, transfer_bytes, **unknown))
+    packet_bytes = simulation.mean_bytes() if flow.offloads else flow.mss_bytes
+    part_bytes = _part_bytes(flow, transfer_bytes, packet_bytes)
+    lossy = LossySimulation(flow, part_bytes, **unknown)
+    return _continued(_told(lossy), lossy, transfer_bytes)
 
 
-def _too_long(flow: Flow, transfer_bytes: int) -> bool:
-    """Whether a transfer with losses has too many segments to be simulated."""
+def _part_bytes(flow: Flow, transfer_bytes: int, packet_bytes: float) -> int:
+    """How much of a transfer with losses is simulated."""
     most_bytes: float = transfer_bytes
     if flow.limit_s is not None:
         most_bytes = min(most_bytes, line_goodput_bytes_s(flow.rate_mbit) * flow.limit_s)
-    return most_bytes > MOST_SEGMENTS * flow.mss_bytes
+    if most_bytes <= MOST_PACKETS * packet_bytes:
+        return transfer_bytes
+    return int(PART_PACKETS * packet_bytes)
+
+
+def _continued(found: Transfer, simulation: Simulation, transfer_bytes: int) -> Transfer:
+    """The whole transfer, of which a part was simulated: the rest in steady state."""
+    rest_bytes = transfer_bytes - simulation.transfer_bytes
+    if found.cannot_say or not rest_bytes:
+        return found
+    took_s, limit_s = found.took_s + rest_bytes / found.steady_bytes_s, simulation.flow.limit_s
+    if limit_s is not None and took_s > limit_s:
+        rest_bytes -= round((took_s - limit_s) * found.steady_bytes_s)
+        took_s = limit_s
+    goodput = (simulation.transfer_bytes + rest_bytes) / took_s
+    return replace(found, goodput_bytes_s=goodput, took_s=took_s)
 
 
 def _fits(simulation: Simulation, limit: int) -> bool:

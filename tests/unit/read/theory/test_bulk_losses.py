@@ -12,8 +12,9 @@ import pytest
 
 from labs.drive.units import KIB, MB, SECOND_NS
 from labs.errors import BadInput
+from labs.read.theory import bulk
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import TOO_LONG, draws, transfer
+from labs.read.theory.bulk import TOO_FEW, draws, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
 from labs.read.theory.bulk_gaps import GapReceiver
 from labs.read.theory.bulk_interval import interval
@@ -261,9 +262,21 @@ def test_random_losses() -> None:
     assert transfer(flow, 1000 * MB) == found
 
 
-def test_losses_too_long() -> None:
-    flow = replace(PATH, rate_mbit=1000, loss_pct=0.01)
-    assert transfer(flow, 1000 * MB).cannot_say == TOO_LONG
+def test_losses_of_a_long_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first part is simulated, and the rest has the rate of its last third. The reference is the
+    # same transfer as a whole, of some 55 losses. 15 %: a part's last third has only ten.
+    flow = replace(PATH, rate_mbit=100, loss_pct=2)
+    whole = transfer(flow, 4 * MB)
+    monkeypatch.setattr(bulk, "MOST_PACKETS", 2000)
+    monkeypatch.setattr(bulk, "PART_PACKETS", 1400)
+    found = bulk._median(bulk._drawn(flow, 4 * MB))
+    assert found.goodput_bytes_s == pytest.approx(whole.goodput_bytes_s, rel=0.15)
+    assert found != whole
+
+
+def test_losses_too_few() -> None:
+    flow = replace(PATH, rate_mbit=1000, loss_pct=0.001)
+    assert transfer(flow, 1000 * MB).cannot_say == TOO_FEW
     assert interval(flow, 1000 * MB) is None
 
 
