@@ -13,12 +13,14 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, texts
 from labs.drive.kernel.kept_copy import Kept, file, kept_copy
+from labs.read.theory.kept_answers import digest_of, kept
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
@@ -111,7 +113,18 @@ def _programs(content: bytes, suffix: str) -> list[str]:
 
 @functools.lru_cache(maxsize=512)
 def _names(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that a file imports, and its texts, if one of them can name a program."""
+    """The names that a file imports, and its texts, if one of them can name a program. Parsing the
+    files of a run takes a tenth of a second, so the answer is kept for the next process."""
+    question = json.dumps(hashlib.sha256(content).hexdigest())
+    answer = kept(question, lambda: json.dumps(_parsed(content)), PARSER)
+    names, named = json.loads(answer)
+    return tuple(names), tuple(named)
+
+
+PARSER = digest_of("launch/code_digest.py", "drive/imports.py")
+
+
+def _parsed(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
     tree = ast.parse(content)
     named = texts(tree) if _NAMES_A_PROGRAM.search(content) else ()
     return tuple(imported(tree)), tuple(dict.fromkeys(named))

@@ -1,8 +1,9 @@
-"""What the model of a bulk transfer answered before, kept in the user's cache.
+"""What a model answered before, kept in the user's cache.
 
-A simulation takes up to seconds, and notebooks, claims and advice ask for hundreds, most of them
-again in each process. A line of the kept file is a question with its answer. The name of the file
-is a digest of the model's sources: a model that was changed finds no answers of the former one.
+A simulation of a bulk transfer takes up to seconds, and notebooks, claims and advice ask for
+hundreds, most of them again in each process. A line of the kept file is a question with its answer.
+The name of the file is a digest of the model's sources: a model that was changed finds no answers
+of the former one.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ SOURCES = (
 """What an answer depends on, within the package."""
 
 
-def _digest() -> str:
-    files = [file for pattern in SOURCES for file in sorted(PACKAGE.glob(pattern))]
+def digest_of(*patterns: str) -> str:
+    """The digest of sources within the package, which names the file of what they answered."""
+    files = [file for pattern in patterns for file in sorted(PACKAGE.glob(pattern))]
     parts = [sys.version.encode(), *(file.read_bytes() for file in files)]
     return sha256(b"\0".join(parts)).hexdigest()[:32]
 
@@ -35,16 +37,17 @@ def _digest() -> str:
 BEFORE, BETWEEN, AFTER = '{"question": ', ', "answer": ', "}"
 """A line around its two texts of JSON."""
 
-DIGEST = _digest()
+DIGEST = digest_of(*SOURCES)
 """Of the model as this process has imported it, whoever edits it later."""
 
 
-def kept(question: str, answer: Callable[[], str]) -> str:
+def kept(question: str, answer: Callable[[], str], digest: str = DIGEST) -> str:
     """The answer to a question, both one line of JSON: from the cache, or made and then kept.
 
-    Without a cache that can be read and written, each answer is made.
+    `digest` is that of the sources that answer. Without a cache that can be read and written, each
+    answer is made.
     """
-    file = _file()
+    file = _file(digest)
     if file is None:
         return answer()
     known = _known(file)
@@ -62,10 +65,10 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _file() -> Path | None:
-    """The file of this model's answers; None for a user without a home."""
+def _file(digest: str) -> Path | None:
+    """The file of the answers of a model; None for a user without a home."""
     try:
-        return disk.cache() / "answers" / f"{DIGEST}.jsonl"
+        return disk.cache() / "answers" / f"{digest}.jsonl"
     except Missing:
         return None
 
