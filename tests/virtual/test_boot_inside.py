@@ -143,3 +143,29 @@ def test_boot_of_python_with_code_ends_as_a_start_of_it_would(
         )
         assert (not said) or said in (started.stdout + started.stderr).splitlines()
         assert (started.returncode == 0) == (failure is None)
+
+
+USUAL_LIMITS = """
+import sys
+sys.path.insert(0, "/run/labs/code")
+from labs.drive.testbed.link import Link
+from labs.drive.testbed.virtual import LIMITS, ORPHANS, open_testbed
+with open_testbed(Link(), None) as testbed:
+    print({path: host.sysctl(path) for path in LIMITS for host in testbed.hosts().values()})
+    print({path: testbed.server.sysctl(path) for path in ORPHANS})
+"""
+
+
+@ON_EACH_KERNEL
+def test_the_table_of_connections_is_small_and_the_limits_of_tcp_are_those_of_a_large_one(
+    kernel: Path, memory: Path, staging: Path
+) -> None:
+    """A kernel has half as many TIME_WAIT sockets and orphans as buckets, and a 128th as many
+    connections in SYN_RECV (net/ipv4/tcp_ipv4.c tcp_sk_init(), tcp.c tcp_init())."""
+    (staging / "limits.py").write_text(USUAL_LIMITS)
+    lines = inside(kernel, staging, f"{PYTHON} -I -S {INSIDE_RUN}/limits.py")
+    assert any(line.startswith("TCP established hash table entries: 1024 ") for line in lines)
+    half, part = str(65536 // 2), str(65536 // 128)
+    limits = {"net/ipv4/tcp_max_tw_buckets": half, "net/ipv4/tcp_max_syn_backlog": part}
+    assert str(limits) in lines
+    assert str({"net/ipv4/tcp_max_orphans": half}) in lines
