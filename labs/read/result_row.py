@@ -6,7 +6,7 @@ from typing import Any
 
 from labs.drive.result_columns import Note
 from labs.errors import LabError
-from labs.read.display.provenance import asked
+from labs.read.display.provenance import asked_of
 from labs.read.lab import Found, Lab
 from labs.read.runs.run import Run
 from labs.read.stats.machines import disturbances
@@ -51,7 +51,7 @@ def result_row(
         "rate_mbit": run.link.measured.rate_mbit,
         "link": run.link.verdict,
         "link_ok": run.link.ok,
-        "link_asked": asked(run.link.asked),
+        "link_asked": asked_of(run),
         "link_shaped": run.link.asked.shaped,
         "key": run.key,
         "digest": run.digest,

@@ -34,7 +34,7 @@ STAGGER_S = 0.25
 INCAST_FLOWS, INCAST_BYTES, INCAST_RTT_MS = 32, 128 * KIB, 10.0
 INCAST_PACKETS = 64
 """The buffer per port of a small switch, in packets."""
-INCAST_S = 10.0
+INCAST_S = 5.0
 PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
 """The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
 

@@ -296,28 +296,33 @@ def shares(table: DataFrame, over: str, over_title: str, *, title: str, fair_pct
 
 
 def _lines(table: DataFrame, column: str, hover: str) -> Figure:
-    """A line over time per value of `flow`; of many flows all in one colour."""
+    """A line over time per value of `flow`; of many flows a colour per congestion control."""
     names = list(dict.fromkeys(table["flow"]))
     many = len(names) > MOST_LINES
+    kinds = list(dict.fromkeys(str(name).rpartition(" ")[2] for name in names))
     figure = Figure()
-    for place, name in enumerate(names):
+    shown: set[str] = set()
+    for number, name in enumerate(names):
         own = table[table["flow"] == name]
+        kind = str(name).rpartition(" ")[2]
+        place = kinds.index(kind) if many else number
         figure.add_trace(
             Scatter(
                 x=own["t_s"].round(4).tolist(),
                 y=own[column].round(4).tolist(),
                 mode="lines",
-                name=str(name),
-                opacity=0.5 if many else 1.0,
-                showlegend=not many,
+                name=kind if many else str(name),
+                opacity=0.6 if many else 1.0,
+                showlegend=not many or kind not in shown,
                 line={
-                    "color": COLOURS[0] if many else COLOURS[place % len(COLOURS)],
-                    "dash": "solid" if many else DASHES[place // len(COLOURS)],
+                    "color": COLOURS[place % len(COLOURS)],
+                    "dash": DASHES[place // len(COLOURS) % len(DASHES)],
                     "width": 1.5,
                 },
                 hovertemplate=f"{hover} at %{{x:.1f}} s<extra>{name}</extra>",
             )
         )
+        shown.add(kind)
     return figure
 
 

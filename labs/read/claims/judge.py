@@ -20,7 +20,7 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, Figure
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NO_WORD, NOT_JUDGED, Finding, Verdict
 from labs.read.display.format import in_digits, in_runs, input_value, printable
-from labs.read.display.provenance import asked
+from labs.read.display.provenance import asked_of
 from labs.read.lab import Lab
 
 Judge = Callable[[Claim, Evidence], Finding]
@@ -113,7 +113,7 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
 
 def _links(seen: Evidence, names: Iterable[str]) -> str:
     """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
-    return "; ".join(dict.fromkeys(asked(seen.run(name).link.asked) for name in names))
+    return "; ".join(dict.fromkeys(asked_of(seen.run(name)) for name in names))
 
 
 def not_judged(reason: str) -> Finding:
