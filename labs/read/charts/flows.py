@@ -272,7 +272,8 @@ def shares(table: DataFrame, over: str, over_title: str, *, title: str, fair_pct
         )
     figure.add_hline(y=fair_pct, line={"color": GREY, "dash": "dot", "width": 1})
     ticks = sorted(set(rows[over].round(3)))
-    figure.update_xaxes(title=log_title(over_title), type="log", tickvals=ticks)
+    words = [f"{tick:.2g}" for tick in ticks]
+    figure.update_xaxes(title=log_title(over_title), type="log", tickvals=ticks, ticktext=words)
     figure.update_yaxes(title="share of the goodput (%)", range=[0, 103])
     figure.update_layout(legend=LEGEND_ABOVE)
     said = "; ".join(
