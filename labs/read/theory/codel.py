@@ -1,6 +1,6 @@
 """CoDel: how long packets wait, and how often it drops.
 
-Source: RFC 8289 sections 3.2 (target), 3.3 (control loop) and 5 (pseudocode);
+Source: RFC 8289 sections 3.3 (control loop), 4.2 and 4.3 (interval and target), 5 (pseudocode);
 include/net/codel_impl.h codel_dequeue().
 """
 

@@ -10,8 +10,8 @@ RANDOM_LOSS = 1.31
 """The constant for independent losses with every segment acknowledged, or counted as such.
 
 Source: Mathis, Semke, Mahdavi, Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
-Algorithm", CCR 27(3), 1997, table 1. Linux counts acknowledged segments, not ACKs:
-net/ipv4/tcp_cong.c tcp_cong_avoid_ai().
+Algorithm", CCR 27(3), 1997; RFC 3819 section 8.5.1 has 0.93, by sqrt(2) less, for an ACK per two
+segments. Linux counts acknowledged segments, not ACKs: net/ipv4/tcp_cong.c tcp_cong_avoid_ai().
 """
 FOLLOWS_MATHIS = ("reno", "cubic")
 """Congestion controls that the formula describes. CUBIC does where the interval between losses is

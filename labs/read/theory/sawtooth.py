@@ -5,9 +5,9 @@ A fluid model. The window grows until the pipe and the buffer are full, is reduc
 that, and grows again. While it is smaller than the pipe, the link is partly idle; beyond, the rest
 waits in the queue. Growth per round trip (Reno) is slower while the queue delays round trips.
 
-Sources: RFC 5681 section 3.1 (Reno); RFC 9438 sections 4.2, 4.3, 4.6 (CUBIC: beta 0.7, C 0.4, the
-Reno-friendly region); G. Appenzeller, I. Keslassy, N. McKeown, "Sizing Router Buffers", SIGCOMM
-2004, section 2 (why a buffer of one BDP keeps the link busy for Reno).
+Sources: RFC 5681 sections 3.1 and 3.2 (Reno); RFC 9438 sections 4.2, 4.3, 4.6 and 5.1 (CUBIC: its
+window, the Reno-friendly region, beta 0.7, C 0.4); G. Appenzeller, I. Keslassy, N. McKeown, "Sizing
+Router Buffers", SIGCOMM 2004, section 2 (why a buffer of one BDP keeps the link busy for Reno).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import accumulate
 BETA = {"reno": 0.5, "cubic": 0.7}
 """What a loss leaves of the window."""
 CUBIC_C = 0.4
-"""Segments per s³ (RFC 9438, section 5)."""
+"""Segments per s³ (RFC 9438, section 5.1)."""
 STEPS_PER_RTT = 20
 MOST_STEPS = 200_000
 

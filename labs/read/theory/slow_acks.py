@@ -1,8 +1,8 @@
 """A way back that is slow: how many ACKs the way there produces, and how many fit.
 
-Source: RFC 3449 section 2, after H. Balakrishnan, V. Padmanabhan, R. Katz, "The Effects of
-Asymmetry on TCP Performance", 1997: the normalised bandwidth ratio k is the ratio of the rates
-divided by that of the sizes of data packets and ACKs.
+Source: RFC 3449 sections 1 and 3.1, after T. V. Lakshman, U. Madhow, B. Suter, "Window-based Error
+Recovery and Flow Control with a Slow Acknowledgement Channel", INFOCOM 1997: the normalised
+bandwidth ratio k is the ratio of the rates divided by that of the sizes of data packets and ACKs.
 """
 
 from __future__ import annotations
