@@ -35,7 +35,7 @@ COMMANDS: dict[str, str] = {
     "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
     "student": "write the students' copies of notebooks, without solutions",
     "grade": "grade the answers in notebooks, with hints",
-    "class": "show what a class guessed and measured, with prediction and spread",
+    "class": "show the guesses and runs of a class, with predictions and spread",
     "advise": "compute the socket buffers that fill a path, and predict a flow with others",
     "explain": "explain a capture: what its time was spent on, and what to change",
     "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",

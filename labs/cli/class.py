@@ -1,10 +1,10 @@
 # ruff: noqa: N999 - the name of the command
-"""Show what a class guessed and measured: everybody's guesses beside the prediction and the
-measurement, and the runs that were handed in, with their spread over the students' machines.
+"""Show the guesses and runs of a class: each guess next to the prediction and the measurement, and
+the runs that were handed in, with their spread across the students' machines.
 
-A folder is one of submissions, as for `labs grade`: notebooks, and folders of runs. Nothing is
-executed, unpacked or run. In virtual time all runs of a condition have the same content; in real
-time the interval of the median is shown, or the range of fewer than five runs.
+DIR is a folder of submissions, as for `labs grade`, with notebooks and folders of runs. Nothing is
+executed or unpacked. In virtual time all runs of a condition are identical. In real time the
+interval of the median is shown, or the range if there are fewer than five runs.
 
     labs class submissions
     labs class submissions --page class.html
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Read the notebooks and runs, and print what the class guessed and measured."""
+    """Read the notebooks and runs, and print the guesses and results of the class."""
     from labs.drive.record.disk import write_whole
     from labs.grading import class_results
     from labs.grading.grade_sheet import grade_submission

@@ -4,15 +4,16 @@ No code of a notebook is executed. Numbers are compared with the theory and with
 student's own, if they are in the notebook's folder, or the recorded ones. No runs are performed.
 
 If a file cannot be graded, it is reported in one line, the others are still graded, and the
-exit code is 2. Archives and links are reported, and never opened.
+exit code is 2. Archives and links are reported and never opened.
 
-A class: name the folder of all submissions, as Moodle's archive or nbgrader has it. The student is
-the first folder in it, or the file's name. Of several copies of a notebook the best counts.
+For a class, name the folder of all submissions, in the layout of Moodle's archive or of nbgrader.
+The student's name is that of the first folder in it, or of the file. If there are several copies
+of a notebook, the best one counts.
 
     labs grade submissions --csv grades.csv         one row per student
     labs grade submissions --moodle worksheet.csv   the grading worksheet of an assignment
     labs grade submissions --summary                how many are right, and why not
-    labs grade submissions --due "2026-11-30 23:59" --csv -    with remarks on what is late
+    labs grade submissions --due "2026-11-30 23:59" --csv -    with remarks on late files
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 WRITTEN = {
-    "csv": "write one row per student; - is the standard output",
+    "csv": "write one row per student; - means standard output",
     "moodle": "write the grading worksheet of an assignment",
     "nbgrader": "write the columns that nbgrader exports",
-    "page": "write one HTML page: points, questions that failed most, wrong answers by reason",
-    "gradescope": "write results.json of an autograder of Gradescope, for one notebook",
-    "prairielearn": "write results.json of an external grader of PrairieLearn, for one notebook",
+    "page": "write one HTML page: points, hardest questions, reasons for wrong answers",
+    "gradescope": "write results.json for a Gradescope autograder, for one notebook",
+    "prairielearn": "write results.json for a PrairieLearn external grader, for one notebook",
 }
 
 
@@ -53,12 +54,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for flag, help in WRITTEN.items():
         parser.add_argument(f"--{flag}", type=Path, metavar="FILE", help=help)
     parser.add_argument(
-        "--due", metavar="TIME", help="report files that are later: YYYY-MM-DD HH:MM"
+        "--due", metavar="TIME", help="flag files handed in later than YYYY-MM-DD HH:MM"
     )
     parser.add_argument(
-        "--seeds", type=Path, metavar="CSV", help="examination: the list that was drawn from"
+        "--seeds", type=Path, metavar="CSV", help="examination: the list given to `labs student`"
     )
-    parser.add_argument("--secret", type=Path, metavar="FILE", help="the file of `labs student`")
+    parser.add_argument(
+        "--secret", type=Path, metavar="FILE", help="the secret given to `labs student`"
+    )
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 

@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="the lab's name; NAME.py is written to the current folder"
     )
     parser.add_argument(
-        "--flows", action="store_true", help="write a lab about several flows that share a link"
+        "--flows", action="store_true", help="write a lab with several flows that share a link"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the file and write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -1,4 +1,4 @@
-"""Two flows that share a link, and small requests beside them.
+"""Two flows that share a link, with concurrent small requests.
 
 `labs run ./new_flows.py` runs them on the hosts; labs/drive/flows.py has all that can be set.
 """
@@ -36,8 +36,8 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
 @dataclass(frozen=True)
 class Results:
     goodput_mbit: float | None = column("goodput of both flows", unit="Mbit/s", headline=True)
-    share_pct: float | None = column("share of the first", unit="%")
-    queue_p50_ms: float | None = column("median delay in the queue", unit="ms")
+    share_pct: float | None = column("share of the first flow", unit="%")
+    queue_p50_ms: float | None = column("median queueing delay", unit="ms")
     request_p50_ms: float | None = column("median latency of requests", unit="ms")
 
 

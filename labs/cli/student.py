@@ -7,12 +7,13 @@ An edited copy is never overwritten; the command reports that it was kept.
     labs student notebooks/00-start-here.ipynb --seeds class.csv --into examination
     labs student notebooks/00-start-here.ipynb --recorded --nbgrader --into source/start
 
-With --seeds each student of a list has a copy in a folder of their own, with questions whose
-numbers are drawn from their seed, and without the cells that check answers. The list is a CSV file
-with the columns id and seed; with --secret id alone. Grade the copies with `labs grade --seeds`.
+With --seeds, each student in a list gets a copy in a folder of their own. The numbers in its
+questions are drawn from the student's seed, and it lacks the cells that check answers. The list is
+a CSV file with the columns id and seed, or with --secret only id. Grade the copies with
+`labs grade --seeds`.
 
-With --nbgrader the copies are source notebooks for `nbgrader generate_assignment`. The file
-docs/jupyterhub.md has the commands.
+With --nbgrader, the copies are source notebooks for `nbgrader generate_assignment`. The commands
+are in docs/jupyterhub.md.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_FOLDER,
         metavar="DIR",
-        help="the folder of the copies (default: %(default)s)",
+        help="the folder for the copies (default: %(default)s)",
     )
     parser.add_argument(
         "--recorded", action="store_true", help="copies that show recorded runs and need no kernel"
@@ -46,22 +47,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of the copies, where a notebook has it; may be repeated",
+        help="set a parameter in each notebook that has it; may be repeated",
     )
     parser.add_argument(
-        "--link", metavar="RATExDELAY", help="the link of the copies, in Mbit/s and ms: 100x40"
+        "--link", metavar="RATExDELAY", help="set rate (Mbit/s) and delay (ms) of the link: 100x40"
     )
     parser.add_argument(
         "--nbgrader",
         action="store_true",
-        help="source notebooks of nbgrader, with a graded cell per question",
-    )
-    parser.add_argument("--zip", type=Path, metavar="FILE", help="also write the copies as archive")
-    parser.add_argument(
-        "--seeds", type=Path, metavar="CSV", help="examination: a copy for each student of a list"
+        help="write nbgrader source notebooks, with a graded cell per question",
     )
     parser.add_argument(
-        "--secret", type=Path, metavar="FILE", help="compute the seeds from ids and this file"
+        "--zip", type=Path, metavar="FILE", help="also write the copies as a zip file"
+    )
+    parser.add_argument(
+        "--seeds", type=Path, metavar="CSV", help="examination: one copy per student in a list"
+    )
+    parser.add_argument(
+        "--secret", type=Path, metavar="FILE", help="compute the seeds from the ids and this file"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")

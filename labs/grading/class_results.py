@@ -196,12 +196,12 @@ def class_page(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> str:
     """Guesses and runs on one page."""
     notebooks = sorted({one.notebook for one in guesses})
     figures = [_spread([one for one in guesses if one.notebook == name]) for name in notebooks]
-    body = ["<h1>A class together</h1>"]
+    body = ["<h1>Guesses and runs of a class</h1>"]
     for name, drawn in zip(notebooks, drawn_figures(figures), strict=True):
         body += [f"<h2>Guesses, {name}</h2>", drawn]
     body.append(table(GUESS_HEADS, guess_rows(guesses)) if guesses else "<p>No guesses.</p>")
     body += ["<h2>Runs</h2>", table(RUN_HEADS, run_rows(runs)) if runs else "<p>No runs.</p>"]
-    return offline_page("A class together", body)
+    return offline_page("Guesses and runs of a class", body)
 
 
 def _spread(guesses: Sequence[Guessed]) -> Figure:
@@ -225,7 +225,7 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
             Scatter(
                 x=[one.low, one.high],
                 y=[label] * 2,
-                name="the middle half",
+                name="middle half",
                 mode="lines",
                 showlegend=not place,
                 line={"color": BLUE, "width": 9},
@@ -242,7 +242,7 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
     figure.update_layout(legend=LEGEND_ABOVE)
     every = [x for trace in figure.data for x in trace.x if x is not None and x > 0]
     ticks = log_ticks(min(every) / 2, max(every) * 2) if every else None
-    title = log_title("guess, in the unit of the row")
+    title = log_title("guess, in the unit of its row")
     figure.update_xaxes(title=title, type="log", tickvals=ticks)
     figure.update_yaxes(range=[len(guesses) - 0.4, -0.6], type="category")
     told = "; ".join(
@@ -252,7 +252,7 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
     return dressed(
         figure,
         title="Guesses, prediction and measurement",
-        caption="measured: the recorded run with the first values of the notebook, in virtual time",
+        caption="measured: the recorded run with the initial values, in virtual time",
         height=190 + 54 * len(guesses),
         tell=told,
         table=DataFrame(guess_rows(guesses), columns=list(GUESS_HEADS)),

@@ -26,7 +26,7 @@ QUESTIONS = "examination"
 """The tag of the cell with the questions, and the name of the copy's entry in the metadata."""
 MOST_LIST_BYTES, MOST_ID, LEAST_SECRET = 1 << 20, 100, 8
 MOST_DRAWS = 1000
-ADVICE = "Write one row per student under the headings id and seed, or id alone and name --secret"
+ADVICE = "Write one row per student with the columns id and seed, or only id and use --secret"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _text(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(
-            f"{path} is not UTF-8. Save it as CSV UTF-8, and repeat the command"
+            f"{path} is not UTF-8. Save it as CSV UTF-8 and repeat the command"
         ) from None
 
 
@@ -91,7 +91,7 @@ def _check_id(student: str, where: str, known: Mapping[str, str]) -> None:
     if not folder or not student.isprintable() or len(student) > MOST_ID:
         raise BadInput(
             f"{where}: {student[:MOST_ID]!r} is not an id. Allowed: 1 to {MOST_ID} printable "
-            "characters without / \\ and :, which do not begin with a dot"
+            "characters other than / \\ and :, the first of which is not a dot"
         )
     if student in known:
         raise BadInput(f"{where}: {student} is listed twice. Give each student one row")
@@ -107,7 +107,7 @@ def draw(seeds: Mapping[str, str], exercises: Sequence[Exercise]) -> dict[str, D
         name: values for one in exercises if one.question for name, values in one.draws.items()
     }
     if not choices:
-        raise BadInput(f"{notebook} has no questions to draw. Allowed: 00, 01 and 03")
+        raise BadInput(f"{notebook} has no examination questions. Allowed: 00, 01 and 03")
     found: dict[str, Drawn] = {}
     before: Mapping[str, Scalar] = {}
     for student, seed in seeds.items():

@@ -104,8 +104,8 @@ def _questions(totals: Sequence[Totals]) -> Figure:
     first = totals[0]
     return dressed(
         figure,
-        title="Questions, the most difficult one first",
-        caption="of each student the best notebook",
+        title="Questions, hardest first",
+        caption="the best notebook of each student",
         height=150 + 44 * len(totals),
         tell=f"{first.question} has {first.right} of {first.handed_in} right.",
         table=DataFrame(
@@ -120,4 +120,8 @@ def _reasons(totals: Sequence[Totals]) -> str:
         for one in totals
         for place, (hint, count) in enumerate(one.wrong.most_common(MOST_REASONS))
     ]
-    return table(("Question", "Answers", "Reason"), rows) if rows else _paragraph("None is wrong.")
+    return (
+        table(("Question", "Answers", "Reason"), rows)
+        if rows
+        else _paragraph("No answer is wrong.")
+    )

@@ -189,7 +189,7 @@ def _drawn(
     if seeds is not None:
         return drawn_for(notebook.content, seeds, exercises)
     if any(QUESTIONS in cell["metadata"].get("tags", []) for cell in notebook.content["cells"]):
-        raise BadInput("It is the copy of an examination. Name its list with --seeds")
+        raise BadInput("It is the copy of an examination. Name the list of students with --seeds")
     return None
 
 

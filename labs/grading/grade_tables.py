@@ -54,7 +54,7 @@ def as_moodle(book: Gradebook) -> str:
     ]
     if not rows:
         raise BadInput(
-            "no folder is named as Moodle names those of participants "
+            "no folder has the name of a Moodle participant "
             "(NAME_NUMBER_assignsubmission_file). Use --csv, or Moodle's archive of all submissions"
         )
     return _written(WORKSHEET, rows)

@@ -27,7 +27,7 @@ def points(notebook: str, question: str, names: Mapping[str, Any]) -> int:
     """
     known = [one.name for one in exercises_of(notebook)[1]]
     if question not in known:
-        raise BadInput(f"{question} is no question of {notebook}. Allowed: {', '.join(known)}")
+        raise BadInput(f"{question} is not a question of {notebook}. Allowed: {', '.join(known)}")
     (found,) = [one for one in graded(notebook, names) if one.exercise.name == question]
     print(f"{found.exercise.asks}: {found.verdict}. {found.hint}".strip())
     return int(found.verdict == RIGHT)

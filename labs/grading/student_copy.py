@@ -144,7 +144,9 @@ def read_presets(
     if link is not None:
         numbers = LINK.fullmatch(link)
         if numbers is None:
-            raise BadInput(f"{link} is not a link. Write Mbit/s x ms, for example 100x40")
+            raise BadInput(
+                f"{link} is not a link. Write rate (Mbit/s) x delay (ms), for example 100x40"
+            )
         found[LINK_PRESET] = link
     return found
 

@@ -79,7 +79,11 @@ def _submission(path: Path, root: Path) -> Submission:
     if path.is_symlink():
         problem = "a symbolic link, which is not followed. Ask for the file itself"
     elif not path.name.endswith(NOTEBOOK):
-        kind = "an archive" if path.name.lower().endswith(ARCHIVES) else "named in capitals"
+        kind = (
+            "an archive"
+            if path.name.lower().endswith(ARCHIVES)
+            else "a file with its extension in capitals"
+        )
         problem = f"{kind}, which is not opened. Unpack or rename it, and repeat the command"
     elif not path.is_file():
         problem = "not a regular file, which is not read. Ask for the notebook itself"

@@ -16,9 +16,7 @@ FAST_MBIT, FAR_MS = 100.0, 60.0
 """The link of the first two questions."""
 SMALL_BDP = 0.25
 BITS = "This is in bits. A byte has 8."
-HALF = (
-    "This is half of it. The window is halved from pipe and buffer together, not from the buffer."
-)
+HALF = "This is half of it. Reno halves a window that fills pipe and buffer together."
 WHOLE = "This is a BDP, which Reno needs. CUBIC keeps 0.7 of its window."
 TOLERANCE_PCT = 3.0
 """Answers with two digits, and KiB taken for kB."""
@@ -59,7 +57,10 @@ def fifo_delay_ms(runs: Evidence) -> Expected:
         TOLERANCE_PCT,
         f"{p.fifo_packets} packets of {FRAME_BYTES} bytes",
         Mistake(delay / 8, BITS),
-        Mistake(delay + p.path_rtt_ms, "This is the RTT. The delay in the queue alone is asked."),
+        Mistake(
+            delay + p.path_rtt_ms,
+            "This is the RTT. The question is about the queueing delay alone.",
+        ),
         Mistake(delay / 1e3, "This is in seconds."),
     )
 
@@ -76,7 +77,7 @@ def quarter_pct(runs: Evidence) -> Expected:
         Mistake(75.0, "This is the utilisation without any buffer."),
         Mistake(
             100 * (1 + SMALL_BDP) * 0.75,
-            "This is the mean window in BDPs. Time in which the queue is not empty counts once.",
+            "This is the mean window in BDPs. A link with a queue is 100 % used, not more.",
         ),
     )
 

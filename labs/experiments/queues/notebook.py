@@ -60,12 +60,12 @@ def compare_queues(study: Study, over: str, under: str) -> Words:
     """How many times longer packets wait in one queue than in another, by the median over time."""
     rows = {row["condition"]: row for row in study.results().to_dict("records")}
     first, second = (float(rows[name]["queue_p50_ms"]) for name in (over, under))
-    times = f"{in_digits(first / second)} times" if second else "beyond measure"
+    factor = f", a factor of {in_digits(first / second)}" if second else ""
     return Words(
-        f"The median delay in the queue is {in_digits(first)} ms in `{over}` and "
-        f"{in_digits(second)} ms in `{under}`: {times} as long. The link is "
+        f"The median queueing delay is {in_digits(first)} ms in `{over}` and "
+        f"{in_digits(second)} ms in `{under}`{factor}. The utilisation is "
         f"{in_digits(rows[over]['utilisation_pct'])} % and "
-        f"{in_digits(rows[under]['utilisation_pct'])} % in use."
+        f"{in_digits(rows[under]['utilisation_pct'])} %."
     )
 
 

@@ -44,7 +44,7 @@ def far_share(control: str) -> Callable[[Evidence], Expected]:
             Mistake(bare, "This leaves out the queue, which makes the RTTs more alike."),
             Mistake(50.0, "Equal shares need equal RTTs."),
             Mistake(
-                linear, "This is the inverse ratio of the RTTs: for losses that are independent."
+                linear, "This is the inverse ratio of the RTTs, which holds for independent losses."
             ),
         )
         low, high = min(values) * 0.88, max(values) * 1.12
@@ -76,7 +76,9 @@ def jain_of_three(runs: Evidence) -> Expected:
         (jain(RATES_MBIT),),
         2.0,
         "Jain's index",
-        Mistake(1 / len(RATES_MBIT), "This is the least index of three flows: one has everything."),
+        Mistake(
+            1 / len(RATES_MBIT), "This is the least index of three flows: one gets everything."
+        ),
         Mistake(equal, "This is the largest share."),
     )
 

@@ -91,7 +91,7 @@ def flows(run: Run) -> Table:
 
 def segments_per_ack(runs: Mapping[str, Run]) -> Table:
     """One row per run: how many segments each ACK that arrived at the sender acknowledged, on
-    average, and the most that the way back could carry."""
+    average, and the maximum rate of the reverse path."""
     rows = []
     for condition, run in runs.items():
         own = sockets(run)
@@ -103,8 +103,8 @@ def segments_per_ack(runs: Mapping[str, Run]) -> Table:
         rows.append(
             {
                 "Condition": condition,
-                "Way back (Mbit/s)": back.rate_mbit,
-                "Loss on the way back (%)": back.loss_pct or None,
+                "Reverse path (Mbit/s)": back.rate_mbit,
+                "Loss on the reverse path (%)": back.loss_pct or None,
                 "Segments sent": int(sent),
                 "ACKs that arrived": int(acks),
                 "Segments per ACK": sent / acks if acks else None,
