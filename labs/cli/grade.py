@@ -74,6 +74,8 @@ def main(args: argparse.Namespace) -> int:
     from labs.grading.gradebook import gradebook, in_words
     from labs.grading.submissions import due_time, submissions
 
+    if args.secret and not args.seeds:
+        raise BadInput("--secret needs the list of students. Name it with --seeds")
     seeds = read_list(args.seeds, args.secret) if args.seeds else None
     if args.gradescope or args.prairielearn:
         return _for_grader(args, seeds)

@@ -83,6 +83,8 @@ def main(args: argparse.Namespace) -> int:
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
     presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
+    if args.secret is not None and args.seeds is None:
+        raise BadInput("--secret needs the list of students. Name it with --seeds")
     if args.nbgrader and args.seeds is not None:
         raise BadInput("--nbgrader and --seeds exclude each other. Use one of them")
     if args.seeds is None:

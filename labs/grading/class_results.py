@@ -31,6 +31,7 @@ from labs.read.charts.style import (
     log_ticks,
     log_title,
 )
+from labs.read.display.format import printable
 from labs.read.exercises.guess import Guess
 from labs.read.lab import Lab
 from labs.read.runs.run import Run, open_run
@@ -109,11 +110,12 @@ def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:
         try:
             run = open_run(folder)
         except LabError as error:
-            problems.append(f"{folder}: not read. {error}")
+            problems.append(f"{printable(str(folder))}: not read. {error}")
             continue
         if run.lab in LABS:
             place = (run.lab, run.condition, run.testbed, str(run.kernel.release))
-            groups.setdefault(place, []).append((whose(folder.relative_to(root))[0], run))
+            inside = Path(root.resolve().name) if folder == root else folder.relative_to(root)
+            groups.setdefault(place, []).append((whose(inside)[0], run))
     return [_of_group(place, groups[place]) for place in sorted(groups)], problems
 
 

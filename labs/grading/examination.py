@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hmac
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -49,7 +49,7 @@ class Drawn:
 def read_list(path: Path, secret: Path | None) -> dict[str, str]:
     """The seed of each student by id, in the order of a CSV file: its column `seed`, or computed
     from the id and the content of the file `secret`. BadInput for what cannot be used."""
-    text = _text(path)
+    text = _text(path).replace("\r\n", "\n").replace("\r", "\n")
     head = text.partition("\n")[0]
     delimiter = ";" if ";" in head and "," not in head else ","
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter)
@@ -62,7 +62,7 @@ def read_list(path: Path, secret: Path | None) -> dict[str, str]:
     if key is not None and len(key) < LEAST_SECRET:
         raise BadInput(f"{secret} is too short. Write a secret of {LEAST_SECRET} bytes or more")
     found: dict[str, str] = {}
-    for row in rows:
+    for row in _rows(rows, path):
         student = (row[ID] or "").strip()
         _check_id(student, f"{path}, line {rows.line_num}", found)
         found[student] = (
@@ -73,6 +73,13 @@ def read_list(path: Path, secret: Path | None) -> dict[str, str]:
     if not found:
         raise BadInput(f"{path} has no students. {ADVICE}")
     return found
+
+
+def _rows(rows: csv.DictReader[str], path: Path) -> Iterator[dict[str, str | None]]:
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise BadInput(f"{path}, line {rows.line_num}: {error}. {ADVICE}") from None
 
 
 def _text(path: Path) -> str:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
+from statistics import median
 
 from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
@@ -74,13 +75,13 @@ def _histogram(book: Gradebook) -> Figure:
     figure = Figure(Bar(x=points, y=students, marker={"color": BLUE}))
     figure.update_xaxes(title=f"points of {most}", dtick=max(1, most // 20))
     figure.update_yaxes(title="students")
-    middle = sorted(counted.elements())[counted.total() // 2]
+    middle = median(counted.elements())
     return dressed(
         figure,
         title="Points per student",
         caption=f"{counted.total()} students with graded notebooks",
         height=340,
-        tell=f"The median is {middle} of {most} points.",
+        tell=f"The median is {middle:g} of {most} points.",
         table=DataFrame({"points": points, "students": students}),
     )
 

@@ -69,7 +69,7 @@ def _written(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def _cell(value: Cell) -> Cell:
-    """A text that a spreadsheet would compute is quoted; line breaks are spaces."""
+    """A text that a spreadsheet would compute is quoted."""
     if not isinstance(value, str):
         return value
     formula = len(value) > 1 and value.lstrip(" ").startswith(FORMULA)

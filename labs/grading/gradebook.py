@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -144,7 +145,7 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
         mine.participant = submission.participant
         mine.files.append(printable(submission.path.name))
         if sheet.problem:
-            mine.problems.append(f"{submission.path.name}: {sheet.problem}")
+            mine.problems.append(f"{printable(submission.path.name)}: {sheet.problem}")
         elif sheet.grades:
             mine.remarks += _remarks(submission, sheet, late_by(submission, due), same)
             _count(mine, sheet)
@@ -169,7 +170,7 @@ def _remarks(
         yield f"{name}: late by {late}."
     if submission.path.stem != sheet.notebook:
         yield f"{name}: renamed from {sheet.notebook}.ipynb."
-    if sheet.drawn_for not in submission.student:
+    if sheet.drawn_for and not _is_named(sheet.drawn_for, submission.student):
         yield f"{name}: the examination of {sheet.drawn_for}."
     if sheet.is_empty:
         yield f"{name}: empty, without an answer."
@@ -179,15 +180,18 @@ def _remarks(
         yield f"{name}: to the character the answers and guesses of {other}."
 
 
+def _is_named(student: str, where: str) -> bool:
+    """Whether a name contains an id, and not as a part of another one."""
+    return re.search(rf"(?<![^\W_]){re.escape(student)}(?![^\W_])", where) is not None
+
+
 def _count(student: Student, sheet: Sheet) -> None:
     """Count a sheet if it is better than the one so far."""
     other = student.sheets.get(sheet.notebook)
     if other is not None:
-        best = sheet if sheet.points > other.points else other
-        student.remarks.append(
-            f"{sheet.notebook}: handed in more than once, {best.path.parent.name}/{best.path.name} "
-            "counts."
-        )
+        best = (sheet if sheet.points > other.points else other).path
+        name = printable(f"{best.parent.name}/{best.name}")
+        student.remarks.append(f"{sheet.notebook}: handed in more than once, {name} counts.")
     if other is None or sheet.points > other.points:
         student.sheets[sheet.notebook] = sheet
 

@@ -33,6 +33,7 @@ INBOUND = re.compile(r"(?P<name>[^+]+)\+[^+]+\+(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:
 SUBMITTED, TIMESTAMP = "submitted", "timestamp.txt"
 """The folder of a course with nbgrader: submitted/STUDENT/ASSIGNMENT/, with the time of handing in
 (nbgrader/exchange/default/collect.py)."""
+DAY = re.compile(r"[\dW-]*")
 TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: ([\w/+-]+))?")
 
 
@@ -100,7 +101,9 @@ def _submission(path: Path, root: Path) -> Submission:
 def whose(inside: Path) -> tuple[str, str, datetime | None]:
     """The student of a file in a folder of submissions, the number that Moodle gave them, and the
     time in the name: the first folder, or the name of the file."""
-    parts = inside.parts[1:] if inside.parts[0] == SUBMITTED else inside.parts
+    parts = inside.parts
+    if len(parts) > 1 and parts[0] == SUBMITTED:
+        parts = parts[1:]
     first = printable(parts[0] if len(parts) > 1 else Path(parts[-1]).stem)
     if found := MOODLE.fullmatch(first):
         return f"{found['name']} ({found['number']})", found["number"], None
@@ -135,9 +138,11 @@ def read_time(text: str) -> datetime | None:
 def due_time(text: str) -> datetime:
     """The time until which work is handed in, in this machine's zone unless it names one."""
     try:
+        if DAY.fullmatch(text):
+            raise ValueError("a day alone would be its first minute")
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found if found.tzinfo else found.astimezone()
+    except (ValueError, OverflowError):
         raise BadInput(
             f"{text} is not a time. Allowed: YYYY-MM-DD HH:MM, for example 2026-11-30 23:59"
         ) from None
-    return found if found.tzinfo else found.astimezone()

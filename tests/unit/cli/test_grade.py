@@ -50,3 +50,10 @@ def test_grade_of_a_folder_without_notebooks_is_refused(
     assert capsys.readouterr().err == (
         f"labs: {tmp_path} has no notebooks. Name a folder with .ipynb files\n"
     )
+
+
+def test_grade_with_a_secret_but_no_list_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", str(tmp_path), "--secret", "missing.txt"]) == 2
+    assert "--seeds" in capsys.readouterr().err

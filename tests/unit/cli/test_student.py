@@ -99,6 +99,7 @@ def test_student_presets_fit_the_classroom(tmp_path: Path) -> None:
         (["--set", "DELAY_MS=exit()"], "Allowed: a number"),
         (["--link", "100"], "100x40"),
         (["--seeds", "missing.csv"], "missing.csv"),
+        (["--secret", "missing.txt"], "--seeds"),
     ],
 )
 def test_student_refuses_presets_in_one_line(

@@ -87,6 +87,9 @@ def test_class_runs_have_one_content_in_virtual_time(
     assert len(problems) == 1 and str(damaged) in problems[0]
     assert main(["class", str(tmp_path)]) == 2
     assert "nagle on" in capsys.readouterr().out
+    alone = tmp_path / "ada" / "runs" / folder.name
+    assert main(["class", str(alone)]) == 0
+    assert "nagle on" in capsys.readouterr().out
 
 
 def test_the_page_of_a_class_names_reasons_and_problems(tmp_path: Path) -> None:
@@ -97,6 +100,14 @@ def test_the_page_of_a_class_names_reasons_and_problems(tmp_path: Path) -> None:
     for said in ("Points per student", "This is right in Mbit", "which is not opened", "Remarks"):
         assert said in text
     assert main(["grade", str(tmp_path / "class"), "--page", str(page), "--force"]) == 2
+
+
+def test_the_page_of_two_students_has_the_median_between_them(tmp_path: Path) -> None:
+    for student, answers in (("ada", RIGHT), ("bob", {})):
+        with_answers("00-start-here", tmp_path / "class" / student, answers)
+    page = tmp_path / "grades.html"
+    assert main(["grade", str(tmp_path / "class"), "--page", str(page)]) == 0
+    assert "The median is 1.5 of 3 points." in page.read_text()
 
 
 def test_a_page_escapes_names(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ def test_exercises_of_a_notebook_draw_the_same_values_under_one_name(stem: str) 
         ("\ufeffID;Seed\r\nZoë;1\r\n", {"Zoë": "1"}),
         ('name,id,seed\n"Bob, Jr.","Bob, Jr.",2\n', {"Bob, Jr.": "2"}),
         ("id,seed\n=HELP(),1\n", {"=HELP()": "1"}),
+        ("id,seed\rada,1\rbob,2\r", {"ada": "1", "bob": "2"}),
     ],
 )
 def test_read_list_reads_what_spreadsheets_save(
@@ -184,6 +185,7 @@ def test_read_list_reads_what_spreadsheets_save(
         b"id,seed\nx\n",
         b"id,seed\n\xff,1\n",
         b"id,seed\n" + b"x" * 200 + b",1\n",
+        b'id,seed\n"x,1\n' + b"y,1\n" * 40_000,
     ],
 )
 def test_read_list_refuses_in_one_line(content: bytes, tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import pytest
 import labs
 from labs.cli.__main__ import main
 from labs.errors import BadInput
-from labs.grading.grade_sheet import grade_file, grade_submission
+from labs.grading.grade_sheet import Sheet, exercises_of, grade_file, grade_submission
 from labs.grading.grade_tables import as_csv, as_moodle
 from labs.grading.gradebook import Gradebook, Guesses, gradebook
 from labs.grading.student_copy import copy_for_students
-from labs.grading.submissions import due_time, submissions
+from labs.grading.submissions import Submission, due_time, submissions
+from labs.read.exercises.graded_answer import unanswered
 from tests.student_work import class_of
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
@@ -88,8 +89,30 @@ def test_gradebook_tells_what_is_late(course: Path) -> None:
     (course / "bob" / "timestamp.txt").write_text("2026-12-02 01:00:00.5 UTC")
     (bob,) = [one for one in graded(course, "2026-11-30 23:00+00:00").students if one.name == "bob"]
     assert bob.remarks[0] == "homework.ipynb: late by 1 d 2 h."
-    with pytest.raises(BadInput, match="is not a time"):
-        due_time("tomorrow")
+    for text in ("tomorrow", "2026-11-30", "0001-01-01 00:00"):
+        with pytest.raises(BadInput, match="is not a time"):
+            due_time(text)
+
+
+@pytest.mark.parametrize(
+    ("student", "is_told"),
+    [("Ada (1)", False), ("ada_1", False), ("Ada (12)", True), ("x1", True), ("bob", True)],
+)
+def test_gradebook_tells_the_examination_of_somebody_else(student: str, is_told: bool) -> None:
+    path = Path(student) / f"{START}.ipynb"
+    (answer,) = [one for one in exercises_of(START)[1] if one.name == "bdp_mib"]
+    sheet = Sheet(path, START, (unanswered(answer),), drawn_for="1")
+    (found,) = gradebook([(Submission(student, path), sheet)]).students
+    assert (f"{START}.ipynb: the examination of 1." in found.remarks) is is_told
+
+
+def test_gradebook_escapes_the_names_of_files(course: Path) -> None:
+    for folder in ("\x1b[2J", "again"):
+        handed_in(course / "dan" / folder, {})
+        (course / "dan" / folder / "\x1b]0;x.ipynb").write_text("x")
+    (dan,) = [one for one in graded(course).students if one.name == "dan"]
+    assert len(dan.problems) == 2 and any("more than once" in one for one in dan.remarks)
+    assert all(one.isprintable() for one in (*dan.problems, *dan.remarks, *dan.files))
 
 
 def test_totals_count_answers_and_hints(course: Path) -> None:

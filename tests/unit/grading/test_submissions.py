@@ -23,6 +23,7 @@ from labs.grading.submissions import MOST_BYTES, read_time, submissions, whose
         ("Bob, Jr._8_assignsubmission_onlinetext_/x.ipynb", "Bob, Jr. (8)", "8"),
         ("two\nlines/x.ipynb", "two\\nlines", ""),
         ("submitted/hacker/ps1/problem1.ipynb", "hacker", ""),
+        ("submitted", "submitted", ""),
         ("hacker+ps1+2026-11-25 22:00:00.123456 UTC+b64_x=/p.ipynb", "hacker", ""),
     ],
 )
