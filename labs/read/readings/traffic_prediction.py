@@ -83,9 +83,7 @@ def predicted(traffic: Traffic) -> Prediction:
     if found is None and len(flows) == 1:
         found = _alone(traffic, flows[0], queue.kind, per_s)
     elif found is None and queue.kind in BY_FLOW:
-        wanted = [None if one.app_mbit is None else one.app_mbit / rate for one in flows]
-        chosen = sum(fair_queueing.shares(wanted)[place] for place in first_ones(flows))
-        found = Prediction("fair queueing: max-min", 100.0, share_pct=100 * chosen)
+        found = _queued_fairly(flows, rate)
     elif found is None and queue.kind in FIFOS:
         found = _together(traffic, flows, per_s)
     return _completed(found or Prediction(), traffic, queue.kind, rate)
@@ -96,7 +94,7 @@ def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predictio
     down = traffic.path.down
     if not down.loss_pct or len(flows) > 1:
         return None
-    if flows[0].control not in FOLLOWS_MATHIS:
+    if flows[0].control not in FOLLOWS_MATHIS or not _rtt_ms(traffic, flows[0]):
         return Prediction()
     events = loss_event_pct(down.loss_pct, down.loss_run or 1.0)
     share = mathis_utilisation(events, per_s * _rtt_ms(traffic, flows[0]) / 1e3)
@@ -131,6 +129,17 @@ def _alone(traffic: Traffic, flow: Flow, kind: str, per_s: float) -> Prediction 
     return Prediction(theory, found.utilisation_pct, queue_ms=found.queue_percentile_ms(50))
 
 
+def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
+    """Several flows in queues of their own; those that applications limit may leave a rest."""
+    wanted = [
+        None if one.app_mbit is None else one.app_mbit / payload_share() / rate for one in flows
+    ]
+    shares = fair_queueing.shares(wanted)
+    used = 1.0 if None in wanted else sum(shares)
+    chosen = sum(shares[place] for place in first_ones(flows))
+    return Prediction("fair queueing: max-min", 100 * used, share_pct=100 * chosen / used)
+
+
 def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
     """Several flows in a FIFO."""
     segments = buffer_segments(traffic)
@@ -138,6 +147,8 @@ def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predicti
     if segments is None or any(one.app_mbit is not None for one in flows):
         return None
     rtts = [_rtt_ms(traffic, one) for one in flows]
+    if not all(rtts):
+        return None  # without a delay, nothing but the hosts' own speed clocks the flows
     if BBR in controls and len(controls) > 1 and controls <= {BBR, *BETA}:
         number = sum(one.control == BBR for one in flows)
         pipe = per_s * rtts[0] / 1e3

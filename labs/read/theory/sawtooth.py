@@ -84,22 +84,22 @@ def cycle(control: str, capacity_per_s: float, rtt_ms: float, buffer_segments: f
     window = friendly = beta * peak
     reaches_s = (peak * (1 - beta) / CUBIC_C) ** (1 / 3)
     per_rtt = 1.0 if control == "reno" else 3 * (1 - beta) / (1 + beta)
+    # Larger steps for a long cycle, so that it is whole within MOST_STEPS.
+    step_rtts = max(1 / STEPS_PER_RTT, peak * (1 - beta) / per_rtt / MOST_STEPS)
     at_s, delivered, cubic = 0.0, 0.0, False
     queue: list[tuple[float, float]] = []
-    for _ in range(MOST_STEPS):
+    while window < peak:
         round_s = max(rtt_s, window / capacity_per_s)
-        step_s = round_s / STEPS_PER_RTT
+        step_s = round_s * step_rtts
         delivered += min(capacity_per_s, window / round_s) * step_s
         queue.append((1e3 * max(0.0, window - pipe) / capacity_per_s, step_s))
         at_s += step_s
-        friendly += per_rtt / STEPS_PER_RTT
+        friendly += per_rtt * step_rtts
         window = friendly
         if control == "cubic":
             own = peak + CUBIC_C * (at_s - reaches_s) ** 3
             cubic = own > friendly
             window = max(friendly, own)
-        if window >= peak:
-            break
     return Cycle(
         period_s=at_s,
         utilisation_pct=100 * delivered / (capacity_per_s * at_s),

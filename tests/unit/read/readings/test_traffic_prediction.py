@@ -71,7 +71,7 @@ def test_predicted_latency_of_requests_has_the_queue_twice_or_not_at_all() -> No
 
 def test_predicted_shares_of_limited_flows_are_max_min() -> None:
     found = predicted(traffic(Queue("fq_codel"), Flow(app_mbit=2.0), Flow(), Flow()))
-    assert found.share_pct == pytest.approx(10)
+    assert found.share_pct == pytest.approx(100 * 2 / LINE_MBIT)  # of the goodput
 
 
 def test_first_ones_are_all_with_the_first_control_if_there_are_several() -> None:
@@ -83,3 +83,28 @@ def test_buffer_segments_counts_packets_and_bytes() -> None:
     assert buffer_segments(traffic(Queue("pfifo", packets=7), Flow())) == 7
     assert buffer_segments(traffic(Queue("bfifo", size_bytes=15_140), Flow())) == 10
     assert buffer_segments(traffic(Queue("codel"), Flow())) is None
+
+
+def test_fair_queueing_leaves_what_applications_do_not_want() -> None:
+    """Two of 2 and 6 Mbit/s; then a flow that takes the rest."""
+    limited = (Flow(app_mbit=2.0), Flow("reno", app_mbit=6.0))
+    found = predicted(traffic(Queue("fq_codel"), *limited))
+    assert (found.goodput_mbit, found.share_pct) == (pytest.approx(8), pytest.approx(25))
+    found = predicted(traffic(Queue("fq_codel"), *limited, Flow("bbr")))
+    assert (found.goodput_mbit, found.share_pct) == (
+        pytest.approx(LINE_MBIT),
+        pytest.approx(100 * 2 / LINE_MBIT),
+    )
+
+
+@pytest.mark.parametrize(
+    "flows", [(Flow(),), (Flow(), Flow()), (Flow(), Flow("bbr")), (Flow("reno"),) * 16]
+)
+@pytest.mark.parametrize("loss_pct", [0.0, 1.0])
+def test_predicted_without_a_delay_is_finite_or_nothing(
+    flows: tuple[Flow, ...], loss_pct: float
+) -> None:
+    found = predicted(Traffic(NetworkPath(Direction(20.0, loss_pct=loss_pct)), flows))
+    for value in (found.utilisation_pct, found.share_pct, found.queue_ms):
+        assert value is None or 0 <= value <= 101
+    assert (found.theory == "") is (len(flows) > 1 or bool(loss_pct))

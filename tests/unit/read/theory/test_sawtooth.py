@@ -16,6 +16,15 @@ def test_cycle_of_reno_agrees_with_the_closed_form(buffer_bdp: float) -> None:
     assert found.utilisation_pct == pytest.approx(100 * reno_utilisation(buffer_bdp), abs=0.1)
 
 
+@pytest.mark.parametrize("rate_mbit", [1_000, 10_000])
+def test_long_cycle_is_whole(rate_mbit: int) -> None:
+    """Reno on a pipe of 16,500 segments and of ten times as many."""
+    capacity = rate_mbit * 1e6 / 8 / 1514
+    found = cycle("reno", capacity, 200.0, 0.5 * capacity * 0.2)
+    assert found.utilisation_pct == pytest.approx(100 * reno_utilisation(0.5), abs=0.1)
+    assert found.queue_ms[-1][0] == pytest.approx(100, rel=1e-3)
+
+
 def test_reno_without_a_buffer_uses_three_quarters() -> None:
     """The mean of a window between half and all of the pipe."""
     assert reno_utilisation(0) == pytest.approx(0.75)
