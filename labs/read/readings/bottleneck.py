@@ -7,6 +7,7 @@ for a FIFO that is the delay of that packet, for queues of several flows their s
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy
@@ -42,6 +43,16 @@ def rate_mbit_at(path: NetworkPath, direction: str, t_s: float) -> float:
         if change.direction == direction and change.rate_mbit and change.at_s <= t_s:
             rate = change.rate_mbit
     return rate
+
+
+def bytes_between(path: NetworkPath, direction: str, from_s: float, until_s: float) -> float:
+    """What a direction carries at most between two moments of the traffic, by its rate."""
+    inside = [one.at_s for one in path.changes if from_s < one.at_s < until_s]
+    edges = sorted({from_s, *inside, until_s})
+    return sum(
+        bytes_per_second(rate_mbit_at(path, direction, at_s)) * (next_s - at_s)
+        for at_s, next_s in pairwise(edges)
+    )
 
 
 def over_time(run: Run, direction: str = "down") -> DataFrame:
@@ -104,7 +115,8 @@ def utilisation_pct(run: Run, direction: str = "down") -> float | None:
     samples = queue_samples(run, direction)
     if rate is None or len(samples) < 2:
         return None
-    edges = steady_ns(run)
+    edges, begin = steady_ns(run), begin_ns(run)
     sent = numpy.interp(edges, [one.at_ns for one in samples], [one.sent_bytes for one in samples])
-    seconds = (edges[1] - edges[0]) / SECOND_NS
-    return 100 * float(sent[1] - sent[0]) / seconds / bytes_per_second(rate)
+    from_s, until_s = ((at - begin) / SECOND_NS for at in edges)
+    most = bytes_between(traffic_of(run).path, direction, from_s, until_s)
+    return 100 * float(sent[1] - sent[0]) / most if most else None

@@ -7,16 +7,16 @@ kernel and, where there is one, its capture count the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
 from labs.drive.units import MB, SECOND_NS
-from labs.errors import Damaged
+from labs.errors import BadInput, Damaged
 from labs.read import capture
 from labs.read.parse.traffic import StreamReport
 from labs.read.runs.raw_files import STREAMS
@@ -32,6 +32,9 @@ WINDOW_S = 1.0
 FAIR_WITHIN = 0.1
 """A flow has its fair share if it is this close to it."""
 HOSTS = ("server", "client")
+AS_PLANNED, UNFINISHED = ("size", "stop"), "run"
+"""How the ends of a flow end (labs/drive/programs/stream.py). A reader whose last segment was lost
+has not ended with the run."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,22 @@ class Carried:
 
     def bytes_by(self, at_ns: Sequence[float]) -> list[float]:
         """The payload that was received by these moments."""
-        points = [
-            (self.received.begin_ns, 0),
-            *self.received.timeline,
-            (self.received.end_ns, self.received.bytes),
-        ]
+        points = [(self.received.begin_ns, 0), *self.received.timeline]
+        if self.received.end_ns:  # else it was still reading when the run ended
+            points.append((self.received.end_ns, self.received.bytes))
         points.sort()
         times, sizes = zip(*points, strict=True)
         found: list[float] = numpy.interp(at_ns, times, numpy.maximum.accumulate(sizes)).tolist()
         return found
+
+    @property
+    def failure(self) -> str:
+        """Why a flow ended otherwise than planned, in words; empty if it did not."""
+        said = (self.sent.ended, self.received.ended)
+        wrong = [one for one in said if one not in (*AS_PLANNED, UNFINISHED)]
+        if not wrong and self.sent.ended == UNFINISHED:
+            return "it did not end"
+        return wrong[0] if wrong else ""
 
     def mbit(self, from_ns: float, until_ns: float) -> float:
         """The goodput between two moments, in Mbit/s."""
@@ -71,7 +81,15 @@ def traffic_of(run: Run) -> Traffic:
     plan = run.condition_asked.plan
     if not plan:
         raise Damaged(f"{run.name} has no flows: it was performed by another lab")
-    return traffic_from_json(plan)
+    return traffic_of_plan(plan, run.name)
+
+
+def traffic_of_plan(plan: Mapping[str, Any], name: str) -> Traffic:
+    """The traffic of the run of this name; Damaged for a plan that is none."""
+    try:
+        return traffic_from_json(plan)
+    except (BadInput, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"{name} has a plan that is no traffic ({error})") from error
 
 
 @lru_cache(maxsize=2 * KEPT_RUNS)
@@ -110,7 +128,9 @@ def steady_ns(run: Run) -> tuple[float, float]:
     long_ones = [flow for flow in traffic.flows if flow.size_bytes is None]
     if not long_ones:
         first_s = min(flow.start_s for flow in traffic.flows)
-        return begin + first_s * SECOND_NS, float(max(one.received.end_ns for one in carried(run)))
+        over_ns = begin + round(traffic.duration_s * SECOND_NS)
+        ends = [one.received.end_ns or over_ns for one in carried(run)]
+        return begin + first_s * SECOND_NS, float(max(ends))
     from_s = max(flow.start_s for flow in long_ones)
     until_s = min(flow.stop_s or traffic.duration_s for flow in long_ones)
     if until_s <= from_s:

@@ -159,7 +159,9 @@ def buffer_bdp(run: Run) -> float | None:
 def completed_ms(run: Run) -> float | None:
     """How long the flows with a size took together; None without any, or if one did not end."""
     sized = [one for one in carried(run) if one.flow.size_bytes is not None]
-    if not sized or any(one.received.bytes < (one.flow.size_bytes or 0) for one in sized):
+    if not sized or any(
+        one.received.bytes < (one.flow.size_bytes or 0) or not one.received.end_ns for one in sized
+    ):
         return None
     first_ns = begin_ns(run) + min(one.flow.start_s for one in sized) * SECOND_NS
     return (max(one.received.end_ns for one in sized) - first_ns) / 1e6
@@ -170,8 +172,9 @@ def notes(run: Run, apart: float | None) -> Iterator[Note]:
     if not run.link.ok:
         yield Note("link", "link not as asked")
     for direction, about in run.read("path.json", PATH).items():
-        if isinstance(about, Mapping) and about.get("problems"):
-            yield Note("path", f"{direction} not as asked: {'; '.join(about['problems'])}")
+        problems = about.get("problems") if isinstance(about, Mapping) else None
+        if isinstance(problems, list) and problems:
+            yield Note("path", f"{direction} not as asked: {'; '.join(map(str, problems))}")
     if apart is not None and apart > ALLOWED_PCT:
         yield Note("instruments", f"instruments disagree by {apart:.2g} %")
     lost = capture_losses(run)
@@ -180,5 +183,8 @@ def notes(run: Run, apart: float | None) -> Iterator[Note]:
     if under_memory_pressure(run):
         yield Note("memory_pressure", "TCP was under memory pressure")
     for one in carried(run):
-        if one.sent.ended not in ("size", "stop"):
-            yield Note("flow_ended", f"flow {one.name} ended: {one.sent.ended}")
+        if one.failure:
+            yield Note("flow_ended", f"flow {one.name} ended: {one.failure}")
+    took = request_latency(run)
+    if took is not None and took.unanswered:
+        yield Note("unanswered", f"{took.unanswered} requests had no answer, and no latency")
