@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from labs.drive.record.disk import cache as users_cache
+from labs.drive.record.removal import is_single_file
 from labs.errors import Missing
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -43,6 +45,7 @@ _ELEMENTS = {
 }
 FLAGS = ("-std=c11", "-O2", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared")
 COMPILER_S = 300
+OTHERS_WRITE = 0o022
 _known: dict[Callable[..., Any], None] = {}
 _said: set[str] = set()
 
@@ -126,26 +129,41 @@ def _digest() -> str:
     return made_of.hexdigest()[:16]
 
 
+def _cache_folder() -> Path | None:
+    """Where libraries are kept; None for a user without a home."""
+    try:
+        return users_cache() / "compiled"
+    except Missing:
+        return None
+
+
+def _is_own(kept: Path) -> bool:
+    """Whether a library is a file that only this user, whose rights it gets, can have written."""
+    try:
+        about = os.lstat(kept)
+    except FileNotFoundError:
+        return False
+    return is_single_file(about) and not about.st_mode & OTHERS_WRITE
+
+
 def _library(function: Callable[..., Any]) -> ctypes.CDLL:
     """The library of a function, compiled if it is not in the cache. Missing if that fails."""
     name = f"{function.__name__}-{_digest()}.so"
-    try:
-        kept = users_cache() / "compiled" / name
-        if kept.exists():
+    cache_folder = _cache_folder()
+    if cache_folder is not None:
+        with suppress(OSError):
+            kept = cache_folder / name
+            if _is_own(kept):
+                return ctypes.CDLL(str(kept))
+            cache_folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".making-", dir=cache_folder) as folder:
+                os.replace(_make(function, Path(folder)), kept)
             return ctypes.CDLL(str(kept))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".making-", dir=kept.parent) as folder:
-            made = _make(function, Path(folder))
-            os.replace(made, kept)
-        return ctypes.CDLL(str(kept))
-    except (OSError, Missing) as error:
-        if isinstance(error, Missing) and which("cc") is None:
-            raise
     try:  # a cache that cannot be written, or from which nothing may be executed
         with tempfile.TemporaryDirectory(prefix="labs-compiled-") as folder:
             return ctypes.CDLL(str(_make(function, Path(folder))))
     except OSError as error:
-        raise Missing(f"a compiled reader cannot be kept ({error.strerror})") from None
+        raise Missing(f"a compiled reader cannot be kept ({error.strerror or error})") from None
 
 
 def _make(function: Callable[..., Any], folder: Path) -> Path:
@@ -164,6 +182,7 @@ def _make(function: Callable[..., Any], folder: Path) -> Path:
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
         raise Missing(f"{compiler} failed: {said[0].strip()}")
+    made.chmod(0o755)
     return made
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from shutil import which
 
 import numpy as np
 import pytest
 
-from labs.read.capture.compiled import Bytes, Int32s, Int64s, be32, be64, compiled, native
+from labs.errors import Missing
+from labs.read.capture.compiled import Bytes, Int32s, Int64s, _library, be32, be64, compiled, native
 from labs.read.capture.to_c import translated
 
 PRIMES = (2, 3, 5)
@@ -53,6 +56,41 @@ def test_another_type_of_numbers_is_refused() -> None:
     table = np.zeros((4, 2), np.int64)
     with pytest.raises(TypeError, match="int64"):
         everything(np.zeros(64, np.uint8), table, np.zeros(16, np.int64), 1)
+
+
+@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+def test_only_a_library_that_nobody_else_can_have_written_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    function: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
+    _library(function)
+    (kept,) = (tmp_path / "labs" / "compiled").iterdir()
+    first = kept.stat()
+    _library(function)
+    assert kept.stat().st_ino == first.st_ino and first.st_mode & 0o022 == 0
+
+    kept.chmod(0o777)
+    _library(function)
+    assert kept.stat().st_mode & 0o022 == 0
+
+    kept.rename(tmp_path / "elsewhere.so")
+    kept.symlink_to(tmp_path / "elsewhere.so")
+    _library(function)
+    assert not kept.is_symlink()
+
+
+def test_a_compiler_that_fails_is_started_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler, log = tmp_path / "cc", tmp_path / "log"
+    compiler.write_text(f"#!/bin/sh\necho started >> {log}\necho 'error: broken' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(Missing, match="error: broken"):
+        _library(everything.__wrapped__)  # type: ignore[attr-defined]
+    assert log.read_text() == "started\n"
 
 
 @compiled

@@ -89,12 +89,10 @@ def test_fair_queueing_leaves_what_applications_do_not_want() -> None:
     """Two of 2 and 6 Mbit/s; then a flow that takes the rest."""
     limited = (Flow(app_mbit=2.0), Flow("reno", app_mbit=6.0))
     found = predicted(traffic(Queue("fq_codel"), *limited))
-    assert (found.goodput_mbit, found.share_pct) == (pytest.approx(8), pytest.approx(25))
-    found = predicted(traffic(Queue("fq_codel"), *limited, Flow("bbr")))
-    assert (found.goodput_mbit, found.share_pct) == (
-        pytest.approx(LINE_MBIT),
-        pytest.approx(100 * 2 / LINE_MBIT),
-    )
+    assert found.goodput_mbit == pytest.approx(8)
+    assert found.share_pct == pytest.approx(25)
+    found = predicted(traffic(Queue("fq_codel"), *limited, Flow("reno")))
+    assert found.goodput_mbit == pytest.approx(LINE_MBIT)
 
 
 @pytest.mark.parametrize(
