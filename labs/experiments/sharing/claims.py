@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
 from statistics import median
 
 from labs.drive.units import bytes_per_second
@@ -14,6 +13,7 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import Finding
 from labs.read.display.format import in_digits
 from labs.read.readings.flows import goodputs_mbit, mean_rtts_ms, traffic_of
+from labs.read.theory import rtt_unfairness
 from labs.read.theory.bdp import payload_share
 
 FEWEST = 4
@@ -39,9 +39,9 @@ def power_of_rtt(claim: Claim, seen: Evidence) -> Finding:
     with the queue."""
     run = seen.run(claim.conditions[0])
     (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
-    if far <= 0 or not far_ms or not near_ms:
-        return not_judged("one of the flows carried nothing")
-    power = log(near / far) / log(far_ms / near_ms)
+    power = rtt_unfairness.power_of_rtt((far, near), (far_ms, near_ms))
+    if power is None or not far_ms or not near_ms:
+        return not_judged("one of the flows carried nothing, or their RTTs are equal")
     said = (
         f"{in_digits(near)} and {in_digits(far)} Mbit/s over {in_digits(near_ms)} and "
         f"{in_digits(far_ms)} ms"

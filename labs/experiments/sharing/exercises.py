@@ -84,7 +84,7 @@ def jain_of_three(runs: Evidence) -> Expected:
 
 
 def bbr_deep_pct(runs: Evidence) -> Expected:
-    """BBR's share in a buffer of eight BDPs, by the model and by the run."""
+    """BBR's share in a buffer of eight BDPs, by the model."""
     p = Sharing()
     per_s = bytes_per_second(p.bottleneck_mbit) / FRAME_BYTES
     theory = 100 * bbr_share(DEEP_BDP, per_s, p.path_rtt_ms)

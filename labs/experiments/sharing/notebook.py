@@ -24,7 +24,7 @@ from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_shar
 from labs.read.theory.buffer_sizing import needed_bdp, utilisation
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.fair_queueing import shares as fair_shares
-from labs.read.theory.rtt_unfairness import independent, synchronised
+from labs.read.theory.rtt_unfairness import independent, power_of_rtt, synchronised
 
 if TYPE_CHECKING:
     from labs.read.lab import Study
@@ -62,7 +62,7 @@ def assumptions(study: Study, *conditions: str) -> Table:
         own = samples[(samples["flow"] == bbr.name)]
         own = own[own["t_s"] >= (steady_ns(run)[0] - begin) / SECOND_NS]
         rates = goodputs_mbit(run)
-        share = rates[bbr.index] / sum(rates)
+        share = rates[downward(run).index(bbr)] / sum(rates)
         model_ms = traffic.path.rtt_ms + 1e3 * ((1 - share) * size + PROBE_RTT_SEGMENTS) / per_s
         full_ms = 1e3 * size / per_s
         delays = delays_ms(run)
@@ -86,8 +86,6 @@ def assumptions(study: Study, *conditions: str) -> Table:
 def powers(study: Study, *conditions: str) -> Table:
     """One row per condition with two flows: the ratios of their RTTs, without and with the queue,
     and of their goodputs, and the power of 1/RTT that the goodputs follow."""
-    from math import log  # noqa: PLC0415
-
     rows = []
     for name in conditions:
         run = study.run(name)
@@ -95,15 +93,14 @@ def powers(study: Study, *conditions: str) -> Table:
         (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
         own = [traffic.path.rtt_ms + one.flow.extra_delay_ms for one in downward(run)]
         ratio = far_ms / near_ms if far_ms and near_ms else None
-        power = log(near / far) / log(ratio) if far > 0 and ratio and ratio != 1 else None
         rows.append(
             {
                 "Condition": name,
                 "Ratio of RTTs": own[0] / own[1],
                 "With the queue": ratio,
                 "Ratio of goodputs": near / far if far else None,
-                "Power of 1/RTT": power,
-                "Share of the distant flow (%)": 100 * far / (far + near),
+                "Power of 1/RTT": power_of_rtt((far, near), (far_ms, near_ms)),
+                "Share of the distant flow (%)": 100 * far / (far + near) if far + near else None,
                 "Predicted (%)": predicted(traffic).share_pct,
             }
         )

@@ -53,6 +53,8 @@ def ratio_at_least(claim: Claim, seen: Evidence) -> Finding:
     said = (
         f"{in_digits(over)} in {claim.conditions[0]}, {in_digits(under)} in {claim.conditions[1]}"
     )
+    if over <= 0 and under <= 0:
+        return not_judged("the figure of both runs is 0")
     if under <= 0:
         return Finding(verdict=HOLDS, measured=over, reason=f"{said}: nothing to divide by")
     return limited(claim, over / under, above=False, reason=said)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import log
 
 from labs.read.theory.sawtooth import BETA, CUBIC_C
 
@@ -105,3 +106,14 @@ def independent(rtts_ms: Sequence[float], queue_ms: float = 0.0) -> tuple[float,
     """The shares if each flow loses by itself: 1/RTT, with the delay in the queue."""
     weights = [1 / (rtt + queue_ms) for rtt in rtts_ms]
     return tuple(weight / sum(weights) for weight in weights)
+
+
+def power_of_rtt(
+    rates: tuple[float, float], rtts_ms: tuple[float | None, float | None]
+) -> float | None:
+    """The power of 1/RTT by which the rates of two flows differ; None if a flow carried nothing, an
+    RTT is unknown, or the RTTs are equal."""
+    (far, near), (far_ms, near_ms) = rates, rtts_ms
+    if far <= 0 or near <= 0 or not far_ms or not near_ms or far_ms == near_ms:
+        return None
+    return log(near / far) / log(far_ms / near_ms)

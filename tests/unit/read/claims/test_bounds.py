@@ -72,3 +72,4 @@ def test_ratios_without_a_figure_are_not_judged_and_an_empty_queue_is_short() ->
     assert ratio(wanted, seen(long=100.0, short=None)).verdict == NOT_JUDGED
     assert ratio_at_least(wanted, seen(long=None, short=1.0)).verdict == NOT_JUDGED
     assert ratio_at_least(wanted, seen(long=100.0, short=0.0)).verdict == HOLDS
+    assert ratio_at_least(wanted, seen(long=0.0, short=0.0)).verdict == NOT_JUDGED

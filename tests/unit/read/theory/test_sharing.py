@@ -12,7 +12,7 @@ from labs.read.theory.mathis import (
     mathis_bytes_s,
     mathis_utilisation,
 )
-from labs.read.theory.rtt_unfairness import independent, synchronised
+from labs.read.theory.rtt_unfairness import independent, power_of_rtt, synchronised
 from labs.read.theory.sawtooth import cycle
 
 CAPACITY = 10e6 / 8 / 1514
@@ -42,6 +42,24 @@ def test_reno_s_shares_go_with_the_square_of_the_rtt_if_losses_are_synchronised(
     assert near / far == pytest.approx(16, rel=0.01)
     near, far = independent((20, 80))
     assert near / far == pytest.approx(4)
+
+
+@pytest.mark.parametrize(
+    ("rates", "rtts_ms", "power"),
+    [
+        ((1, 4), (80, 20), 1),
+        ((1, 16), (80, 20), 2),
+        ((5, 5), (80, 20), 0),
+        ((0, 5), (80, 20), None),
+        ((5, 0), (80, 20), None),
+        ((5, 5), (20, 20), None),
+        ((5, 5), (None, 20), None),
+    ],
+)
+def test_power_of_rtt_is_that_of_the_rates(
+    rates: tuple[float, float], rtts_ms: tuple[float | None, float | None], power: float | None
+) -> None:
+    assert power_of_rtt(rates, rtts_ms) == (None if power is None else pytest.approx(power))
 
 
 def test_cubic_s_shares_go_with_the_rtt_on_a_large_pipe_only() -> None:
