@@ -116,7 +116,7 @@ def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:
             place = (run.lab, run.condition, run.testbed, str(run.kernel.release))
             inside = Path(root.resolve().name) if folder == root else folder.relative_to(root)
             groups.setdefault(place, []).append((whose(inside)[0], run))
-    return [_of_group(place, groups[place]) for place in sorted(groups)], problems
+    return [_of_group(place, groups[place], problems) for place in sorted(groups)], problems
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
@@ -127,13 +127,16 @@ def _run_folders(root: Path) -> Iterator[Path]:
         below.sort()
 
 
-def _of_group(place: tuple[str, str, str, str], found: Sequence[tuple[str, Run]]) -> ClassRuns:
+def _of_group(
+    place: tuple[str, str, str, str], found: Sequence[tuple[str, Run]], problems: list[str]
+) -> ClassRuns:
     lab = find(place[0])
     figures = []
     for _, run in found:
         try:
             figure = lab.headline(run)
-        except LabError:
+        except LabError as error:
+            problems.append(f"{printable(str(run.path))}: no results. {error}")
             continue
         figures += [] if figure is None else [figure]
     values = [value for _, value in figures]

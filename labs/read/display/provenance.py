@@ -10,6 +10,7 @@ from typing import Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
+from labs.errors import BadInput
 from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
@@ -38,10 +39,10 @@ def asked(link: Link) -> str:
 
 def asked_of(run: Run) -> str:
     """What was requested of a run: its link, or the path of its flows (`10 Mbit/s, 40 ms`)."""
-    plan = run.condition_asked.plan
-    if "path" not in plan:
+    try:
+        path = path_from_json(run.condition_asked.plan["path"])
+    except (BadInput, LookupError, TypeError):  # the plan is of another lab, or none
         return asked(run.link.asked)
-    path = path_from_json(plan["path"])
     rate = path.down.rate_mbit
     return asked(Link(rate_mbit=rate, delay_ms=path.rtt_ms, loss_pct=path.down.loss_pct))
 

@@ -11,13 +11,16 @@ import pytest
 
 from labs.catalog import LABS, find
 from labs.cli.__main__ import main
+from labs.drive.record.seal import key
 from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
+from labs.read.display.provenance import asked, asked_of
 from labs.read.exercises.guess import Guess
 from labs.read.notebook_file import assignments, parameters, read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders, runs_folder
 from labs.read.runs.run import open_run
+from tests.run_folders import reseal
 from tests.student_work import NOTEBOOKS, RIGHT, class_of, with_answers
 
 GUESSES = [
@@ -90,6 +93,31 @@ def test_class_runs_have_one_content_in_virtual_time(
     alone = tmp_path / "ada" / "runs" / folder.name
     assert main(["class", str(alone)]) == 0
     assert "nagle on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("changed", [{"flows": 5}, {"path": "down"}])
+def test_a_run_without_results_is_told_beside_the_others(
+    changed: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eve's has a plan that is no traffic, and a new seal."""
+    runs = runs_folder(recorded.places("sharing")[0])
+    folder = next(one for one in run_folders(runs) if open_run(one).condition == "incast-fifo")
+    for student in ("ada", "eve"):
+        shutil.copytree(folder, tmp_path / student / folder.name)
+    eve = tmp_path / "eve" / folder.name
+    said = json.loads((eve / "run.json").read_text())
+    said["inputs"]["condition"]["plan"] |= changed
+    said["key"] = key(said["inputs"])
+    (eve / "run.json").write_text(json.dumps(said))
+    reseal(eve)
+    (found,), (problem,) = class_runs(tmp_path)
+    assert (found.runs, found.digests) == (2, 2) and found.middle is not None
+    assert str(eve) in problem and "a plan that is no traffic" in problem
+    assert main(["class", str(tmp_path)]) == 2
+    assert problem in capsys.readouterr().out
+    assert asked_of(open_run(eve)) == (
+        asked(open_run(eve).link.asked) if "path" in changed else asked_of(open_run(folder))
+    )
 
 
 def test_the_page_of_a_class_names_reasons_and_problems(tmp_path: Path) -> None:
