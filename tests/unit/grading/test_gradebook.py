@@ -142,6 +142,20 @@ def test_hints_that_the_saved_notebook_shows_are_counted(course: Path) -> None:
     assert {one.name: one.hints for one in graded(course).students}["bob"] == 2
 
 
+def test_rows_without_an_end_take_no_time(course: Path) -> None:
+    """100 kB of beginnings: to search for the end of each took 30 s."""
+    path = course / "bob" / "homework.ipynb"
+    content = json.loads(path.read_text())
+    for cell in content["cells"]:
+        if "labs.grade(" in "".join(cell["source"]):
+            output = {"output_type": "execute_result", "data": {"text/html": "<tr>" * 25_000}}
+            cell["outputs"] = [{**output, "metadata": {}, "execution_count": 1}]
+    path.write_text(json.dumps(content))
+    started_s = time.process_time()
+    assert grade_file(path).hints == 0
+    assert time.process_time() - started_s < 5
+
+
 def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) -> None:
     """At most 20 s of CPU time, whatever is among them; nothing is executed or unpacked."""
     points = class_of(300, tmp_path / "class", seed=31)
