@@ -40,6 +40,32 @@
       Plotly.restyle(chart, { visible: shown }, button.dataset.traces.split(" ").map(Number));
     });
   }
+  const heights = new Map(charts.map((chart) => [chart, chart.layout.height]));
+  const panels = (chart) => chart.layout.yaxis2 && !chart.data.some(({ type }) => type === "bar");
+  const fits = (chart, height) =>
+    height > SQUEEZED_PX ? height : Math.min(height, panels(chart) ? PANELS_PX : PAGE_PX);
+  const resize = (chart, height, width) => {
+    chart.style.height = `${height}px`;
+    Plotly.relayout(chart, { width, height, autosize: width === null });
+  };
+  addEventListener("beforeprint", () => {
+    for (const [chart, height] of heights) resize(chart, fits(chart, height), SHEET_PX);
+  });
+  const wide = (box) => {
+    const hidden = box.scrollWidth - box.clientWidth;
+    box.classList.toggle("more", hidden - box.scrollLeft > 1);
+    if (hidden > 1) box.tabIndex = 0; // so that the keys scroll it
+    else box.removeAttribute("tabindex");
+  };
+  const resized = new ResizeObserver((seen) => seen.forEach(({ target }) => wide(target)));
+  for (const box of document.querySelectorAll(".html, .text table")) {
+    box.addEventListener("scroll", () => wide(box), { passive: true });
+    wide(box); // an observer is called only before the next frame
+    resized.observe(box);
+  }
+  addEventListener("afterprint", () => {
+    for (const [chart, height] of heights) resize(chart, height, null);
+  });
   // A figure in steps: each step is a frame, shown by the slider or one after another.
   const STEP_MS = 1200, AT_ONCE = { mode: "immediate", frame: { duration: 0, redraw: true }, transition: { duration: 0 } };
   for (const steps of document.querySelectorAll(".steps")) {
@@ -73,30 +99,4 @@
       }, STEP_MS);
     });
   }
-  const heights = new Map(charts.map((chart) => [chart, chart.layout.height]));
-  const panels = (chart) => chart.layout.yaxis2 && !chart.data.some(({ type }) => type === "bar");
-  const fits = (chart, height) =>
-    height > SQUEEZED_PX ? height : Math.min(height, panels(chart) ? PANELS_PX : PAGE_PX);
-  const resize = (chart, height, width) => {
-    chart.style.height = `${height}px`;
-    Plotly.relayout(chart, { width, height, autosize: width === null });
-  };
-  addEventListener("beforeprint", () => {
-    for (const [chart, height] of heights) resize(chart, fits(chart, height), SHEET_PX);
-  });
-  const wide = (box) => {
-    const hidden = box.scrollWidth - box.clientWidth;
-    box.classList.toggle("more", hidden - box.scrollLeft > 1);
-    if (hidden > 1) box.tabIndex = 0; // so that the keys scroll it
-    else box.removeAttribute("tabindex");
-  };
-  const resized = new ResizeObserver((seen) => seen.forEach(({ target }) => wide(target)));
-  for (const box of document.querySelectorAll(".html, .text table")) {
-    box.addEventListener("scroll", () => wide(box), { passive: true });
-    wide(box); // an observer is called only before the next frame
-    resized.observe(box);
-  }
-  addEventListener("afterprint", () => {
-    for (const [chart, height] of heights) resize(chart, height, null);
-  });
 })();
