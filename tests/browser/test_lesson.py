@@ -17,6 +17,11 @@ from playwright.sync_api import Browser
 from labs.cli.__main__ import main
 from tests.jupyterlab_session import NOTEBOOK, STARTS_S, STATE, Notebook, errors, outputs, server
 
+pytestmark = pytest.mark.skipif(
+    "LABS_SCREENSHOTS" not in os.environ,
+    reason="a lesson takes minutes: LABS_SCREENSHOTS=FOLDER does it and keeps its pictures",
+)
+
 GUESSES = {"guess_default_mib_s": "30", "guess_both_mib_s": "114"}
 FIRST = {"bdp_mib": "2.75", "limit": '"link"', "longest_rtt_ms": "35"}
 """The answers of a student who takes MB for MiB, and the whole send buffer for payload."""
