@@ -35,7 +35,14 @@ from typing import Any
 
 from labs.drive.condition import Condition, Setting, Sysctls
 from labs.drive.testbed.link import MSS_BYTES, Link
-from labs.drive.testbed.path import DIRECTIONS, ROUTER, SERVER, NetworkPath, path_from_json
+from labs.drive.testbed.path import (
+    DIRECTIONS,
+    ROUTER,
+    SERVER,
+    NetworkPath,
+    check_whole,
+    path_from_json,
+)
 from labs.errors import BadInput
 
 SERVER_PORT = 5201
@@ -86,11 +93,8 @@ class Flow:
                 "start_s before stop_s",
             )
         for name in ("sndbuf_bytes", "rcvbuf_bytes"):
-            value = getattr(self, name)
-            if value is not None and value < MSS_BYTES:
-                raise _refuse(f"{name} {value} has room for no packet", f"{MSS_BYTES} and more")
-        if self.size_bytes is not None and self.size_bytes < 1:
-            raise _refuse(f"size_bytes is {self.size_bytes}", "1 and more")
+            check_whole(name, getattr(self, name), MSS_BYTES)  # room for a packet
+        check_whole("size_bytes", self.size_bytes, 1)
         if not 0 <= self.extra_delay_ms <= 10_000:
             raise _refuse(f"extra_delay_ms is {self.extra_delay_ms:g}", "0 to 10000")
         if self.app_mbit is not None and self.app_mbit <= 0:
@@ -99,6 +103,8 @@ class Flow:
             raise _refuse("chunk_s needs a rate", "chunk_s above 0, with app_mbit")
         if (self.pause_at_s is None) != (self.pause_s is None):
             raise _refuse("a pause needs a start and a length", "pause_at_s with pause_s")
+        if self.pause_s is not None and self.pause_s <= 0:
+            raise _refuse(f"pause_s is {self.pause_s:g}", "more than 0")
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,9 @@ class Requests:
     kept: bool = False
 
     def __post_init__(self) -> None:
-        if self.every_ms < 1 or self.size_bytes < 1:
-            raise _refuse("requests need a distance and a size", "every_ms and size_bytes from 1")
+        if self.every_ms < 1:
+            raise _refuse(f"every_ms is {self.every_ms:g}", "1 and more")
+        check_whole("size_bytes", self.size_bytes, 1)
         if self.stop_s is not None and self.start_s >= self.stop_s:
             raise _refuse("the requests start after their end", "start_s before stop_s")
 
@@ -137,6 +144,8 @@ class Traffic:
     def __post_init__(self) -> None:
         if not 1 <= len(self.flows) <= MOST_FLOWS:
             raise _refuse(f"{len(self.flows)} flows", f"1 to {MOST_FLOWS}")
+        check_whole("sample_ms", self.sample_ms, 1)
+        check_whole("queue_ms", self.queue_ms, 1)
         if not 0 < self.duration_s <= 3600:
             raise _refuse(f"duration_s is {self.duration_s:g}", "up to 3600")
         moments = [

@@ -64,15 +64,16 @@ class Side:
 
     @property
     def late(self) -> bool:
-        return bool(self.direction.uses_netem or self.delays)
+        return bool(self.path.uses_netem(self.name) or self.delays)
 
     def for_the_check(self) -> Iterator[tuple[str, Argv]]:
         """The lines that lay the direction, without losses and with a long FIFO."""
         if self.queue is not None:
             for line in tc.out_lines(self.place, self.direction, self.queue):
                 yield self.place.out_host, line
-        for line in tc.in_lines(self.place, self.direction, self.delays):
-            yield self.place.in_host, line
+        if self.late:
+            for line in tc.in_lines(self.place, self.direction, self.delays):
+                yield self.place.in_host, line
 
     def after_the_check(self) -> Iterator[tuple[str, Argv]]:
         """The lines that put the queue in its place, and turn losses on."""

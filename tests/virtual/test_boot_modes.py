@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,12 @@ from tests.kept_runs import STORE, text
 FEW = ("--requests", "20", "--concurrency", "2")
 PROFILE = Path(__file__).resolve().parents[1] / "docker_profile.py"
 VIRTUAL = [lab for lab in LABS if find(lab).Parameters().testbed == "virtual"]
+FEWER: dict[str, dict[str, Any]] = {
+    "queues": {"duration_s": 5.0, "only": "bbr-1bdp,fq-codel-ecn,pie,updown-fifo,loss-bursty"},
+    "sharing": {"duration_s": 10.0, "only": "rtts-fq-codel,late-bbr,crowd-one-bbr,incast-fq-codel"},
+}
+"""Of the labs of several flows, the conditions whose queue, control or loss draws random numbers,
+and those with every program; all of their conditions would take half an hour."""
 KERNELS = [
     DEFAULT_KERNEL,
     *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
@@ -33,9 +40,9 @@ KERNELS = [
 
 
 def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The digest of every run of size small, performed in this mode, as JSON. It is kept per key of
-    these runs, which does not contain the mode."""
-    p = find(lab).Parameters(kernel=kernel, runs=str(runs / mode))
+    """The digest of every run of size small, or of FEWER, performed in this mode, as JSON. It is
+    kept per key of these runs, which does not contain the mode."""
+    p = find(lab).Parameters(kernel=kernel, runs=str(runs / mode), **FEWER.get(lab, {}))
     keys = "".join(one.key for one in plan(find(lab), p))
 
     def make() -> str:

@@ -20,22 +20,29 @@ from typing import Any
 
 import pytest
 
-from labs.catalog import LABS, find
+from labs.catalog import find
 from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
 from labs.drive.kernel.kept_copy import content_digest
 from labs.launch.inventory import python
 from labs.launch.make import make
 from labs.launch.plan import Planned, code_of, plan
 
-IN_A_GUEST = tuple(name for name in LABS if find(name).Parameters().testbed == "virtual")
-"""The labs that boot a kernel: all but the lab stack, which needs a wall clock."""
+IN_A_GUEST = ("buffers", "nagle", "queues", "sweeps", "windows")
+"""The labs that boot a kernel; `sharing` runs the code of `queues`."""
 SMALL: dict[str, dict[str, Any]] = {
     "buffers": {"only": "both", "transfer_mib": 1},
     "nagle": {"only": "on", "requests": 10, "concurrency": 2, "capture": True},
+    "queues": {"only": "updown-fifo", "duration_s": 5},
     "sweeps": {"only": "both-256k", "transfer_mib": 1},
     "windows": {"only": "article-scale0", "duration_s": 2},
 }
-PROGRAM = {"buffers": "nginx", "nagle": "nginx", "sweeps": "iperf3", "windows": "tcpdump"}
+PROGRAM = {
+    "buffers": "nginx",
+    "nagle": "nginx",
+    "queues": "tc",
+    "sweeps": "iperf3",
+    "windows": "tcpdump",
+}
 """A program that each of these runs starts."""
 # -DDD: strace is a grandchild in a session of its own. So the kernel keeps its process id and its
 # children, and strace finishes its output although the boot kills the kernel's process group.

@@ -5,7 +5,8 @@
 FILE of --plan: {"server_port", "first_port", "duration_s", "flows": [...]}, each flow with the
 fields of labs.drive.flows.Flow. The client connects flow i from its port first_port + i, at its
 start after T (CLOCK_REALTIME). One thread per flow blocks in the kernel, so nothing polls. A flow
-that ends at a moment is reset; one with a size is closed. Writes one JSON object.
+that ends at a moment is reset; one with a size is closed. Writes one JSON object,
+or says which error ended a flow and exits with 1.
 
 Received bytes are discarded in the kernel (MSG_TRUNC). The kernel's TCP sees the same reads as with
 a copy: within a blocking read it moves every segment on as it arrives, whatever the read's size.
@@ -17,8 +18,9 @@ import os
 import socket
 import struct
 import sys
-import threading
 import time
+from collections.abc import Callable
+from threading import Thread, stack_size
 from typing import Any
 
 WRITE_BYTES = 1 << 20
@@ -168,13 +170,32 @@ def connect(end: End, number: int, plan: dict[str, Any], given: dict[str, str]) 
     end.carry(connection)
 
 
-def accept(listener: socket.socket, ends: list[End], plan: dict[str, Any]) -> None:
+def accept(
+    listener: socket.socket, ends: list[End], plan: dict[str, Any], faults: list[str]
+) -> None:
     """Accept the flows; each is carried by a thread of its own."""
     while True:
         connection, peer = listener.accept()
-        end = ends[peer[1] - plan["first_port"]]
-        end.prepare(connection)
-        threading.Thread(target=end.carry, args=(connection,), daemon=True).start()
+        number = peer[1] - plan["first_port"]
+        if number not in range(len(ends)):
+            connection.close()
+            continue
+        ends[number].prepare(connection)
+        started(ends[number].carry, (connection,), faults)
+
+
+def started(work: Callable[..., None], words: tuple[Any, ...], faults: list[str]) -> Thread:
+    """A thread that does this; an error that nothing handled is added to the faults."""
+
+    def guarded() -> None:
+        try:
+            work(*words)
+        except Exception as error:
+            faults.append(f"{type(error).__name__}: {error}")
+
+    thread = Thread(target=guarded, daemon=True)
+    thread.start()
+    return thread
 
 
 def lacking(plan: dict[str, Any]) -> str:
@@ -204,29 +225,31 @@ def main(argv: list[str]) -> int:
         )
         for number, flow in enumerate(plan["flows"])
     ]
-    threading.stack_size(1 << 18)
+    faults: list[str] = []
+    stack_size(1 << 18)
     if on_server:
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("", plan["server_port"]))
         listener.listen(128)
-        threads = [threading.Thread(target=accept, args=(listener, ends, plan), daemon=True)]
+        threads = [started(accept, (listener, ends, plan, faults), faults)]
     else:
         threads = [
-            threading.Thread(target=connect, args=(end, number, plan, given), daemon=True)
-            for number, end in enumerate(ends)
+            started(connect, (end, number, plan, given), faults) for number, end in enumerate(ends)
         ]
-    for thread in threads:
-        thread.start()
     # A reset may be lost, so a reader waits no longer than this.
     last_ns = begin_ns + round((plan["duration_s"] + GRACE_S) * 1e9)
     for thread in threads:
         thread.join(max(0, last_ns - time.time_ns()) / 1e9)
-    with open(given["out"], "w", encoding="ascii") as out:
-        json.dump({"flows": [end.report for end in ends]}, out)
-        out.write("\n")
+    if faults:
+        print(f"stream: a flow failed: {faults[0]}")
+    else:
+        # In one step: threads that still run change their reports.
+        text = json.dumps({"flows": [end.report for end in ends]})
+        with open(given["out"], "w", encoding="ascii") as out:
+            out.write(text + "\n")
     sys.stdout.flush()
-    os._exit(0)  # threads may still be blocked
+    os._exit(1 if faults else 0)  # threads may still be blocked
 
 
 if __name__ == "__main__":

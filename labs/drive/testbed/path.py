@@ -35,6 +35,12 @@ def _refuse(wrong: str, allowed: str) -> BadInput:
     return BadInput(f"{wrong}. Allowed: {allowed}")
 
 
+def check_whole(name: str, value: float | None, least: int) -> None:
+    """BadInput for a number that is given and is not whole, or is below the least."""
+    if value is not None and (not isinstance(value, int) or value < least):
+        raise _refuse(f"{name} is {value}", f"a whole number from {least}")
+
+
 def _within(name: str, value: float | None, low: float, high: float) -> None:
     if value is not None and not low <= value <= high:
         raise _refuse(f"{name} is {value:g}", f"{low:g} to {high:g}")
@@ -67,6 +73,8 @@ class Queue:
             raise _refuse(f"{self.kind} cannot mark packets (ECN)", ", ".join(MARKING))
         _within("packets of the queue", self.packets, 1, 10**6)
         _within("bytes of the queue", self.size_bytes, FRAME_BYTES, 10**9)
+        check_whole("packets of the queue", self.packets, 1)
+        check_whole("bytes of the queue", self.size_bytes, FRAME_BYTES)
         _within("BDPs of the queue", self.bdp, 0.001, 1000)
 
 
@@ -97,16 +105,13 @@ class Direction:
         _within("loss_pct", self.loss_pct, 0, 100 if self.loss_run is None else 90)
         _within("loss_run", self.loss_run, 1, 1000)
         _within("drop_every", self.drop_every, 2, 10**6)
+        check_whole("drop_every", self.drop_every, 2)
         if self.queue is not None and self.rate_mbit is None:
             raise _refuse("a queue needs a bottleneck", "rate_mbit and queue together")
         if self.reorder_pct and not self.delay_ms:
             raise _refuse("packets without delay cannot overtake", "reorder_pct with delay_ms")
         if self.loss_run is not None and not self.loss_pct:
             raise _refuse("loss_run without loss", "loss_run with loss_pct")
-
-    @property
-    def uses_netem(self) -> bool:
-        return bool(self.delay_ms or self.loss_pct or self.drop_every)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,17 @@ class NetworkPath:
 
     def direction(self, name: str) -> Direction:
         return self.down if name == "down" else self.up
+
+    def uses_netem(self, name: str) -> bool:
+        """Whether a direction delays or loses packets, now or after a change."""
+        direction = self.direction(name)
+        changes = (one for one in self.changes if one.direction == name)
+        return bool(
+            direction.delay_ms
+            or direction.loss_pct
+            or direction.drop_every
+            or any(one.values.keys() - {"rate_mbit"} for one in changes)
+        )
 
     @property
     def rtt_ms(self) -> float:

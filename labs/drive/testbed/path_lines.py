@@ -187,12 +187,10 @@ def _only(place: Place, then: Argv) -> tuple[Argv, ...]:
 def in_lines(
     place: Place, direction: Direction, delays: Mapping[float, tuple[int, ...]]
 ) -> tuple[Argv, ...]:
-    """The lines of the port where packets are delayed; none if they are not.
+    """The lines of the port where packets are delayed.
 
     `delays` has the client's ports of the flows by their additional delay in milliseconds.
     """
-    if not (direction.uses_netem or delays):
-        return ()
     device, ifb = place.in_device, place.ifb
     lines: list[Argv] = [
         ("ip", "link", "add", ifb, "type", "ifb"),

@@ -82,7 +82,16 @@ def test_plan_travels_as_json_in_the_condition() -> None:
         (lambda: Flow("dctcp"), "ecn=True"),
         (lambda: Flow(chunk_s=1), "app_mbit"),
         (lambda: Flow(pause_s=1), "pause_at_s"),
-        (lambda: Requests(every_ms=0), "from 1"),
+        (lambda: Requests(every_ms=0), "1 and more"),
+        (lambda: Requests(size_bytes=0), "from 1"),
+        (lambda: Flow(size_bytes=1e6), "a whole number from 1"),
+        (lambda: Flow(rcvbuf_bytes=65536.0), "a whole number from 1448"),
+        (lambda: Flow(pause_at_s=1, pause_s=-1), "more than 0"),
+        (lambda: Traffic(PATH, (Flow(),), sample_ms=0), "a whole number from 1"),
+        (lambda: Traffic(PATH, (Flow(),), queue_ms=2.5), "a whole number from 1"),
+        (lambda: Queue(packets=10.5), "a whole number from 1"),
+        (lambda: Queue("bfifo", size_bytes=5e4), "a whole number from 1514"),
+        (lambda: Direction(drop_every=2.5), "a whole number from 2"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_with_what_is_possible(
@@ -104,6 +113,16 @@ def test_delays_are_those_of_the_direction_of_the_data() -> None:
     traffic = Traffic(PATH, flows)
     assert delays(traffic, "down") == {5: (6001, 6003)}
     assert delays(traffic, "up") == {7: (6002,)}
+
+
+@pytest.mark.parametrize("change", [{"delay_ms": 5}, {"loss_pct": 1}, {"loss_pct": 0}])
+def test_netem_stands_from_the_start_where_a_change_needs_it(change: dict[str, float]) -> None:
+    quick = Direction(delay_ms=0)
+    later = NetworkPath(PATH.down, quick, (Change(1, "up", **change),))
+    for path, laid in ((NetworkPath(PATH.down, quick), False), (later, True)):
+        condition = Traffic(path, (Flow(),)).condition("one")
+        words = [words for _, words in lines(condition) if "ifb-up" in words and "netem" in words]
+        assert bool(words) is laid
 
 
 def test_lines_are_those_that_a_run_issues_at_the_router() -> None:

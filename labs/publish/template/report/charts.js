@@ -4,8 +4,10 @@
 (() => {
   const SHEET_PX = 660, PAGE_PX = 880, SQUEEZED_PX = 1300; // A4 and Letter between their margins
   const PANELS_PX = 540; // plots one below the other leave room for text on their sheet
+  const drawn = new Map(); // a chart with frames is complete only when its promise is fulfilled
   for (const data of document.querySelectorAll(".plot script")) {
-    Plotly.newPlot(data.previousElementSibling, JSON.parse(data.textContent));
+    const chart = data.previousElementSibling;
+    drawn.set(chart, Plotly.newPlot(chart, JSON.parse(data.textContent)));
   }
   const charts = [...document.querySelectorAll(".js-plotly-plot")];
   // On a logarithmic axis the labels are given. Those without room are left out; plotly would slant all of them.
@@ -29,8 +31,10 @@
   };
   for (const chart of charts) {
     if (!given.get(chart).size) continue;
-    chart.on("plotly_afterplot", () => thin(chart));
-    thin(chart);
+    drawn.get(chart).then(() => {
+      chart.on("plotly_afterplot", () => thin(chart));
+      thin(chart);
+    });
   }
   for (const button of document.querySelectorAll(".legend button")) {
     button.addEventListener("click", () => {
