@@ -16,6 +16,8 @@ from labs.drive.traffic import lines
 from labs.errors import BadInput
 from labs.launch.code_digest import code_of
 
+HALF: Any = 0.5
+"""No whole number, in a value that mypy does not refuse."""
 PATH = NetworkPath(Direction(50, 20), Direction(delay_ms=20))
 
 
@@ -84,14 +86,14 @@ def test_plan_travels_as_json_in_the_condition() -> None:
         (lambda: Flow(pause_s=1), "pause_at_s"),
         (lambda: Requests(every_ms=0), "1 and more"),
         (lambda: Requests(size_bytes=0), "from 1"),
-        (lambda: Flow(size_bytes=1e6), "a whole number from 1"),
-        (lambda: Flow(rcvbuf_bytes=65536.0), "a whole number from 1448"),
+        (lambda: Flow(size_bytes=1e6 + HALF), "a whole number from 1"),
+        (lambda: Flow(rcvbuf_bytes=65536 + HALF), "a whole number from 1448"),
         (lambda: Flow(pause_at_s=1, pause_s=-1), "more than 0"),
         (lambda: Traffic(PATH, (Flow(),), sample_ms=0), "a whole number from 1"),
-        (lambda: Traffic(PATH, (Flow(),), queue_ms=2.5), "a whole number from 1"),
-        (lambda: Queue(packets=10.5), "a whole number from 1"),
-        (lambda: Queue("bfifo", size_bytes=5e4), "a whole number from 1514"),
-        (lambda: Direction(drop_every=2.5), "a whole number from 2"),
+        (lambda: Traffic(PATH, (Flow(),), queue_ms=2 + HALF), "a whole number from 1"),
+        (lambda: Queue(packets=10 + HALF), "a whole number from 1"),
+        (lambda: Queue("bfifo", size_bytes=50_000 + HALF), "a whole number from 1514"),
+        (lambda: Direction(drop_every=2 + HALF), "a whole number from 2"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_with_what_is_possible(
