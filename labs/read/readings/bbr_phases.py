@@ -1,0 +1,82 @@
+"""The states of BBR, version 1, from the gains in a flow's samples.
+
+Every state of `bbr_update_gains` (net/ipv4/tcp_bbr.c) has gains of its own; ss and inet_diag report
+both. The phases of ProbeBW differ in the pacing gain: UP (1.25), DOWN (0.75) and CRUISE (1), which
+a flow that believes it is policed also has. A state that is shorter than the interval of the
+samples can be missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labs.read.readings.flows import carried, sockets
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from labs.read.runs.run import Run
+
+STARTUP, DRAIN, PROBE_RTT = "STARTUP", "DRAIN", "PROBE_RTT"
+UP, DOWN, CRUISE = "UP", "DOWN", "CRUISE"
+PROBE_BW = (UP, DOWN, CRUISE)
+HIGH_GAIN = 2.5
+"""Between the gains for the window in ProbeBW (2) and in Startup and Drain (2.89)."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stay in one state, from its first sample to the first of the next state (or the last).
+
+    `samples` has the columns of `flow_samples`.
+    """
+
+    state: str
+    begin_s: float
+    end_s: float
+    samples: DataFrame
+
+    @property
+    def length_s(self) -> float:
+        return self.end_s - self.begin_s
+
+
+def state(pacing_gain: float, cwnd_gain: float) -> str:
+    """The state with these gains."""
+    if cwnd_gain > HIGH_GAIN:
+        return STARTUP if pacing_gain > 1 else DRAIN
+    if cwnd_gain == 1:
+        return PROBE_RTT
+    return CRUISE if pacing_gain == 1 else UP if pacing_gain > 1 else DOWN
+
+
+def flow_samples(run: Run, index: int = 0) -> DataFrame:
+    """The samples of a flow with BBR, from the first with gains: those of `flows.sockets`, with
+    `state`, `in_flight_segments`, `bdp_segments` (by BBR's own bandwidth and RTT), `bw_mbit` and
+    `rounds` (the round trips since the first sample, by the RTT of each moment)."""
+    every = sockets(run)
+    own = every[every["flow"] == carried(run)[index].name]
+    own = own[own["bbr_cwnd_gain"] > 0].reset_index(drop=True)
+    gains = zip(own["bbr_pacing_gain"], own["bbr_cwnd_gain"], strict=True)
+    in_flight = own["unacked_segments"] - own["sacked_segments"] - own["lost_segments"]
+    bdp_bytes = own["bbr_bw_bytes_s"] * own["bbr_min_rtt_us"] / 1e6
+    return own.assign(
+        state=[state(*pair) for pair in gains],
+        in_flight_segments=in_flight + own["retrans_segments"],
+        bdp_segments=bdp_bytes / own["snd_mss_bytes"],
+        bw_mbit=own["bbr_bw_bytes_s"] * 8 / 1e6,
+        rounds=(own["t_s"].diff().fillna(0) * 1e6 / own["rtt_us"]).cumsum(),
+    )
+
+
+def phases(samples: DataFrame) -> tuple[Phase, ...]:
+    """The stays of `flow_samples`, in order."""
+    change = samples["state"] != samples["state"].shift()
+    parts = [part for _, part in samples.groupby(change.cumsum())]
+    begins = [float(part["t_s"].iloc[0]) for part in parts]
+    ends = [*begins[1:], *(float(part["t_s"].iloc[-1]) for part in parts[-1:])]
+    return tuple(
+        Phase(str(part["state"].iloc[0]), begin, end, part)
+        for part, begin, end in zip(parts, begins, ends, strict=True)
+    )
