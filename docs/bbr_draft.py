@@ -22,11 +22,11 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
-from labs.drive.units import SECOND_NS
 from labs.read.readings import bbr_phases, bottleneck
 from labs.read.readings.bbr_phases import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, STARTUP, UP
-from labs.read.readings.flows import begin_ns, carried, traffic_of
-from labs.read.runs.run import Run, open_run
+from labs.read.readings.flows import traffic_of
+from labs.read.runs.compare import every_run
+from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -75,10 +75,10 @@ class Seen:
         return traffic_of(self.run).path.changes[place].at_s
 
     def used_pct(self, from_s: float, until_s: float) -> float:
-        """The goodput as a share of what the link carries in the end."""
-        begin = begin_ns(self.run)
-        span = (begin + from_s * SECOND_NS, begin + until_s * SECOND_NS)
-        return 100 * carried(self.run)[0].mbit(*span) / self.link_mbit
+        """What is acknowledged in a second, as a share of what the link carries in the end."""
+        part = self.after(from_s, until_s)
+        mbit = 8 * grown(part, "bytes_acked") / grown(part, "t_s") / 1e6
+        return 100 * mbit / self.link_mbit
 
     @cached_property
     def link_mbit(self) -> float:
@@ -122,10 +122,12 @@ def ends_on_loss(seen: Seen, loss_s: float) -> Checks:
 def continues(seen: Seen, ca_state: int) -> Checks:
     """State, estimate and window after a recovery that DSACKs show to be spurious."""
     places = seen.samples.index[seen.samples["ca_state"] == ca_state]
-    before, after = seen.samples.loc[places[0] - 1], seen.samples.loc[places[-1] + 1]
+    before, within, after = (
+        seen.samples.loc[i] for i in (places[0] - 1, places[-1], places[-1] + 1)
+    )
     again = grown(seen.samples, "bytes_retrans") / MSS_BYTES
     in_vain = grown(seen.samples, "dsack_dups")
-    states = (str(before["state"]), str(after["state"]))
+    states = (str(before["state"]), str(within["state"]), str(after["state"]))
     yield NOT_THERE
     yield states[0] == states[1] and in_vain > 0, again, in_vain, *states
     kept, window = (float(after[of] / before[of]) for of in ("bw_mbit", "snd_cwnd_segments"))
@@ -215,7 +217,8 @@ def a10(run: Seen) -> Checks:
 
 
 def a11(run: Seen) -> Checks:
-    idle = run.after(run.phases[2].begin_s, 12.5).query("in_flight_segments == 0")
+    early = run.after(run.phases[2].begin_s, 12.5)
+    idle = early[early["in_flight_segments"] == 0]
     probes, used = len(run.named(PROBE_RTT)), run.used_pct(12.1, 12.6)
     assert grown(idle, "t_s") > 10
     yield not probes, grown(idle, "t_s"), probes
@@ -231,7 +234,8 @@ def a12(run: Seen) -> Checks:
 
 
 def a13(run: Seen) -> Checks:
-    more = run.after(4).eval(f"snd_cwnd_segments - 2 * bdp_segments - {BUDGET_SEGMENTS}")
+    half = run.after(4)
+    more = half["snd_cwnd_segments"] - 2 * half["bdp_segments"] - BUDGET_SEGMENTS
     yield bool((more > 0).all()), float(more.median())
     yield run.used_pct(4, 8) >= 98, run.used_pct(4, 8)
 
@@ -240,8 +244,8 @@ def a14(run: Seen) -> Checks:
     steady = run.samples[run.samples["state"].isin(PROBE_BW)]
     least = float(steady["snd_cwnd_segments"].min())
     yield least >= 4, least
-    rates = steady.query("t_s > 14 and bbr_pacing_gain == 1")["pacing_rate_bytes_s"]
-    pace_mbit = float(rates.median()) * 8 / 1e6
+    cruising = steady[(steady["t_s"] > 14) & (steady["state"] == CRUISE)]
+    pace_mbit = float(cruising["pacing_rate_bytes_s"].median()) * 8 / 1e6
     yield abs(pace_mbit / run.link_mbit - 1) <= 0.05, 1e3 * pace_mbit, 1e3 * run.link_mbit
     yield run.used_pct(14, 20) >= 98, run.used_pct(14, 20)
 
@@ -363,9 +367,5 @@ def page(by_kernel: Mapping[str, tuple[Judged, ...]]) -> str:
     return "\n\n".join([head.strip(), "\n".join(rows), *parts]) + "\n"
 
 
-def runs_in(folder: Path) -> Iterator[Run]:
-    return (open_run(path.parent) for path in sorted(folder.rglob("run.json")))
-
-
 if __name__ == "__main__":
-    PAGE.write_text(page(judged(runs_in(Path(sys.argv[1])))), "utf-8")
+    PAGE.write_text(page(judged(every_run(sys.argv[1]))), "utf-8")

@@ -8,6 +8,7 @@ samples can be missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,22 +52,39 @@ def state(pacing_gain: float, cwnd_gain: float) -> str:
     return CRUISE if pacing_gain == 1 else UP if pacing_gain > 1 else DOWN
 
 
+def round_trips(samples: Iterable[tuple[float, float]]) -> Iterator[float]:
+    """The round trips until each sample of (segments delivered, segments in flight).
+
+    As in `bbr_update_bw`, a round ends with the delivery of what was in flight at its start. Within
+    a round, the share that has been delivered counts.
+    """
+    count, size = 0, 0.0
+    start: float | None = None
+    for delivered, in_flight in samples:
+        if start is None:
+            start, size = delivered, in_flight
+        while delivered - start >= max(size, 1):
+            start, size, count = start + max(size, 1), in_flight, count + 1
+        yield count + (delivered - start) / max(size, 1)
+
+
 def flow_samples(run: Run, index: int = 0) -> DataFrame:
     """The samples of a flow with BBR, from the first with gains: those of `flows.sockets`, with
     `state`, `in_flight_segments`, `bdp_segments` (by BBR's own bandwidth and RTT), `bw_mbit` and
-    `rounds` (the round trips since the first sample, by the RTT of each moment)."""
+    `rounds` (the round trips since the first sample)."""
     every = sockets(run)
     own = every[every["flow"] == carried(run)[index].name]
     own = own[own["bbr_cwnd_gain"] > 0].reset_index(drop=True)
     gains = zip(own["bbr_pacing_gain"], own["bbr_cwnd_gain"], strict=True)
     in_flight = own["unacked_segments"] - own["sacked_segments"] - own["lost_segments"]
     bdp_bytes = own["bbr_bw_bytes_s"] * own["bbr_min_rtt_us"] / 1e6
+    in_flight += own["retrans_segments"]
     return own.assign(
         state=[state(*pair) for pair in gains],
-        in_flight_segments=in_flight + own["retrans_segments"],
+        in_flight_segments=in_flight,
         bdp_segments=bdp_bytes / own["snd_mss_bytes"],
         bw_mbit=own["bbr_bw_bytes_s"] * 8 / 1e6,
-        rounds=(own["t_s"].diff().fillna(0) * 1e6 / own["rtt_us"]).cumsum(),
+        rounds=list(round_trips(zip(own["delivered_segments"], in_flight, strict=True))),
     )
 
 
