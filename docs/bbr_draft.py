@@ -75,9 +75,9 @@ class Seen:
         return traffic_of(self.run).path.changes[place].at_s
 
     def used_pct(self, from_s: float, until_s: float) -> float:
-        """What is acknowledged in a second, as a share of what the link carries in the end."""
+        """The delivery rate as a share of what the link carries in the end."""
         part = self.after(from_s, until_s)
-        mbit = 8 * grown(part, "bytes_acked") / grown(part, "t_s") / 1e6
+        mbit = 8 * MSS_BYTES * grown(part, "delivered_segments") / grown(part, "t_s") / 1e6
         return 100 * mbit / self.link_mbit
 
     @cached_property

@@ -53,19 +53,19 @@ def state(pacing_gain: float, cwnd_gain: float) -> str:
 
 
 def round_trips(samples: Iterable[tuple[float, float]]) -> Iterator[float]:
-    """The round trips until each sample of (segments delivered, segments in flight).
+    """The round trips until each sample of (segments delivered or sent again, segments in flight).
 
-    As in `bbr_update_bw`, a round ends with the delivery of what was in flight at its start. Within
-    a round, the share that has been delivered counts.
+    As in `bbr_update_bw`, a round ends when what was in flight at its start has arrived (or, here,
+    was sent again because it was lost). Within a round, the share that has arrived counts.
     """
     count, size = 0, 0.0
     start: float | None = None
-    for delivered, in_flight in samples:
+    for gone, in_flight in samples:
         if start is None:
-            start, size = delivered, in_flight
-        while delivered - start >= max(size, 1):
-            start, size, count = start + max(size, 1), in_flight, count + 1
-        yield count + (delivered - start) / max(size, 1)
+            start, size = gone, max(in_flight, 1)
+        while gone - start >= size:
+            start, size, count = start + size, max(in_flight, 1), count + 1
+        yield count + (gone - start) / size
 
 
 def flow_samples(run: Run, index: int = 0) -> DataFrame:
@@ -79,12 +79,13 @@ def flow_samples(run: Run, index: int = 0) -> DataFrame:
     in_flight = own["unacked_segments"] - own["sacked_segments"] - own["lost_segments"]
     bdp_bytes = own["bbr_bw_bytes_s"] * own["bbr_min_rtt_us"] / 1e6
     in_flight += own["retrans_segments"]
+    gone = own["delivered_segments"] + own["bytes_retrans"] / own["snd_mss_bytes"]
     return own.assign(
         state=[state(*pair) for pair in gains],
         in_flight_segments=in_flight,
         bdp_segments=bdp_bytes / own["snd_mss_bytes"],
         bw_mbit=own["bbr_bw_bytes_s"] * 8 / 1e6,
-        rounds=list(round_trips(zip(own["delivered_segments"], in_flight, strict=True))),
+        rounds=list(round_trips(zip(gone, in_flight, strict=True))),
     )
 
 

@@ -1,0 +1,60 @@
+"""The runs of docs/recipes/bbr_draft.py give the verdicts and the figures of docs/bbr-draft.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.bbr_draft import PAGE, SHOWN_KERNEL, judged, page
+from labs import catalog
+from labs.cli.__main__ import main
+from labs.read.runs.compare import every_run
+
+RECIPE = PAGE.parent / "recipes" / "bbr_draft.py"
+ROW = re.compile(r"^\| (A\.\d+) \| .* \| (.*) \|$", re.MULTILINE)
+MEASURED = re.compile(r"^- (.*): (yes|no)$", re.MULTILINE)
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def figures(said: str) -> list[float]:
+    """The numbers of a line; those in brackets are limits."""
+    return [float(one) for one in NUMBER.findall(said)]
+
+
+def near(value: float) -> object:
+    """The kernel draws other numbers if the code of a run takes another moment: the phases, losses
+    and samples then differ by single packets and rounds."""
+    return pytest.approx(value, rel=0.3, abs=0.1 if value < 2 else 1)
+
+
+def performed(kernel: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    assert main(["run", str(RECIPE), "--kernel", kernel, "--into", str(folder)]) == 0
+
+
+def test_page_has_the_figures_of_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    performed(SHOWN_KERNEL, tmp_path / "runs", monkeypatch)
+    expected = MEASURED.findall(PAGE.read_text("utf-8"))
+    found = MEASURED.findall(page(judged(every_run(tmp_path / "runs"))))
+    assert len(found) == len(expected)
+    for (said, met), (on_page, met_there) in zip(found, expected, strict=True):
+        assert met == met_there, said
+        assert NUMBER.sub("", said) == NUMBER.sub("", on_page)
+        assert figures(said) == [near(value) for value in figures(on_page)], said
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")],
+)
+def test_page_has_the_verdicts_of_other_kernels(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    performed(kernel, tmp_path / "runs", monkeypatch)
+    (found,) = judged(every_run(tmp_path / "runs")).values()
+    for one, (case, words) in zip(found, ROW.findall(PAGE.read_text("utf-8")), strict=True):
+        shown, *others = words.split("; ")
+        there = dict(reversed(other.rsplit(" on ", 1)) for other in others)
+        assert there.get(kernel, shown) == one.verdict, case
