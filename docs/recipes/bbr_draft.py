@@ -51,8 +51,8 @@ def over(
 
 def traffics() -> Iterator[tuple[str, NetworkPath, float, Flow]]:
     long, faster, loss = Queue(packets=100), Change(3, rate_mbit=20), Change(8, loss_pct=5)
-    yield "steady", over(), 14, FLOW
-    yield "limited", over(), 14, LIMITED
+    yield "steady", over(), 12, FLOW
+    yield "limited", over(), 12, LIMITED
     yield "limited-loss", over(Change(1, loss_pct=25)), 6, Flow("bbr", app_mbit=10)
     yield "drain-slower", over(Change(0.68, rate_mbit=5)), 6, FLOW
     yield "probe-slower", over(Change(3, rate_mbit=18)), 5, FLOW
@@ -62,10 +62,10 @@ def traffics() -> Iterator[tuple[str, NetworkPath, float, Flow]]:
     yield "sub-packet", over(rate_mbit=0.2, queue=Queue(packets=20)), 20, FLOW
     yield "faster", over(faster, rate_mbit=2, queue=long), 6, FLOW
     yield "faster-loss", over(faster, Change(3.3, loss_pct=5), rate_mbit=2, queue=long), 5, FLOW
-    yield "slower", over(Change(3, rate_mbit=2), queue=Queue(bdp=1)), 16, FLOW
+    yield "slower", over(Change(3, rate_mbit=2), queue=Queue(bdp=1)), 14, FLOW
     yield "policed", over(rate_mbit=10, queue=Queue("tbf")), 12, FLOW
     yield "reordered", over(reorder_pct=1), 4, FLOW
-    yield "late-acks", over(Change(3, delay_ms=420)), 6, FLOW
+    yield "late-acks", over(Change(3, delay_ms=820)), 6, FLOW
 
 
 def measure(bench: Bench, condition: Condition) -> None:
