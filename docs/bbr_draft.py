@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2
+from math import ceil, log2
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,7 @@ def at_bdp(seen: Seen, places: list[int]) -> Check:
     starts = [seen.phases[i + 1].samples.iloc[0] for i in places]
     columns = ("in_flight_segments", "bdp_segments")
     left, bdp = (median(float(one[column]) for one in starts) for column in columns)
-    return left <= bdp + BUDGET_SEGMENTS, left, bdp, BUDGET_SEGMENTS
+    return left <= ceil(bdp) + BUDGET_SEGMENTS, left, bdp, BUDGET_SEGMENTS
 
 
 def ends_on_loss(seen: Seen, loss_s: float) -> Checks:
@@ -348,15 +348,17 @@ def judged(runs: Iterable[Run]) -> dict[str, tuple[Judged, ...]]:
 def page(by_kernel: Mapping[str, tuple[Judged, ...]]) -> str:
     """The page: all cases with the figures of one kernel, and where others have another verdict."""
     ledger = tomllib.loads(LEDGER.read_text("utf-8"))
-    rows, parts = ["| case | subject | version 1 |", "| --- | --- | --- |"], []
+    rows, parts = ["| case | subject | version 1 | parts met |", "| --- | --- | --- | --- |"], []
     for place, one in enumerate(by_kernel[SHOWN_KERNEL]):
         case = one.case
         others = {series: found[place].verdict for series, found in by_kernel.items()}
         different = [f"{word} on {of}" for of, word in others.items() if word != one.verdict]
-        rows.append(f"| {case['id']} | {case['title']} | {'; '.join([one.verdict, *different])} |")
+        words = "; ".join([one.verdict, *different])
+        met = f"{sum(check[0] for check in one.checks)} of {len(one.checks)}"
+        rows.append(f"| {case['id']} | {case['title']} | {words} | {met} |")
         said = zip(case["measured"], one.checks, strict=True)
         lines = (
-            f"- {words.format(*check[1:])}: {'yes' if check[0] else 'no'}" for words, check in said
+            f"- {text.format(*check[1:])}: {'yes' if check[0] else 'no'}" for text, check in said
         )
         names = ", ".join(f"`{name}`" for name in case["conditions"])
         parts += [f"## {case['id']} {case['title']}", f"*The draft:* {case['asks']}"]

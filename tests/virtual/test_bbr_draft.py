@@ -13,7 +13,7 @@ from labs.cli.__main__ import main
 from labs.read.runs.compare import every_run
 
 RECIPE = PAGE.parent / "recipes" / "bbr_draft.py"
-ROW = re.compile(r"^\| (A\.\d+) \| .* \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (A\.\d+) \| .* \| (.*) \| \d+ of \d+ \|$", re.MULTILINE)
 MEASURED = re.compile(r"^- (.*): (yes|no)$", re.MULTILINE)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
