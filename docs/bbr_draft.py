@@ -40,6 +40,8 @@ CLOSE, LOSS_LIMIT_PCT = 0.02, 2
 """How close an estimate has to be to the link's rate (A.1), and the draft's LossThresh."""
 BUDGET_SEGMENTS = 8
 """What bbr_quantization_budget adds to a BDP at these rates, at most."""
+LEAVING_SEGMENTS = 6
+"""What bbr_packets_in_net_at_edt subtracts: arrivals until the next packet leaves, at most."""
 LONG_S = 99.0
 MEETS, PART, MISSES, LACKS = "meets it", "in part", "does not", "has no such mechanism"
 Check = tuple[bool, *tuple[float | str, ...]]
@@ -108,15 +110,26 @@ def at_bdp(seen: Seen, places: list[int]) -> Check:
     starts = [seen.phases[i + 1].samples.iloc[0] for i in places]
     columns = ("in_flight_segments", "bdp_segments")
     left, bdp = (median(float(one[column]) for one in starts) for column in columns)
-    return left <= ceil(bdp) + BUDGET_SEGMENTS, left, bdp, BUDGET_SEGMENTS
+    more = BUDGET_SEGMENTS + LEAVING_SEGMENTS
+    return left <= ceil(bdp) + more, left, bdp, more
 
 
 def ends_on_loss(seen: Seen, loss_s: float) -> Checks:
-    """The phase of probing up in which losses begin ends within about a round of the first."""
-    up, then = (seen.phases[max(seen.named(UP, 0, loss_s)) + i] for i in (0, 1))
-    signs = up.samples[(up.samples["t_s"] >= loss_s) & (up.samples["ca_state"] > 0)]
-    yield up.end_s > loss_s and grown(signs) <= 1.5, grown(up.samples), grown(signs)
-    yield then.state in (DOWN, CRUISE), then.state
+    """Each phase of probing up ends within a round of a loss that follows its first minimum RTT."""
+    lasts, states = [], set()
+    for place in (i for i in seen.named(UP)[:-1] if seen.phases[i].end_s > loss_s):
+        up, then = seen.phases[place], seen.phases[place + 1]
+        samples = seen.after(up.begin_s, then.begin_s)  # with the first of the next phase
+        lost = samples["bytes_retrans"] / MSS_BYTES + samples["lost_segments"]
+        lost -= samples["retrans_segments"]
+        full_s = max(up.begin_s + float(samples["bbr_min_rtt_us"].iloc[0]) / 1e6, loss_s)
+        at_first = lost[samples["t_s"] < full_s].iloc[-1]
+        late = samples[(lost > at_first) & (samples["t_s"] >= full_s)]
+        if len(late):
+            lasts.append(grown(late))
+            states.add(then.state)
+    yield bool(lasts) and max(lasts) <= 1, len(lasts), max(lasts, default=0)
+    yield bool(states) and states <= {DOWN, CRUISE}, " or ".join(sorted(states))
 
 
 def continues(seen: Seen, ca_state: int) -> Checks:
@@ -252,10 +265,11 @@ def a14(run: Seen) -> Checks:
 
 def a15(run: Seen) -> Checks:
     yield NOT_THERE
-    later = run.after(run.change_s())
-    until = later[later["bw_mbit"].cummax() < (1 - CLOSE) * run.link_mbit]
+    ups = [run.phases[i].samples for i in run.named(UP, run.change_s() - 0.1)]
+    probe = max(ups, key=lambda samples: grown(samples, "bw_mbit"))
+    until = probe[probe["bw_mbit"].cummax() < (1 - CLOSE) * run.link_mbit]
     most = 4 * log2(run.bdp_segments)
-    found = len(until) < len(later) and grown(until) <= most
+    found = len(until) < len(probe) and grown(until) <= most
     yield found, grown(until), grown(until, "t_s"), most
 
 
