@@ -41,6 +41,9 @@ WRITTEN = {
     "prairielearn": "write results.json for a PrairieLearn external grader, for one notebook",
 }
 
+FOR_GRADERS = ("gradescope", "prairielearn")
+WITH_REMARKS = ("csv", "page", "summary")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -74,8 +77,7 @@ def main(args: argparse.Namespace) -> int:
     from labs.grading.gradebook import gradebook, in_words
     from labs.grading.submissions import due_time, submissions
 
-    if args.secret and not args.seeds:
-        raise BadInput("--secret needs the list of students. Name it with --seeds")
+    _check_combination(args)
     seeds = read_list(args.seeds, args.secret) if args.seeds else None
     if args.gradescope or args.prairielearn:
         return _for_grader(args, seeds)
@@ -98,6 +100,28 @@ def main(args: argparse.Namespace) -> int:
     return BadInput.exit_code if any(sheet.problem for sheet in sheets) else 0
 
 
+def _check_combination(args: argparse.Namespace) -> None:
+    """BadInput for flags of which one would be ignored, or two would write to one place."""
+    if args.secret and not args.seeds:
+        raise BadInput("--secret needs the list of students. Name it with --seeds")
+    given = [flag for flag in (*WRITTEN, "due", "summary", "json") if getattr(args, flag)]
+    graders = [flag for flag in given if flag in FOR_GRADERS]
+    if graders and (others := [f"--{flag}" for flag in given if flag not in FOR_GRADERS]):
+        raise BadInput(
+            f"--{graders[0]} grades one submission and excludes {', '.join(others)}. "
+            "Use them in a command of their own"
+        )
+    if args.due and {*given}.isdisjoint(WITH_REMARKS):
+        raise BadInput(
+            "--due needs an output with remarks. Add --csv FILE, --page FILE or --summary"
+        )
+    places = [str(getattr(args, flag)) for flag in given if flag in WRITTEN]
+    places += [STANDARD_OUTPUT for flag in ("summary", "json") if flag in given]
+    if twice := next((one for one in places if places.count(one) > 1), ""):
+        where = "standard output" if twice == STANDARD_OUTPUT else twice
+        raise BadInput(f"{where} is named for two outputs. Name a file of its own for each")
+
+
 def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> int:
     """Write results.json for one submission; whatever was handed in has a result."""
     from labs.grading.grader_results import gradescope, of_one, prairielearn
@@ -109,7 +133,8 @@ def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> in
     _check_new([path for path, _ in files], args.force)
     sheet = of_one(args.paths[0], seeds)
     _write([(path, json.dumps(results_of(sheet), indent=1) + "\n") for path, results_of in files])
-    print(as_text(sheet))
+    if STANDARD_OUTPUT not in [str(path) for path, _ in files]:
+        print(as_text(sheet))
     return 0
 
 

@@ -66,6 +66,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secret", type=Path, metavar="FILE", help="compute the seeds from the ids and this file"
     )
+    parser.add_argument(
+        "--force", action="store_true", help="replace an existing zip file; edited copies are kept"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
@@ -87,6 +90,8 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput("--secret needs the list of students. Name it with --seeds")
     if args.nbgrader and args.seeds is not None:
         raise BadInput("--nbgrader and --seeds exclude each other. Use one of them")
+    if args.zip is not None and args.zip.exists() and not args.force:
+        raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
     if args.seeds is None:
         done = [
             copy_for_students(one, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run)

@@ -57,3 +57,38 @@ def test_grade_with_a_secret_but_no_list_is_refused(
 ) -> None:
     assert main(["grade", str(tmp_path), "--secret", "missing.txt"]) == 2
     assert "--seeds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gradescope", "new/a", "--csv", "new/b"], "--gradescope grades one submission"),
+        (["--prairielearn", "new/a", "--due", "2026-11-30 23:59", "--json"], "--due, --json"),
+        (["--due", "2026-11-30 23:59"], "--due needs an output with remarks"),
+        (["--due", "2026-11-30 23:59", "--moodle", "new/a"], "--due needs an output with remarks"),
+        (["--summary", "--json"], "standard output is named for two outputs"),
+        (["--csv", "-", "--json"], "standard output is named for two outputs"),
+        (["--csv", "new/a", "--page", "new/./a"], "new/a is named for two outputs"),
+        (["--gradescope", "new/a", "--prairielearn", "new/a"], "new/a is named for two outputs"),
+    ],
+)
+def test_grade_refuses_flags_that_exclude_each_other(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with_answers("00-start-here", tmp_path, ANSWERS)
+    assert main(["grade", str(tmp_path / "00-start-here.ipynb"), *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line and not Path("new").exists()
+
+
+def test_grade_prints_the_result_of_a_grader_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_answers("00-start-here", tmp_path, ANSWERS)
+    assert main(["grade", str(tmp_path), "--gradescope", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["score"] == 2
