@@ -19,6 +19,7 @@ from plotly.graph_objects import Bar, Figure
 
 import labs
 from labs.publish.html import page
+from labs.publish.plain_text import NOT_TEXT, plain_text
 from labs.publish.sanitised import sanitised
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import FIGURE
@@ -114,6 +115,36 @@ def test_sanitised_keeps_a_drawing_and_a_table_of_pandas() -> None:
     table = sanitised(pandas.DataFrame({"a": ["<b>"]})._repr_html_())  # type: ignore[operator]
     assert "<td>&lt;b&gt;</td>" in table and 'class="dataframe"' in table
     assert "vertical-align" not in table  # its style sheet, which would be shown as text
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["<script>", "<script ", "<script></style>", "<script></script", "<!--", "<style></STYLE" * 9],
+)
+def test_scripts_without_an_end_are_read_once(unit: str) -> None:
+    """1 MiB of beginnings: to search for the end of each took 4.6 s of CPU time for 64 KiB, and so
+    20 min for these. What has no end extends to the end of the text, so it is one match."""
+    hostile = f"<p>kept</p>{unit * (MIB // len(unit))}"
+    assert [found.end() for found in NOT_TEXT.finditer(hostile)][-1] == len(hostile)
+    assert sanitised(hostile) == "<p>kept</p>"
+    assert plain_text(hostile) == "kept"
+
+
+@pytest.mark.parametrize("unit", ["<", "<a ", "< "])
+def test_tags_without_an_end_are_read_once(unit: str) -> None:
+    assert plain_text(f"<p>kept</p>{unit * (MIB // len(unit))}").startswith("kept <")
+
+
+def test_scripts_end_where_a_browser_ends_them() -> None:
+    """HTML, 13.2.5.12 to 14: the end tag's name is followed by a blank, a slash or `>`."""
+    html = (
+        "a<script>1</scripty></script x>b<style>2</style/>c<scripty>d</scripty><!-- <script> -->e"
+    )
+    assert plain_text(html) == "a b c d e"
+    assert sanitised(html) == "abcde"
 
 
 def notebook(attack: str) -> Any:
