@@ -154,7 +154,8 @@ def users(folder: Path, *names: str) -> Iterator[tuple[str, ...]]:
     try:
         for name in names:
             argv = ["useradd", "--create-home", "--base-dir", str(folder), "--shell", "/bin/bash"]
-            subprocess.run([*argv, name], check=True, capture_output=True)
+            closed = ["--key", "HOME_MODE=0700"]  # Debian's default is open to all
+            subprocess.run([*argv, *closed, name], check=True, capture_output=True)
             made.append(name)
         yield tuple(made)
     finally:
