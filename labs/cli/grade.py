@@ -1,7 +1,7 @@
 """Grade the answers in notebooks: right, wrong with a hint, missing, or unreadable.
 
-No code of a notebook is executed. Numbers are compared with the theory and with runs: the
-student's own, if they are in the notebook's folder, or the recorded ones. No runs are performed.
+No code of a notebook is executed. Numbers are compared with the theory and with the recorded runs.
+Runs that were handed in give no points: `labs class` shows them. No runs are performed.
 
 If a file cannot be graded, it is reported in one line, the others are still graded, and the
 exit code is 2. Archives and links are reported and never opened.

@@ -92,7 +92,7 @@ def _guessed(found: Guesses, about: tuple[Lab, Guess] | None) -> Guessed:
         lab, guess = about
         column = lab.columns[guess.column]
         unit = column.unit
-        run = RunEvidence(lab, guess.kernel or KERNEL, ()).run(guess.condition)
+        run = RunEvidence(lab, guess.kernel or KERNEL).run(guess.condition)
         if run is not None:
             values = lab.results(run).values
             measured = values.get(guess.column)

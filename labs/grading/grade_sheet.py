@@ -1,4 +1,4 @@
-"""Grade notebooks: compare the numbers in their answer cells with the theory and with runs."""
+"""Grade notebooks: compare the numbers in their answer cells with the theory and recorded runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
 
 NO_ANSWER = Given(None)
-RECORDED = "recorded"
 
 
 CHECK = "labs.grade("
@@ -128,9 +127,8 @@ def graded(notebook: str, names: Mapping[str, Any]) -> tuple[Graded, ...]:
     """The exercises of a notebook, graded by the values of its `globals()`. BadInput as `grade`."""
     lab, exercises = exercises_of(notebook)
     p = from_globals(lab.Parameters, names)
-    folders = () if p.testbed == RECORDED else (Path(p.runs),)
     given = {one.name: usable(names.get(one.name)) for one in exercises}
-    return _judged(exercises, given, RunEvidence(lab, p.kernels[0], folders))
+    return _judged(exercises, given, RunEvidence(lab, p.kernels[0]))
 
 
 def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
@@ -196,22 +194,16 @@ def _grades(
     notebook: NotebookFile, lab: Lab, exercises: Sequence[Exercise], drawn: Drawn | None
 ) -> tuple[Graded, ...]:
     p = _parameters(notebook, lab)
-    folders = () if p.testbed == RECORDED else _folders(notebook.path, p.runs)
     if drawn is None:
-        return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0], folders))
+        return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0]))
     asked = [one for one in exercises if one.question]
-    runs = RunEvidence(lab, p.kernels[0], folders, drawn.values)
+    runs = RunEvidence(lab, p.kernels[0], drawn.values)
     return _judged(asked, answers(notebook), runs)
 
 
 def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:
     found: LabParameters = from_globals(lab.Parameters, parameters(notebook))
     return found
-
-
-def _folders(path: Path, runs: str) -> tuple[Path, ...]:
-    """Where a notebook in this place keeps its runs: next to it, or one folder up in a clone."""
-    return tuple(dict.fromkeys((path.parent / runs, path.parent.parent / runs)))
 
 
 def _judged(
@@ -229,11 +221,7 @@ def _judged(
     return tuple(found)
 
 
-def _expected(exercise: Exercise, runs: RunEvidence) -> Expected:
-    """The right answer. Without runs of the student it is the same for all, and computed once."""
-    return exercise.expected(runs) if runs.has_own else _for_all(exercise, runs)
-
-
 @cache
-def _for_all(exercise: Exercise, runs: RunEvidence) -> Expected:
+def _expected(exercise: Exercise, runs: RunEvidence) -> Expected:
+    """The right answer, the same for all."""
     return exercise.expected(runs)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import labs
+from labs.catalog import find
+from labs.drive.record.seal import SEAL, compute, pretty, verify
 from labs.errors import BadInput
 from labs.grading.grade_sheet import grade_file
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
+from labs.read.runs import recorded
 from tests.student_work import with_answers, write
 
 # From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the
@@ -217,17 +221,33 @@ def test_grade_file_of_an_unknown_notebook_says_which_are_known(tmp_path: Path) 
     assert "did you mean 00-start-here?" in grade_file(tmp_path / "00-start-her.ipynb").problem
 
 
-def test_grade_file_uses_the_students_own_runs_first(tmp_path: Path) -> None:
-    """An empty folder of runs is no reason to fail; a damaged run in it is ignored."""
-    path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
-    notebook = path.read_text("utf-8").replace(
-        'TESTBED = \\"recorded\\"', 'TESTBED = \\"virtual\\"'
-    )
+@pytest.mark.parametrize("place", ["runs", "../bob/runs"])
+def test_runs_of_a_student_give_no_points(place: str, tmp_path: Path) -> None:
+    """A run that was changed and sealed again, in the student's own folder or in another one's: its
+    httping took 900 ms. What is right follows from the theory and from the recorded runs alone."""
+    path = with_answers("01-buffers-and-bdp", tmp_path / "ada", {"httping_ms": "900"})
+    notebook = path.read_text("utf-8")
+    for old, new in (('RUNS = \\"runs', f'RUNS = \\"{place}'), ('\\"recorded\\"', '\\"virtual\\"')):
+        assert old in notebook
+        notebook = notebook.replace(old, new)
     path.write_text(notebook, "utf-8")
-    damaged = tmp_path / "runs" / "buffers-default-0123456789ab"
-    damaged.mkdir(parents=True)
-    (damaged / "run.json").write_text("{")
-    assert grade_file(path).points == 3
+    p = find("buffers").Parameters(only="httping")
+    (run,) = recorded.matching(
+        "buffers",
+        [one.as_json() for one in find("buffers").conditions(p)],
+        kernel="6.1",
+        seed=p.seed,
+        memory_mib=p.memory_mib,
+    )
+    forged = path.parent / place / run.name
+    shutil.copytree(run.path, forged)
+    printed = forged / "client" / "httping.txt"
+    printed.write_text(printed.read_text().replace("400.", "900."))
+    (forged / SEAL).write_bytes(pretty(compute(forged).as_json()))
+    assert verify(forged).digest != run.digest
+    assert {one.exercise.name: one.verdict for one in grade_file(path).grades}[
+        "httping_ms"
+    ] == WRONG
 
 
 def test_grade_in_a_notebook_has_one_row_per_exercise() -> None:
@@ -243,7 +263,7 @@ def test_grade_of_an_unknown_notebook_is_refused() -> None:
 
 
 @pytest.mark.parametrize("runs", ["/", "/dev", "..", "runs/../../.."])
-def test_grade_file_looks_only_for_runs_in_a_hostile_folder(runs: str, tmp_path: Path) -> None:
+def test_grade_file_reads_no_folder_of_runs(runs: str, tmp_path: Path) -> None:
     path = with_answers("00-start-here", tmp_path, RIGHT_ANSWERS["00-start-here"])
     notebook = json.loads(path.read_text("utf-8"))
     for cell in notebook["cells"]:

@@ -45,7 +45,7 @@ BY_HAND = {
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_expected_contains_the_value_by_hand(exercise: Exercise) -> None:
-    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1", ())):
+    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1")):
         found = exercise.expected(evidence)
         if exercise.choices:
             assert exercise.choices == tuple(LIMITS.values())
@@ -88,7 +88,7 @@ READINGS = {
 )
 def test_expected_contains_every_reading(exercise: Exercise) -> None:
     """With recorded runs and with none."""
-    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1", ())):
+    for evidence in (NoRuns("6.1"), RunEvidence(find("buffers"), "6.1")):
         found = exercise.expected(evidence)
         for reading in READINGS[exercise.name]:
             assert found.low <= reading <= found.high, (reading, found)
@@ -101,7 +101,7 @@ def test_expected_of_another_kernel_is_another_buffer() -> None:
 
 def test_longest_rtt_is_between_the_runs_that_show_it() -> None:
     (one,) = [found for found in EXERCISES if found.name == "longest_rtt_ms"]
-    found = one.expected(RunEvidence(find("buffers"), "6.1", ()))
+    found = one.expected(RunEvidence(find("buffers"), "6.1"))
     assert 22.0 <= found.low < found.high <= 26.0
     assert "at 22 ms 100 %" in found.checked and "at 26 ms 90 %" in found.checked
 

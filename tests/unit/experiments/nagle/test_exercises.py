@@ -37,7 +37,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("evidence", [NoRuns(), RunEvidence(find("nagle"), "6.1", ())])
+@pytest.mark.parametrize("evidence", [NoRuns(), RunEvidence(find("nagle"), "6.1")])
 def test_expected_contains_the_values_by_hand(evidence: Evidence) -> None:
     for one in EXERCISES:
         found = one.expected(evidence)
@@ -49,7 +49,7 @@ def test_expected_contains_the_values_by_hand(evidence: Evidence) -> None:
 def test_mean_of_the_charts_has_a_hint(name: str, mean_ms: float) -> None:
     """The recorded means at 20 ms; one request of ten is the first on its connection."""
     (one,) = [found for found in EXERCISES if found.name == name]
-    graded = judge(one, mean_ms, one.expected(RunEvidence(find("nagle"), "6.1", ())))
+    graded = judge(one, mean_ms, one.expected(RunEvidence(find("nagle"), "6.1")))
     assert graded.hint == FIRST
 
 

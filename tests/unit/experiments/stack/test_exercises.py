@@ -12,7 +12,7 @@ from labs.grading.run_evidence import RunEvidence
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
 from labs.studies.study import study
 
-EVIDENCE = RunEvidence(find("stack"), "6.1", ())
+EVIDENCE = RunEvidence(find("stack"), "6.1")
 # 1 s / 2 ms; 16 x 2 ms; 20 % of 3 s remain to be served; one request per connection; 9 us more
 # than 180 us.
 BY_HAND = {

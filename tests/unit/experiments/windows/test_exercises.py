@@ -46,7 +46,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("evidence", [NoRuns(), OwnRuns(), RunEvidence(find("windows"), "6.1", ())])
+@pytest.mark.parametrize("evidence", [NoRuns(), OwnRuns(), RunEvidence(find("windows"), "6.1")])
 def test_expected_is_the_value_by_hand(evidence: Evidence) -> None:
     for one in EXERCISES:
         found = one.expected(evidence)
