@@ -23,7 +23,7 @@ from playwright.sync_api import Locator, Page
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
-STARTS_S, RUNS_MS = 60, 240_000
+STARTS_S, RUNS_MS = 180, 600_000
 # The whole notebook is in the page, and no question is asked over it.
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},

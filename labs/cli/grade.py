@@ -10,6 +10,7 @@ For a class, name the folder of all submissions, in the layout of Moodle's archi
 The student's name is that of the first folder in it, or of the file. If there are several copies
 of a notebook, the best one counts.
 
+    labs grade submissions                          every answer, with its hint
     labs grade submissions --csv grades.csv         one row per student
     labs grade submissions --moodle worksheet.csv   the grading worksheet of an assignment
     labs grade submissions --summary                how many are right, and why not
@@ -90,13 +91,16 @@ def main(args: argparse.Namespace) -> int:
     book = gradebook(graded, due)
     _write([(path, text_of(book)) for path, text_of in wanted])
     sheets = [sheet for _, sheet in graded]
+    problems = [as_text(sheet) for sheet in sheets if sheet.problem]
     if args.json:
         print(json.dumps([{"student": one.student, **sheet.as_json()} for one, sheet in graded]))
     elif args.summary:
-        problems = [as_text(sheet) for sheet in sheets if sheet.problem]
         print("\n".join([*in_words(book), *problems]))
-    elif STANDARD_OUTPUT not in [str(path) for path, _ in wanted]:
+    elif not wanted:
         print("\n\n".join(map(as_text, sheets)))
+    elif STANDARD_OUTPUT not in [str(path) for path, _ in wanted]:
+        written = [f"{path}: {len(book.students)} students" for path, _ in wanted]
+        print("\n".join([*problems, *written]))
     return BadInput.exit_code if any(sheet.problem for sheet in sheets) else 0
 
 

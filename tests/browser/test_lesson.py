@@ -17,10 +17,13 @@ from playwright.sync_api import Browser
 from labs.cli.__main__ import main
 from tests.jupyterlab_session import NOTEBOOK, STARTS_S, STATE, Notebook, errors, outputs, server
 
-pytestmark = pytest.mark.skipif(
-    "LABS_SCREENSHOTS" not in os.environ,
-    reason="a lesson takes minutes: LABS_SCREENSHOTS=FOLDER does it and keeps its pictures",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        "LABS_SCREENSHOTS" not in os.environ,
+        reason="a lesson takes minutes: LABS_SCREENSHOTS=FOLDER does it and keeps its pictures",
+    ),
+    pytest.mark.timeout(1800),
+]
 
 GUESSES = {"guess_default_mib_s": "30", "guess_both_mib_s": "114"}
 FIRST = {"bdp_mib": "2.75", "limit": '"link"', "longest_rtt_ms": "35"}

@@ -43,6 +43,18 @@ def test_grade_of_a_class_grades_the_others(
     assert sum("bob.ipynb: not graded." in line for line in out.splitlines()) == 1
 
 
+def test_grade_into_a_table_prints_only_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_answers("00-start-here", tmp_path / "class" / "alice", ANSWERS)
+    (tmp_path / "class" / "bob.ipynb").write_text("{")
+    table = tmp_path / "grades.csv"
+    assert main(["grade", str(tmp_path / "class"), "--csv", str(table)]) == 2
+    problem, written = capsys.readouterr().out.splitlines()
+    assert "bob.ipynb: not graded." in problem
+    assert written == f"{table}: 2 students"
+
+
 def test_grade_of_a_folder_without_notebooks_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

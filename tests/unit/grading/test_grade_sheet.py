@@ -10,11 +10,12 @@ import pytest
 
 import labs
 from labs.catalog import find
-from labs.drive.record.seal import SEAL, compute, pretty, verify
+from labs.drive.record.seal import verify
 from labs.errors import BadInput
 from labs.grading.grade_sheet import grade_file
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
 from labs.read.runs import recorded
+from tests.run_folders import reseal
 from tests.student_work import with_answers, write
 
 # From the articles and the textbook: 1 Gbit/s x 0.2 s are 25 MB; httping's 404.2 ms (A1.4); the
@@ -243,7 +244,7 @@ def test_runs_of_a_student_give_no_points(place: str, tmp_path: Path) -> None:
     shutil.copytree(run.path, forged)
     printed = forged / "client" / "httping.txt"
     printed.write_text(printed.read_text().replace("400.", "900."))
-    (forged / SEAL).write_bytes(pretty(compute(forged).as_json()))
+    reseal(forged)
     assert verify(forged).digest != run.digest
     assert {one.exercise.name: one.verdict for one in grade_file(path).grades}[
         "httping_ms"
