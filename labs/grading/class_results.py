@@ -3,8 +3,9 @@ the runs over the students' machines."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -14,7 +15,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.catalog import LABS, find
-from labs.drive.record.seal import RUN, SEAL
+from labs.drive.record.seal import RUN, SEAL, canonical
 from labs.errors import LabError
 from labs.grading.grade_page import table
 from labs.grading.gradebook import Gradebook, Guesses
@@ -31,9 +32,11 @@ from labs.read.charts.style import (
     log_ticks,
     log_title,
 )
-from labs.read.display.format import printable
+from labs.read.display.format import heading, printable
+from labs.read.display.provenance import asked_of
 from labs.read.exercises.guess import Guess
 from labs.read.lab import Lab
+from labs.read.runs.compare import changes
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import of_median
 
@@ -59,18 +62,21 @@ class Guessed:
 
 @dataclass(frozen=True)
 class ClassRuns:
-    """The runs of a class with the same condition, testbed and kernel. `digests` counts different
-    contents: 1 in virtual time. `low` and `high` are the 95 % interval of the median over the runs
-    of machines, or their range if there are fewer than five."""
+    """The runs of a class with the same condition, testbed and kernel. `link` is the requested one,
+    with the values in which runs of the same name differ. `digests` counts different contents: 1 in
+    virtual time. `figure` is a column of results, in `unit`. `low` and `high` are the 95 % interval
+    of the median over the runs of machines, or their range if there are fewer than five."""
 
     lab: str
     condition: str
+    link: str
     testbed: str
     kernel: str
     students: int
     runs: int
     digests: int
     figure: str
+    unit: str
     middle: float | None
     low: float | None
     high: float | None
@@ -104,7 +110,7 @@ def _guessed(found: Guesses, about: tuple[Lab, Guess] | None) -> Guessed:
 
 def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:
     """The runs in a folder of submissions, and a line for each that cannot be read."""
-    groups: dict[tuple[str, str, str, str], list[tuple[str, Run]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[str, Run]]] = {}
     problems = []
     for folder in _run_folders(root):
         try:
@@ -113,10 +119,29 @@ def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:
             problems.append(f"{printable(str(folder))}: not read. {error}")
             continue
         if run.lab in LABS:
-            place = (run.lab, run.condition, run.testbed, str(run.kernel.release))
             inside = Path(root.resolve().name) if folder == root else folder.relative_to(root)
-            groups.setdefault(place, []).append((whose(inside)[0], run))
-    return [_of_group(place, groups[place], problems) for place in sorted(groups)], problems
+            groups.setdefault(_place(run), []).append((whose(inside)[0], run))
+    return [
+        _of_group(_link(groups, place), groups[place], problems) for place in sorted(groups)
+    ], problems
+
+
+def _place(run: Run) -> tuple[str, ...]:
+    """What the runs of a group have in common; the last part is the whole condition."""
+    condition = canonical(run.condition_asked.as_json()).decode()
+    return run.lab, run.condition, asked_of(run), run.testbed, str(run.kernel.release), condition
+
+
+def _link(places: Iterable[tuple[str, ...]], place: tuple[str, ...]) -> str:
+    """The requested link of a group, with the values in which it differs from other groups with the
+    same name and link."""
+    alike = [json.loads(one[-1]) for one in sorted(places) if one[:3] == place[:3]]
+    differing = {
+        change.name.rpartition(".")[2]: printable(str(change.b))
+        for other in alike
+        for change in changes(other, json.loads(place[-1]))
+    }
+    return ", ".join([place[2], *(f"{name} {value}" for name, value in differing.items())])
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
@@ -127,10 +152,9 @@ def _run_folders(root: Path) -> Iterator[Path]:
         below.sort()
 
 
-def _of_group(
-    place: tuple[str, str, str, str], found: Sequence[tuple[str, Run]], problems: list[str]
-) -> ClassRuns:
-    lab = find(place[0])
+def _of_group(link: str, found: Sequence[tuple[str, Run]], problems: list[str]) -> ClassRuns:
+    first = found[0][1]
+    lab = find(first.lab)
     figures = []
     for _, run in found:
         try:
@@ -140,13 +164,19 @@ def _of_group(
             continue
         figures += [] if figure is None else [figure]
     values = [value for _, value in figures]
-    within = of_median(values) if place[2] != VIRTUAL else None
+    within = of_median(values) if first.testbed != VIRTUAL else None
+    figure = figures[0][0] if figures else ""
     return ClassRuns(
-        *place,
+        lab=first.lab,
+        condition=first.condition,
+        link=link,
+        testbed=first.testbed,
+        kernel=str(first.kernel.release),
         students=len({student for student, _ in found}),
         runs=len(found),
         digests=len({run.digest for _, run in found}),
-        figure=figures[0][0] if figures else "",
+        figure=figure,
+        unit=lab.columns[figure].unit if figure else "",
         middle=median(values) if values else None,
         low=within.low if within else min(values, default=None),
         high=within.high if within else max(values, default=None),
@@ -161,7 +191,7 @@ GUESS_HEADS = (
     *("Guess", "Guesses", "Lower quartile", "Median", "Upper quartile", "Predicted", "Measured"),
 )
 RUN_HEADS = (
-    *("Run", "Testbed", "Kernel", "Students", "Runs", "Contents"),
+    *("Run", "Link", "Testbed", "Kernel", "Students", "Runs", "Distinct"),
     *("Figure", "Median", "Low", "High"),
 )
 
@@ -183,10 +213,9 @@ def run_rows(runs: Sequence[ClassRuns]) -> list[tuple[object, ...]]:
     return [
         (
             f"{one.lab} {one.condition}",
-            one.testbed,
-            one.kernel,
+            *(one.link, one.testbed, one.kernel),
             *(one.students, one.runs, one.digests),
-            one.figure,
+            heading(one.figure, one.unit),
             *(_number(value) for value in (one.middle, one.low, one.high)),
         )
         for one in runs
@@ -206,13 +235,14 @@ def class_page(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> str:
         body += [f"<h2>Guesses, {name}</h2>", drawn]
     body.append(table(GUESS_HEADS, guess_rows(guesses)) if guesses else "<p>No guesses.</p>")
     body += ["<h2>Runs</h2>", table(RUN_HEADS, run_rows(runs)) if runs else "<p>No runs.</p>"]
-    return offline_page("Guesses and runs of a class", body)
+    return offline_page("Guesses and runs of a class", body, narrows=True)
 
 
 def _spread(guesses: Sequence[Guessed]) -> Figure:
     """One row per guess: every guess, the middle half, the prediction and the measurement."""
     figure = Figure()
-    labels = [f"{one.name.removeprefix('guess_')}<br>{one.unit}" for one in guesses]
+    names = [heading(one.name.removeprefix("guess_"), one.unit) for one in guesses]
+    labels = [name.replace(" (", "<br>(") for name in names]
     for place, (one, label) in enumerate(zip(guesses, labels, strict=True)):
         shown = {"showlegend": not place, "y": [label]}
         above_0 = [value for value in one.guesses if value > 0]
@@ -256,8 +286,8 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
     )
     return dressed(
         figure,
-        title="Guesses, prediction and measurement",
-        caption="measured: the recorded run with the initial values, in virtual time",
+        title="Guesses of the class",
+        caption="measured: recorded run, initial values",
         height=190 + 54 * len(guesses),
         tell=told,
         table=DataFrame(guess_rows(guesses), columns=list(GUESS_HEADS)),

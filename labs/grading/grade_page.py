@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from statistics import median
 
@@ -36,33 +36,40 @@ def grade_page(book: Gradebook) -> str:
     else:
         points, questions = drawn_figures([_histogram(book), _questions(totals)])
         body += ["<h2>Points</h2>", points, "<h2>Questions</h2>", questions]
-        body += ["<h2>Wrong answers by reason</h2>", _reasons(totals)]
+        body += ["<h2>Wrong answers by reason</h2>", *_reasons(totals)]
     for title, said in (
-        ("Problems", [(one.name, line) for one in book.students for line in one.problems]),
-        ("Remarks", [(one.name, line) for one in book.students for line in one.remarks]),
+        ("Problems", [(one.name, " ".join(one.problems)) for one in book.students if one.problems]),
+        ("Remarks", [(one.name, " ".join(one.remarks)) for one in book.students if one.remarks]),
     ):
         if said:
-            body += [f"<h2>{title}</h2>", table(("Student", "File"), said)]
-    return offline_page("Grades of a class", body)
+            body += [f"<h2>{title}</h2>", table(("Student", title), said)]
+    return offline_page("Grades of a class", body, narrows=True)
 
 
 def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as HTML; numbers to the right."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table as HTML; columns of numbers to the right."""
+    columns = [[str(row[place]) for row in rows] for place in range(len(heads))]
+    sides = [
+        "right" if all(NUMBER.fullmatch(one) for one in column if one) else "left"
+        for column in columns
+    ]
+    head = "".join(
+        f'<th scope="col" style="text-align: {side}">{escape(one)}</th>'
+        for one, side in zip(heads, sides, strict=True)
+    )
     made = "".join(
         "<tr>"
         + "".join(
-            f'<td style="text-align: {"right" if NUMBER.fullmatch(str(one)) else "left"}">'
-            f"{escape(printable(str(one)))}</td>"
-            for one in row
+            f'<td style="text-align: {side}">{escape(printable(str(one)))}</td>'
+            for one, side in zip(row, sides, strict=True)
         )
         + "</tr>"
         for row in rows
     )
-    head = "".join(f'<th scope="col" style="text-align: left">{escape(one)}</th>' for one in heads)
     whole = f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>"
     return f'<div class="table">{whole}</div>'
 
@@ -99,7 +106,7 @@ def _questions(totals: Sequence[Totals]) -> Figure:
         figure.add_trace(
             Bar(y=labels, x=counts, name=name, orientation="h", marker={"color": colour})
         )
-    figure.update_layout(barmode="stack", legend=LEGEND_ABOVE)
+    figure.update_layout(barmode="stack", legend={**LEGEND_ABOVE, "traceorder": "normal"})
     figure.update_xaxes(title="notebooks")
     figure.update_yaxes(autorange="reversed", type="category")
     first = totals[0]
@@ -115,14 +122,12 @@ def _questions(totals: Sequence[Totals]) -> Figure:
     )
 
 
-def _reasons(totals: Sequence[Totals]) -> str:
-    rows = [
-        ("" if place else f"{one.question}: {one.asks}", count, hint)
-        for one in totals
-        for place, (hint, count) in enumerate(one.wrong.most_common(MOST_REASONS))
-    ]
-    return (
-        table(("Question", "Answers", "Reason"), rows)
-        if rows
-        else _paragraph("No answer is wrong.")
-    )
+def _reasons(totals: Sequence[Totals]) -> Iterator[str]:
+    """A table per question, the one that failed most first."""
+    for one in totals:
+        if one.wrong:
+            rows = [(count, hint) for hint, count in one.wrong.most_common(MOST_REASONS)]
+            yield f"<h3>{escape(f'{one.question}: {one.asks}')}</h3>"
+            yield table(("Answers", "Reason"), rows)
+    if not any(one.wrong for one in totals):
+        yield _paragraph("No answer is wrong.")

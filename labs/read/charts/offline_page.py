@@ -25,6 +25,7 @@ table {{ border-collapse: collapse; margin: .5rem 0 }}
 th, td {{ padding: .2rem .6rem; border-bottom: 1px solid #c9ced6 }}
 .table {{ overflow-x: auto }}
 figure > div {{ min-width: 38rem }}
+.narrows figure > div {{ min-width: 0 }}
 @media (prefers-color-scheme: dark) {{
   body {{ color: #e6e8eb; background: #16181d }}
   .usual {{ color: #a4abb6 }}
@@ -35,12 +36,14 @@ figure > div {{ min-width: 38rem }}
 """
 
 
-def offline_page(title: str, body: Iterable[str]) -> str:
-    """The page; `body` is HTML."""
+def offline_page(title: str, body: Iterable[str], *, narrows: bool = False) -> str:
+    """The page; `body` is HTML. In a narrow window figures become as narrow with `narrows`, and
+    scroll without."""
+    kind = ' class="narrows"' if narrows else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body{kind}><main>"
         f"{''.join(body)}</main></body></html>\n"
     )
 

@@ -69,7 +69,7 @@ def unanswered(exercise: Exercise) -> Graded:
 def judge(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
     """Judge an answer."""
     if isinstance(answer, str) != bool(exercise.choices):
-        hint = f"{answer!r} is {_kind(answer)}. {_asked_for(exercise)}"
+        hint = f"{_kind(answer)}. {_asked_for(exercise)}"
         return Graded(exercise, answer, UNREADABLE, hint, expected.checked)
     hint = (
         _on_choice(exercise, answer, expected)
@@ -86,7 +86,7 @@ def _asked_for(exercise: Exercise) -> str:
 
 
 def _kind(answer: Answer) -> str:
-    return "a text" if isinstance(answer, str) else "a number"
+    return f"{answer!r} is a text" if isinstance(answer, str) else f"{answer:g} is a number"
 
 
 def _on_choice(exercise: Exercise, answer: str, expected: Expected) -> str:

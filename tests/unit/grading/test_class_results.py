@@ -14,6 +14,7 @@ from labs.cli.__main__ import main
 from labs.drive.record.seal import key
 from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
+from labs.grading.run_evidence import recorded_runs
 from labs.read.display.provenance import asked, asked_of
 from labs.read.exercises.guess import Guess
 from labs.read.notebook_file import assignments, parameters, read_notebook
@@ -95,6 +96,25 @@ def test_class_runs_have_one_content_in_virtual_time(
     assert "nagle on" in capsys.readouterr().out
 
 
+def test_class_runs_with_other_buffers_are_rows_of_their_own(tmp_path: Path) -> None:
+    """`both` with 41, 45.6 and 50 MiB, which notebook 01 asks for: one link, three results."""
+    runs = [
+        run
+        for run in recorded_runs("buffers")
+        if run.condition == "both" and asked_of(run) == "1000 Mbit/s, 200 ms"
+        if run.kernel.release.startswith("6.1.")
+    ]
+    for run in runs:
+        shutil.copytree(run.path, tmp_path / "ada" / run.path.name)
+    found, problems = class_runs(tmp_path)
+    assert (len(found), problems) == (len(runs), []) and len(runs) >= 3
+    assert {(one.runs, one.digests, one.unit) for one in found} == {(1, 1, "MiB/s")}
+    for size_mib in (41, 45.6, 50):
+        size = round(size_mib * 2**20)
+        (row,) = [one for one in found if f"tcp_rmem {size} {size} {size}" in one.link]
+        assert row.link.startswith("1000 Mbit/s, 200 ms, ")
+
+
 @pytest.mark.parametrize("changed", [{"flows": 5}, {"path": "down"}])
 def test_a_run_without_results_is_told_beside_the_others(
     changed: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -110,8 +130,8 @@ def test_a_run_without_results_is_told_beside_the_others(
     said["key"] = key(said["inputs"])
     (eve / "run.json").write_text(json.dumps(said))
     reseal(eve)
-    (found,), (problem,) = class_runs(tmp_path)
-    assert (found.runs, found.digests) == (2, 2) and found.middle is not None
+    found, (problem,) = class_runs(tmp_path)
+    assert sorted((one.runs, one.middle is None) for one in found) == [(1, False), (1, True)]
     assert str(eve) in problem and "a plan that is no traffic" in problem
     assert main(["class", str(tmp_path)]) == 2
     assert problem in capsys.readouterr().out
