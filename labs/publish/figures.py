@@ -46,6 +46,10 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
     if steps:
         _leave_the_controls(layout, float(meta["controls_px"]))
     _leave_the_plot(layout)
+    for one in (layout, *(frame.get("layout", {}) for frame in figure.get("frames") or ())):
+        one["annotations"] = [
+            mark for mark in one.get("annotations", ()) if mark.get("name") != "caption"
+        ]
     drawn = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
     plot = (
         f'<div id="chart-{number}" style="height: {layout["height"]}px"></div>'
@@ -81,9 +85,6 @@ def _leave_the_plot(layout: dict[str, Any]) -> None:
     layout.pop("title", None)
     layout.pop("meta", None)
     layout["showlegend"] = False
-    layout["annotations"] = [
-        one for one in layout.get("annotations", ()) if one.get("name") != "caption"
-    ]
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = CLEAR
 
 

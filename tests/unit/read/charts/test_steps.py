@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +135,12 @@ def test_page_has_controls_of_its_own() -> None:
     assert '<input type="range" min="0" max="2" value="2"' in html
     assert "<output>load: 4</output>" in html and "In 3 steps" in html
     assert '"frames"' in html and "sliders" not in html and "updatemenus" not in html
+
+
+def test_page_has_the_caption_outside_the_plot_in_every_step() -> None:
+    figure = steps.of(curve([1, 2, 4], annotations=[{"name": "mark", "text": "here", "x": 2}]))
+    html = figure_html(figure.to_plotly_json(), 1)
+    data = html.partition('<script type="application/json">')[2].partition("</script>")[0]
+    found = json.loads(data)
+    for layout in (found["layout"], *(one["layout"] for one in found["frames"])):
+        assert [one["name"] for one in layout["annotations"]] == ["mark"]
