@@ -46,9 +46,10 @@ def lesson(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert main(["student", str(NOTEBOOK), "--into", str(folder), "--recorded"]) == 0
     with server(folder) as address:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        page.goto(address, timeout=STARTS_S * 1000)
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=STARTS_S * 1000)
-        page.wait_for_function(f"() => ({STATE})().status === 'idle'", timeout=STARTS_S * 1000)
+        page.set_default_timeout(STARTS_S * 1000)
+        page.goto(address)
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_function(f"() => ({STATE})().status === 'idle'")
         try:
             yield Lesson(page, folder)
         finally:
@@ -113,17 +114,22 @@ def test_lesson_from_opening_to_grade(lesson: Lesson, capsys: pytest.CaptureFixt
 
 
 def steps_are_played(lesson: Lesson) -> None:
-    """The chart in steps: its slider shows an early step, and *Play* goes on to the last."""
+    """The chart in steps: *Play* shows an early step, *Stop* stays there, and *Play* goes on to the
+    last."""
     cell = cell_of(lesson, "steps-default")
     chart = lesson.widget(cell).locator(".js-plotly-plot")
     shown = "it => it.data[3].y.filter(one => one !== null).length"
     every = chart.evaluate(shown)
     photographed(lesson, "4-last-step", cell)
-    chart.locator(".updatemenu-button", has_text="Play").click()
-    lesson.page.wait_for_function(
-        f"it => ({shown})(it) < {every}", arg=chart.element_handle(), timeout=30_000
-    )
-    photographed(lesson, "5-playing", cell)
-    lesson.page.wait_for_function(
-        f"it => ({shown})(it) === {every}", arg=chart.element_handle(), timeout=60_000
-    )
+
+    def play(until: str) -> None:
+        chart.locator(".updatemenu-button", has_text="Play").click()
+        lesson.page.wait_for_function(
+            f"it => ({shown})(it) {until} {every}", arg=chart.element_handle()
+        )
+
+    play("<")
+    chart.locator(".updatemenu-button", has_text="Stop").click()
+    photographed(lesson, "5-stopped", cell)
+    assert chart.evaluate(shown) < every
+    play("===")
