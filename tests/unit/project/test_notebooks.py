@@ -60,6 +60,27 @@ def lab_of(notebook: Any) -> Lab:
     return find(name)
 
 
+RUNS_IN_TEACHING = re.findall(
+    r"^\| \[([\w-]+)\]\(.*\| (\d+)(?:,| per kernel)[^|]*\|$",
+    (NOTEBOOKS[0].parents[1] / "docs" / "teaching.md").read_text("utf-8"),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("stem", "runs"), RUNS_IN_TEACHING)
+def test_teaching_tells_the_runs_of_a_notebook(stem: str, runs: str) -> None:
+    """A first Run All performs one run per condition; of several kernels, on each."""
+    book = nbformat.read(NOTEBOOKS[0].with_stem(stem), as_version=4)
+    lab = lab_of(book)
+    (cell,) = tagged(book, "parameters")
+    given = {name: ast.literal_eval(value) for name, value in names_of([cell]).items()}
+    assert len(lab.conditions(from_globals(lab.Parameters, given))) == int(runs)
+
+
+def test_teaching_tells_the_runs_of_most_notebooks() -> None:
+    assert len(RUNS_IN_TEACHING) >= 8
+
+
 def names_of(cells: list[Any]) -> dict[str, ast.expr]:
     """The names that cells assign at top level, with the values."""
     return {
