@@ -165,7 +165,7 @@ def _of_group(link: str, found: Sequence[tuple[str, Run]], problems: list[str]) 
         figures += [] if figure is None else [figure]
     values = [value for _, value in figures]
     within = of_median(values) if first.testbed != VIRTUAL else None
-    figure = figures[0][0] if figures else ""
+    name = figures[0][0] if figures else ""
     return ClassRuns(
         lab=first.lab,
         condition=first.condition,
@@ -175,8 +175,8 @@ def _of_group(link: str, found: Sequence[tuple[str, Run]], problems: list[str]) 
         students=len({student for student, _ in found}),
         runs=len(found),
         digests=len({run.digest for _, run in found}),
-        figure=figure,
-        unit=lab.columns[figure].unit if figure else "",
+        figure=name,
+        unit=lab.columns[name].unit if name else "",
         middle=median(values) if values else None,
         low=within.low if within else min(values, default=None),
         high=within.high if within else max(values, default=None),
