@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput
-from labs.read.capture.compiled import Int32s, Int64s, compiled, native
 from labs.read.capture.headers import (
     PACKET_WORDS,
     SOURCE_HIGH,
@@ -25,6 +24,7 @@ from labs.read.capture.headers import (
     VERSION,
 )
 from labs.read.capture.segment_table import ACK, SYN
+from labs.read.native.compiled import Int32s, Int64s, compiled, native
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,6 @@ tcpdump.org/linktypes.html and radiotap.org for the link types.
 
 from __future__ import annotations
 
-from labs.read.capture.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32
 from labs.read.capture.headers import (
     AUTHENTICATION,
     IP_IN_IP,
@@ -44,6 +43,7 @@ from labs.read.capture.segment_table import (
     SHORT,
     TUNNELLED,
 )
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32
 
 # What begins at a place of a frame.
 MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NSH, NOTHING = range(10)

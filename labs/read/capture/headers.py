@@ -8,7 +8,6 @@ RFC 791, RFC 792 and RFC 8200 (IP).
 
 from __future__ import annotations
 
-from labs.read.capture.compiled import Bytes, Int64s, be16, be32, be64, compiled, le32
 from labs.read.capture.segment_table import (
     DAMAGED_HEADER,
     FIRST_FRAGMENT,
@@ -20,6 +19,7 @@ from labs.read.capture.segment_table import (
     NOT_TCP,
     SHORT,
 )
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le32
 
 NULL, ETHERNET, PPP, RAW_BSD, RAW_OPENBSD, PPP_SERIAL, RAW, LOOP = 0, 1, 9, 12, 14, 50, 101, 108
 LINUX_COOKED, IPV4, IPV6, LINUX_COOKED_2 = 113, 228, 229, 276

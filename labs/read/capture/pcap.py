@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from labs.read.capture.compiled import Bytes, Int64s, be16, be32, compiled, le16, le32, native
 from labs.read.capture.segment_table import ABSURD_TIME, DAMAGED, NO_TIME
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, compiled, le16, le32, native
 
 # A record, in an array of int64: where its frame begins and ends in the buffer, where the frame
 # ended on the wire, its time, its link type, and where the record's own header begins.

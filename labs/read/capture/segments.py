@@ -9,18 +9,6 @@ shows it as sent, with scale factor -1) where the sender's SYN is not in the cap
 
 from __future__ import annotations
 
-from labs.read.capture.compiled import (
-    Bytes,
-    Int8s,
-    Int32s,
-    Int64s,
-    Uint16s,
-    Uint32s,
-    be16,
-    be32,
-    compiled,
-    native,
-)
 from labs.read.capture.connection_tracking import (
     ACKED,
     BASE,
@@ -114,6 +102,18 @@ from labs.read.capture.segment_table import (
     TSVAL,
     WINDOW,
     WINDOW_BYTES,
+)
+from labs.read.native.compiled import (
+    Bytes,
+    Int8s,
+    Int32s,
+    Int64s,
+    Uint16s,
+    Uint32s,
+    be16,
+    be32,
+    compiled,
+    native,
 )
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8

@@ -26,8 +26,8 @@ from typing import Any, Final, TypeAlias
 import numpy
 from pandas import DataFrame
 
-from labs.read.capture.compiled import Int8s, Int32s, Int64s, Uint16s, Uint32s, compiled, native
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, Uint32s, compiled, native
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 

@@ -211,9 +211,9 @@ def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, flo
     """The shares of the last third during which the link was idle, by reason."""
     span_ns = (last_ns - first_ns) * STEADY_SHARE
     idle: dict[str, float] = defaultdict(float)
-    for at_ns, idle_ns, reason in simulation.link.idle:
-        if at_ns > last_ns - span_ns:
-            idle[reason] += min(idle_ns, at_ns - last_ns + span_ns)
+    for one in simulation.link.idle:
+        if one.until_ns > last_ns - span_ns:
+            idle[one.reason] += min(one.idle_ns, one.until_ns - last_ns + span_ns)
     return {reason: value / span_ns for reason, value in idle.items()}
 
 

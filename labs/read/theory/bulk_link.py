@@ -11,26 +11,55 @@ from dataclasses import dataclass, field
 from random import Random
 
 from labs.read.theory.bdp import HEADER_BYTES
-from labs.read.theory.bulk_sender import Sent
 
-Packet = tuple[int, int, int, bool, int]
-"""When a packet arrives, where it begins, its length, its flag PSH, and the time of the ACK whose
-timestamp it repeats."""
+NEVER_NS = 1 << 62
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A packet that its sender keeps until it is acknowledged."""
+
+    end: int
+    length: int
+    segments: int
+    sent_ns: int
+    state: int = 0
+
+
+@dataclass(slots=True)
+class Packet:
+    """A packet in flight. `echoed_ms` is the time of the ACK whose timestamp it repeats."""
+
+    arrives_ns: int
+    begin: int
+    length: int
+    push: bool
+    echoed_ms: int
+
+
+@dataclass(slots=True)
+class Idle:
+    """A time during which the link was idle, when it ended, and why nothing was sent."""
+
+    until_ns: int
+    idle_ns: float
+    reason: str
 
 
 @dataclass
 class Link:
-    """The packets in flight, and when the shaper is free again. With `segment_bytes` packets are
-    split into segments before the shaper. `most_queued` is the most packets that it held."""
+    """The packets in flight, and when the shaper is free again. With `segment_bytes` (0: no)
+    packets are split into segments before the shaper. `most_queued` is the most packets that it
+    held."""
 
     rtt_ns: int
     byte_ns: float
     credit_bytes: int
-    segment_bytes: int | None = None
+    segment_bytes: int = 0
     free_ns: float = 0.0
     most_queued: int = 0
     packets: deque[Packet] = field(default_factory=deque)
-    idle: list[tuple[int, float, str]] = field(default_factory=list)
+    idle: list[Idle] = field(default_factory=list)
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """htb sends a packet as a whole as soon as its class has credit. Returns whether the packet
@@ -39,18 +68,18 @@ class Link:
         ready_ns = goes_ns = float(now_ns + self.rtt_ns)
         if self.free_ns > goes_ns:
             goes_ns = self.free_ns
-        if packets and packets[-1][0] > goes_ns:
-            goes_ns = float(packets[-1][0])
+        if packets and packets[-1].arrives_ns > goes_ns:
+            goes_ns = float(packets[-1].arrives_ns)
         if ready_ns > self.free_ns:
-            self.idle.append((round(goes_ns), ready_ns - self.free_ns, waited))
+            self.idle.append(Idle(round(goes_ns), ready_ns - self.free_ns, waited))
         begin = packet.end - packet.length
-        if self.segment_bytes is None:
+        if not self.segment_bytes:
             size = packet.length + packet.segments * HEADER_BYTES
             spent_ns = goes_ns - self.credit_bytes * self.byte_ns
             if self.free_ns > spent_ns:
                 spent_ns = self.free_ns
             self.free_ns = spent_ns + size * self.byte_ns
-            packets.append((round(goes_ns), begin, packet.length, push, echoed_ms))
+            packets.append(Packet(round(goes_ns), begin, packet.length, push, echoed_ms))
         else:
             for at in range(begin, packet.end, self.segment_bytes):
                 length = min(self.segment_bytes, packet.end - at)
@@ -61,7 +90,7 @@ class Link:
                 taken_ns = (length + HEADER_BYTES) * self.byte_ns
                 self.free_ns = max(self.free_ns, spent_ns) + taken_ns
                 last = at + length == packet.end
-                self.packets.append((round(goes_ns), at, length, push and last, echoed_ms))
+                packets.append(Packet(round(goes_ns), at, length, push and last, echoed_ms))
         if len(packets) > self.most_queued:
             self.most_queued = len(packets)
         return True
@@ -82,7 +111,7 @@ class DroppingLink(Link):
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """As `Link.send`. What the sender's own queue refuses, the sender still has."""
-        if self.segment_bytes is None and not self._takes():
+        if not self.segment_bytes and not self._takes():
             return False
         return super().send(now_ns, packet, push, echoed_ms, waited)
 

@@ -7,6 +7,7 @@ tcp_recvmsg_locked(). Times are in nanoseconds, sizes in bytes.
 from __future__ import annotations
 
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_link import NEVER_NS
 from labs.read.theory.bulk_receiver import Receiver
 
 READ_NS = 1000
@@ -28,11 +29,11 @@ class Reader:
         self.pauses_at_ns = self.notes_at_ns = 0
         self.reads = self.reads_at_note = self.between = self.looks_at = 0
 
-    def read(self, now_ns: int) -> tuple[bool, int | None]:
-        """Read once: whether that is acknowledged at once, and when the next read is due; None if
-        there is nothing to read."""
+    def read(self, now_ns: int) -> tuple[bool, int]:
+        """Read once: whether that is acknowledged at once, and when the next read is due;
+        never if there is nothing to read."""
         receiver, flow = self.receiver, self.flow
-        first = not receiver.copied
+        first = receiver.copied == 0
         if first and flow.header_bytes:
             # For the header fetch.py requests this much; wget looks first, and reads no more.
             self.block_end = HEAD_BYTES if flow.reads_whole else flow.header_bytes
@@ -44,7 +45,7 @@ class Reader:
             self.pauses_at_ns = self.notes_at_ns = now_ns
         elif self.pause_ns and receiver.copied >= self.block_end and self._pauses(now_ns):
             return acknowledges, now_ns + self.pause_ns
-        return acknowledges, now_ns + READ_NS if receiver.copied < receiver.nxt else None
+        return acknowledges, now_ns + READ_NS if receiver.copied < receiver.nxt else NEVER_NS
 
     def _pauses(self, now_ns: int) -> bool:
         """Whether the program pauses after this block."""

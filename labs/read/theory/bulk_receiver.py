@@ -64,6 +64,10 @@ class Receiver:
     ) -> None:
         self.series = series(kernel)
         self.by_ratio = self.series >= RATIO_SINCE
+        self.clamp_follows = self.series >= CLAMP_FOLLOWS_SINCE
+        self.queue_not_copied = self.series >= QUEUE_NOT_COPIED_SINCE
+        self.grows_by_new_rule = self.series >= GROWS_BY_NEW_RULE_SINCE
+        self.slower_nearby = self.series >= SLOWER_NEARBY_SINCE
         self.ratio = first_ratio(kernel) if self.by_ratio else 0
         self.adv_win_scale = adv_win_scale
         self.overhead = segment_overhead_bytes(kernel)
@@ -82,7 +86,7 @@ class Receiver:
         self.rtt_end = self.rtt_began_ns = 0
         self.space = min(self.ssthresh, self.wnd, INITIAL_WINDOW_SEGMENTS * self.advmss)
         self.space_seq, self.space_ns = 0, now_ns
-        self.delayed_until_ns: int | None = None
+        self.delayed_until_ns = 0
         self.ato = self.last_tick = self.delayed_until = 0
         rtt_ticks = -(-rtt_ns // TICK_NS)
         self.most_ato = min(max(rtt_ticks, LEAST_ATO), MOST_ATO)
@@ -172,7 +176,7 @@ class Receiver:
         """tcp_send_delayed_ack(): whether to send the ACK now, because its timer is due soon."""
         ato = min(self.ato, self.most_ato) if self.ato > LEAST_ATO else self.ato
         until = tick + ato
-        if self.delayed_until_ns is not None:
+        if self.delayed_until_ns:
             if self.delayed_until <= tick + (ato >> 2):
                 return True
             until = min(until, self.delayed_until)
@@ -207,7 +211,7 @@ class Receiver:
         if new < current:
             new = -(-current >> self.shift << self.shift)
         self.wnd, self.wup = new, self.nxt
-        self.delayed_until_ns, self.pushed = None, False
+        self.delayed_until_ns, self.pushed = 0, False
         if self.quick:
             self.quick -= 1
             if not self.quick:
@@ -249,7 +253,7 @@ class Receiver:
         if size >= self.rcv_mss:
             if self.by_ratio and size != self.rcv_mss:
                 old, self.ratio = self.ratio, max(1, (length << 8) // (length + self.overhead))
-                if old != self.ratio and self.series >= CLAMP_FOLLOWS_SINCE:
+                if old != self.ratio and self.clamp_follows:
                     self.clamp = self.window_of(self.rcvbuf)
                     self.space = min(self.space, self.clamp)
             self.rcv_mss = min(size, self.advmss)
@@ -277,13 +281,13 @@ class Receiver:
     def _rtt_sample(self, sample_us: int, by_window: bool = False) -> None:
         """The receiver's estimate of the round trip, by timestamps or by a window's worth."""
         if sample_us <= 0:
-            if self.series >= QUEUE_NOT_COPIED_SINCE and not by_window:
+            if self.queue_not_copied and not by_window:
                 return
             sample_us = 1 if by_window else 1000
         if not self.rtt_us8 or sample_us << 3 < self.rtt_us8:
             self.rtt_us8 = sample_us << 3
         elif not by_window:
-            if self.series >= GROWS_BY_NEW_RULE_SINCE and self.nxt != self.copied:
+            if self.grows_by_new_rule and self.nxt != self.copied:
                 return
             self.rtt_us8 += sample_us - (self.rtt_us8 >> 3)
 
@@ -297,7 +301,7 @@ class Receiver:
         if not self.rtt_us8 or (now_ns - self.space_ns) // MICROSECOND < self.rtt_us8 >> 3:
             return
         copied = self.copied - self.space_seq
-        if self.series >= QUEUE_NOT_COPIED_SINCE:
+        if self.queue_not_copied:
             copied -= self.nxt - self.copied
         if copied > self.space:
             if not self.locked:
@@ -307,9 +311,9 @@ class Receiver:
 
     def _size_buffer(self, copied: int) -> None:
         """Size the buffer for twice the data read in the last round trip, and for slow start."""
-        if self.series >= GROWS_BY_NEW_RULE_SINCE:
+        if self.grows_by_new_rule:
             window, rtt_us = 2 * copied, self.rtt_us8 >> 3
-            if self.series >= SLOWER_NEARBY_SINCE and rtt_us < NEARBY_US:
+            if self.slower_nearby and rtt_us < NEARBY_US:
                 window += window * rtt_us // NEARBY_US
             else:
                 window += 2 * window * (copied - self.space) // self.space

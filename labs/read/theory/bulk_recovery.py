@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from labs.read.theory.bulk_gaps import Block
+from labs.read.theory.bulk_link import NEVER_NS, Sent
 from labs.read.theory.bulk_scoreboard import (
     DISORDER,
     EVER_RESENT,
@@ -29,14 +30,7 @@ from labs.read.theory.bulk_scoreboard import (
     Scoreboard,
 )
 from labs.read.theory.bulk_send_queue import NAGLE_OFF
-from labs.read.theory.bulk_sender import (
-    LEAST_PROBE_US,
-    LEAST_RTO_US,
-    NEVER_NS,
-    TICK_NS,
-    Sent,
-    ticks,
-)
+from labs.read.theory.bulk_sender import LEAST_PROBE_US, LEAST_RTO_US, TICK_NS, ticks
 from labs.read.theory.reno import INFINITE
 from labs.read.theory.windows import series
 
@@ -64,7 +58,7 @@ class RecoveringSender(Scoreboard):
         if edge - ack > self.most_window:
             self.most_window = edge - ack
             self.goal = self._size_goal()
-        self.edge = max(edge, self.edge)
+        self.edge, self.heard_ns = max(edge, self.edge), now_ns
         found = Ack(
             self.una, ack > self.una, self.delivered, self.lost_ever, self.packets - self.left
         )

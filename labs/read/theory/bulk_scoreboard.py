@@ -14,7 +14,8 @@ from operator import attrgetter
 from typing import Any
 
 from labs.read.theory.bulk_gaps import Block
-from labs.read.theory.bulk_sender import TICK_NS, Sender, Sent, ticks
+from labs.read.theory.bulk_link import Sent
+from labs.read.theory.bulk_sender import TICK_NS, Sender, ticks
 
 SACKED, RESENT, LOST, EVER_RESENT = 1, 2, 4, 8
 """States of a packet, as in include/net/tcp.h: a lost packet that was sent again is RESENT too."""

@@ -22,12 +22,14 @@ NAGLE, NAGLE_OFF, CORK, PUSH = 0, 1, 2, 4
 class SendQueue(ABC):
     """What the writer calls; packets leave by `_transmit_some`."""
 
+    marks: deque[int]
+    unsent: deque[int]
+    frags: deque[int]
+
     def __init__(self, *, mss_bytes: int, overhead: int, sndbuf_bytes: int, edge: int) -> None:
         self.mss, self.overhead, self.sndbuf = mss_bytes, overhead, sndbuf_bytes
         self.write_seq = self.pushed_seq = self.queued = 0
-        self.marks: deque[int] = deque()
-        self.unsent: deque[int] = deque()
-        self.frags: deque[int] = deque()
+        self.marks, self.unsent, self.frags = deque(), deque(), deque()
         self.most_window = edge
         self.goal = self._size_goal()
         self.no_space, self.nagle = False, NAGLE
@@ -81,7 +83,8 @@ class SendQueue(ABC):
                 return 0
         begin = self.write_seq
         self._append(pages * PAGE_BYTES, first=True)
-        self.frags.extend(range(begin, self.write_seq, PAGE_BYTES))
+        for page in range(begin, self.write_seq, PAGE_BYTES):
+            self.frags.append(page)
         return pages * PAGE_BYTES
 
     def send_page(self, now_ns: int, size: int, *, more: bool, last: bool, joins: bool) -> int:

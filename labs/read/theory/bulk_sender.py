@@ -10,10 +10,9 @@ Times are in nanoseconds, sizes in bytes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.bulk_link import NEVER_NS, Link, Sent
 from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.reno import Reno
@@ -37,7 +36,6 @@ OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
 skb_shared_info, and sk_buff."""
 TICK_NS, TICK_US = 4_000_000, 4000
 """HZ = 250, as in the kernels of distributions and in those built here."""
-NEVER_NS = 1 << 62
 LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
 
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
@@ -51,19 +49,11 @@ def ticks(microseconds: int) -> int:
     return -(-microseconds // TICK_US)
 
 
-@dataclass(slots=True, eq=False)
-class Sent:
-    """A packet in flight."""
-
-    end: int
-    length: int
-    segments: int
-    sent_ns: int
-    state: int = 0
-
-
 class Sender(SendQueue):
-    """`transmit(now_ns, packet, push)` puts a packet on the link, with or without the flag PSH."""
+    """The queue of a sender, its packets in flight, and its estimates. `heard_ns` is the time of
+    the last ACK."""
+
+    flight: deque[Sent]
 
     def __init__(
         self,
@@ -76,7 +66,8 @@ class Sender(SendQueue):
         edge: int,
         rtt_us: int,
         reno: bool,
-        transmit: Callable[[int, Sent, bool], bool],
+        link: Link,
+        heard_ns: int,
     ) -> None:
         super().__init__(
             mss_bytes=mss_bytes,
@@ -88,10 +79,10 @@ class Sender(SendQueue):
         self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
         self.control = Reno() if reno else Cubic(kernel)
         self.locked, self.largest = locked, tcp_wmem[2]
-        self.transmit = transmit
+        self.link, self.heard_ns = link, heard_ns
         self.una = self.nxt = self.small_end = 0
         self.edge = edge
-        self.flight: deque[Sent] = deque()
+        self.flight = deque()
         self.packets = self.left = 0
         self.woken, self.closed = False, False
         self.stopped_by = SLOW_START
@@ -163,7 +154,7 @@ class Sender(SendQueue):
             elif not length:
                 break
             else:
-                del unsent[0]
+                unsent.popleft()
             self.nxt += length
             segments = -(-length // mss)
             packet = Sent(self.nxt, length, segments, now_ns)
@@ -173,7 +164,7 @@ class Sender(SendQueue):
             if length < segments * mss:
                 self.small_end = self.nxt
             sent += segments
-            marked = self.marks and self.marks[0] <= self.nxt and self._marked()
+            marked = bool(self.marks) and self.marks[0] <= self.nxt and self._marked()
             if not self.transmit(now_ns, packet, marked or segments > 1):
                 self._refused(packet)
                 break
@@ -190,6 +181,11 @@ class Sender(SendQueue):
             self._validate(now_ns, limited)
         if sent and not probes:
             self._schedule_probe(now_ns)
+
+    def transmit(self, now_ns: int, packet: Sent, push: bool) -> bool:
+        """Put a packet on the link, with or without the flag PSH, and return whether it was
+        queued."""
+        return self.link.send(now_ns, packet, push, self.heard_ns // 1_000_000, self.stopped_by)
 
     def _refused(self, packet: Sent) -> None:
         """The sender's own queue has no room: the packet is sent later."""
@@ -210,15 +206,18 @@ class Sender(SendQueue):
         """tcp_grow_skb(): a short head takes bytes from the next packet, and keeps its PSH."""
         missing = wanted - self.unsent[0]
         if missing > 0:
-            moved = min(missing, self.unsent[1])
-            if self.marks and self.marks[0] == self.nxt + self.unsent[0]:
+            unsent = self.unsent
+            moved = min(missing, unsent[1])
+            if self.marks and self.marks[0] == self.nxt + unsent[0]:
                 self.marks[0] += moved
                 if len(self.marks) > 1 and self.marks[1] == self.marks[0]:
                     self.marks.popleft()
-            self.unsent[0] += moved
-            self.unsent[1] -= moved
-            if not self.unsent[1]:
-                del self.unsent[1]
+            grown = unsent.popleft() + moved
+            unsent[0] -= moved
+            if unsent[0]:
+                unsent.appendleft(grown)
+            else:
+                unsent[0] = grown
                 self.queued -= self.overhead
 
     def _held(self, nagle: int) -> bool:
@@ -292,15 +291,16 @@ class Sender(SendQueue):
         if edge - ack > self.most_window:
             self.most_window = edge - ack
             self.goal = self._size_goal()
-        self.edge = edge
-        acked, first, last = 0, None, None
+        self.edge, self.heard_ns = edge, now_ns
+        acked, first_ns, last_ns = 0, -1, -1
         flight = self.flight
         while flight and flight[0].end <= ack:
-            last = flight.popleft()
-            if first is None:
-                first = last
-            acked += last.segments
-            self.queued -= last.length + self.overhead
+            packet = flight.popleft()
+            last_ns = packet.sent_ns
+            if first_ns < 0:
+                first_ns = last_ns
+            acked += packet.segments
+            self.queued -= packet.length + self.overhead
         if flight and ack > flight[0].end - flight[0].length:
             # Without segmentation offloads, a part of a packet.
             head = flight[0]
@@ -310,18 +310,16 @@ class Sender(SendQueue):
             self.queued -= segments * self.mss
             acked += segments
             if segments:
-                last = head
-                if first is None:
-                    first = head
+                last_ns = head.sent_ns
+                if first_ns < 0:
+                    first_ns = last_ns
         self.packets -= acked
         self.una = ack
-        if first is not None and last is not None:
-            self._rtt(now_ns, first.sent_ns)
+        if last_ns >= 0:
+            self._rtt(now_ns, first_ns)
             now_us = now_ns // 1000
             control = self.control
-            control.sample(
-                now_us, now_us - last.sent_ns // 1000, ack, self.nxt, self.pacing_bytes_s
-            )
+            control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self.pacing_bytes_s)
             if self._is_limited():
                 control.grow(now_us, acked)
             self.cwnd_stamp = now_ns // TICK_NS
@@ -373,7 +371,7 @@ class Sender(SendQueue):
         ratio = SLOW_START_PACE_PCT if cwnd < self.control.ssthresh // 2 else LATER_PACE_PCT
         most = cwnd if cwnd > packets else packets
         rate = self.mss * (1_000_000 // 100 << 3) * ratio * most
-        self.pacing_bytes_s = rate // (self.srtt_us8 or 1)
+        self.pacing_bytes_s = rate // max(self.srtt_us8, 1)
         size = self.pacing_bytes_s >> PACING_SHIFT
         shift = self.min_rtt_us >> RTT_SHIFT
         if shift < LARGEST_RTT_SHIFT and self.sizes_by_rtt:
@@ -383,10 +381,10 @@ class Sender(SendQueue):
         segments = size // self.mss
         self.most_segments = segments if segments > LEAST_TSO_SEGMENTS else LEAST_TSO_SEGMENTS
 
-    def _check_space(self, now_ns: int | None = None) -> None:
+    def _check_space(self, now_ns: int = -1) -> None:
         if not self.locked and self.packets < self.control.cwnd + self.left:
             self._expand()
-            if now_ns is not None:
+            if now_ns >= 0:
                 self.cwnd_stamp = now_ns // TICK_NS
         if self.writeable():
             self.no_space, self.woken = False, True

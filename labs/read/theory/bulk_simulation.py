@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import pairwise
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
 from labs.read.theory.bulk_flow import RENO, Flow, buffers
 from labs.read.theory.bulk_gaps import GapReceiver
-from labs.read.theory.bulk_link import DroppingLink, Link
+from labs.read.theory.bulk_link import NEVER_NS, DroppingLink, Link
 from labs.read.theory.bulk_reader import Reader
 from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_recovery import RecoveringSender
-from labs.read.theory.bulk_sender import NEVER_NS, Sender, Sent
+from labs.read.theory.bulk_sender import Sender
 from labs.read.theory.bulk_writers import Blocks, File, Writer
 from labs.read.theory.defaults import default_core_max_bytes
+from labs.read.theory.kept_answers import DIGEST
 from labs.read.theory.windows import series
 
 HTB_CBURST_BYTES = 1600
@@ -37,48 +38,66 @@ the same, within 0.2 %, in five of them, or in six as in the six before, within 
 is then computed, unless fewer than 2,500 packets or more than 30 % of the transfer have arrived."""
 
 
-class _Epochs:
+@dataclass(slots=True)
+class Note:
+    """The progress of a flow at one time: the payload that arrived, and how often the link was
+    idle."""
+
+    at_ns: int
+    received: int
+    idle: int
+
+
+class Epochs:
     """The progress of a flow at the ends of periods of some round trips."""
+
+    notes: list[Note]
 
     def __init__(self, link: Link, *, enabled: bool) -> None:
         self.link = link
         self.length_ns = EPOCH_ROUND_TRIPS * link.rtt_ns
         self.ends_ns = 0 if enabled else NEVER_NS
-        self.progress: deque[tuple[int, int, int]] = deque(maxlen=2 * MANY_EPOCHS + 1)
+        self.notes = []
         self.bytes_per_ns = 0.0
 
     def settled(self, now_ns: int, received: int) -> bool:
         """Note the progress, and return whether the rate no longer changes: the link was never
         idle, the last periods are the same, or many of them the same as as many before."""
         self.ends_ns = now_ns + self.length_ns
-        self.progress.append((now_ns, received, len(self.link.idle)))
-        noted = list(self.progress)
-        if len(noted) > BUSY_EPOCHS and noted[-1][2] == noted[-1 - BUSY_EPOCHS][2]:
-            return self._at_rate(noted[-1 - BUSY_EPOCHS], noted[-1])
-        if len(noted) > SAME_EPOCHS:
-            rates = [_rate(*pair) for pair in pairwise(noted[-1 - SAME_EPOCHS :])]
-            if max(rates) - min(rates) <= SAME * max(rates):
-                return self._at_rate(noted[-1 - SAME_EPOCHS], noted[-1])
-        if len(noted) > 2 * MANY_EPOCHS:
-            before, after = (_rate(*pair) for pair in pairwise(noted[::MANY_EPOCHS]))
+        notes = self.notes
+        last = len(notes)
+        notes.append(Note(now_ns, received, len(self.link.idle)))
+        if last >= BUSY_EPOCHS and notes[last].idle == notes[last - BUSY_EPOCHS].idle:
+            self.bytes_per_ns = self._rate(last - BUSY_EPOCHS, last)
+            return self.bytes_per_ns > 0
+        if last >= SAME_EPOCHS:
+            least = most = self._rate(last - 1, last)
+            for note in range(last - SAME_EPOCHS, last - 1):
+                rate = self._rate(note, note + 1)
+                least, most = min(least, rate), max(most, rate)
+            if most - least <= SAME * most:
+                self.bytes_per_ns = self._rate(last - SAME_EPOCHS, last)
+                return self.bytes_per_ns > 0
+        if last >= 2 * MANY_EPOCHS:
+            before = self._rate(last - 2 * MANY_EPOCHS, last - MANY_EPOCHS)
+            after = self._rate(last - MANY_EPOCHS, last)
             if abs(after - before) <= SAME_MANY * after:
-                return self._at_rate(noted[0], noted[-1])
+                self.bytes_per_ns = self._rate(last - 2 * MANY_EPOCHS, last)
+                return self.bytes_per_ns > 0
         return False
 
-    def _at_rate(self, first: tuple[int, int, int], last: tuple[int, int, int]) -> bool:
-        self.bytes_per_ns = _rate(first, last)
-        return self.bytes_per_ns > 0
-
-
-def _rate(first: tuple[int, int, int], last: tuple[int, int, int]) -> float:
-    """Bytes per nanosecond between two notes of the progress."""
-    return (last[1] - first[1]) / (last[0] - first[0])
+    def _rate(self, first: int, last: int) -> float:
+        """Bytes per nanosecond between two notes."""
+        begin, end = self.notes[first], self.notes[last]
+        return (end.received - begin.received) / (end.at_ns - begin.at_ns)
 
 
 class Simulation:
     """Both ends and the link, from the first write on."""
 
     lossy = False
+    times_ns: list[int]
+    lengths: list[int]
 
     def __init__(
         self,
@@ -98,7 +117,6 @@ class Simulation:
         began_ns = 2 * self.rtt_ns + phase_ns
         limit_s = flow.limit_s
         self.ends_ns = NEVER_NS if limit_s is None else began_ns + round(limit_s * SECOND_NS)
-        self.acknowledged_ns = began_ns
         self._connect(credit_bytes, began_ns)
         self.writer: Writer = (
             File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes, flow.keep_alive)
@@ -110,19 +128,19 @@ class Simulation:
             # The ACK of the request.
             spent_ns = self.link.byte_ns * (HEADER_BYTES - credit_bytes)
             self.link.free_ns = began_ns + self.rtt_ns + spent_ns
+        self.settles, self.now_ns = False, 0
         self.settled_ns: int | None = None
-        self.times_ns: list[int] = []
-        self.lengths: list[int] = []
+        self.times_ns, self.lengths = [], []
 
     def _connect(self, credit_bytes: int, now_ns: int) -> None:
         """The link, and both ends after the handshake."""
         self.link = Link(*self._shaper(credit_bytes))
         self.receiver = Receiver(self.flow.kernel, **self._of_receiver(now_ns))
-        self.sender = Sender(self.flow.kernel, **self._of_sender())
+        self.sender = Sender(self.flow.kernel, **self._of_sender(now_ns))
 
-    def _shaper(self, credit_bytes: int) -> tuple[int, float, int, int | None]:
+    def _shaper(self, credit_bytes: int) -> tuple[int, float, int, int]:
         flow = self.flow
-        segment_bytes = None if flow.offloads else flow.mss_bytes
+        segment_bytes = 0 if flow.offloads else flow.mss_bytes
         return self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes, segment_bytes
 
     def _of_receiver(self, now_ns: int) -> dict[str, Any]:
@@ -138,7 +156,7 @@ class Simulation:
             "now_ns": now_ns,
         }
 
-    def _of_sender(self) -> dict[str, Any]:
+    def _of_sender(self, now_ns: int) -> dict[str, Any]:
         flow, (_, wmem) = self.flow, buffers(self.flow)
         return {
             "mss_bytes": flow.mss_bytes,
@@ -148,21 +166,29 @@ class Simulation:
             "edge": self.receiver.acknowledge()[1],
             "rtt_us": self.rtt_ns // 1000,
             "reno": flow.congestion == RENO,
-            "transmit": self._transmit,
+            "link": self.link,
+            "heard_ns": now_ns,
         }
 
     def run(self, *, whole: bool = False) -> None:
         """Run until the receiver has all (a writer without a file would continue), or until the
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
-        packets, receiver, sender = self.link.packets, self.receiver, self.sender
-        transfer_bytes = self.transfer_bytes
-        self.writer.write(self.acknowledged_ns)
-        reads_ns = writes_ns = NEVER_NS
         extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
-        epochs = _Epochs(self.link, enabled=extrapolates)
-        read, ends_ns = self.reader.read, self.ends_ns
+        self.epochs = Epochs(self.link, enabled=extrapolates)
+        if self.lossy or not performed_as_c(self._events, DIGEST):
+            self._events()
+        if self.settles:
+            self._extrapolate(self.now_ns, self.epochs.bytes_per_ns)
+
+    def _events(self) -> None:
+        """One event after the other: an arrival, a read, a write, or a timer of either end."""
+        packets, receiver, sender = self.link.packets, self.receiver, self.sender
+        reader, writer, epochs = self.reader, self.writer, self.epochs
+        transfer_bytes, ends_ns = self.transfer_bytes, self.ends_ns
+        writer.write(self.sender.heard_ns)
+        reads_ns = writes_ns = NEVER_NS
         while receiver.nxt < transfer_bytes:
-            now_ns = arrives_ns = packets[0][0] if packets else NEVER_NS
+            now_ns = arrives_ns = packets[0].arrives_ns if packets else NEVER_NS
             timer_ns = receiver.delayed_until_ns or NEVER_NS
             if timer_ns < now_ns:
                 now_ns = timer_ns
@@ -181,19 +207,18 @@ class Simulation:
                     settled = epochs.settled(now_ns, receiver.nxt)
                     enough = len(self.lengths) >= LEAST_PACKETS
                     if settled and enough and receiver.nxt <= MOST_ARRIVED * transfer_bytes:
-                        self._extrapolate(now_ns, epochs.bytes_per_ns)
+                        self.settles, self.now_ns = True, now_ns
                         return
                 self._arrive()
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
             elif now_ns == reads_ns:
-                acknowledges, next_ns = read(now_ns)
+                acknowledges, reads_ns = reader.read(now_ns)
                 if acknowledges:
                     self._acknowledge(now_ns)
-                reads_ns = NEVER_NS if next_ns is None else next_ns
             elif now_ns == writes_ns:
                 writes_ns = NEVER_NS
-                self.writer.write(now_ns)
+                writer.write(now_ns)
             elif now_ns == timer_ns:
                 receiver.timer()
                 self._acknowledge(now_ns)
@@ -216,21 +241,20 @@ class Simulation:
         arrived = self.times_ns if self.settled_ns is None else self.times_ns[:-1]
         return sum(self.lengths[: len(arrived)]) / len(arrived)
 
-    def _transmit(self, now_ns: int, packet: Sent, push: bool) -> bool:
-        echoed_ms = self.acknowledged_ns // 1_000_000
-        return self.link.send(now_ns, packet, push, echoed_ms, self.sender.stopped_by)
-
     def _arrive(self) -> None:
         """The next packet arrives."""
-        now_ns, _, length, push, echoed_ms = self.link.packets.popleft()
+        packet = self.link.packets.popleft()
+        now_ns, length = packet.arrives_ns, packet.length
         self.times_ns.append(now_ns)
         self.lengths.append(length)
-        if self.receiver.arrives(now_ns, length, self.flow.mss_bytes, push, echoed_ms):
+        if self.receiver.arrives(
+            now_ns, length, self.flow.mss_bytes, packet.push, packet.echoed_ms
+        ):
             self._acknowledge(now_ns)
 
     def _acknowledge(self, now_ns: int) -> None:
-        self.acknowledged_ns = now_ns
-        self.sender.acknowledged(now_ns, *self.receiver.acknowledge())
+        ack, edge = self.receiver.acknowledge()
+        self.sender.acknowledged(now_ns, ack, edge)
 
 
 class LossySimulation(Simulation):
@@ -253,19 +277,22 @@ class LossySimulation(Simulation):
             random=Random(self.seed),
         )
         self.receiver = GapReceiver(flow.kernel, self._acknowledge, **self._of_receiver(now_ns))
-        self.sender = RecoveringSender(flow.kernel, **self._of_sender())
+        self.sender = RecoveringSender(flow.kernel, **self._of_sender(now_ns))
 
     def _arrive(self) -> None:
-        now_ns, begin, length, push, echoed_ms = self.link.packets.popleft()
+        packet = self.link.packets.popleft()
+        now_ns = packet.arrives_ns
         receiver, before = self.receiver, self.receiver.nxt
-        acknowledges = receiver.segment(now_ns, begin, length, self.flow.mss_bytes, push, echoed_ms)
+        acknowledges = receiver.segment(
+            *(now_ns, packet.begin, packet.length, self.flow.mss_bytes),
+            *(packet.push, packet.echoed_ms),
+        )
         self.times_ns.append(now_ns)
         self.lengths.append(receiver.nxt - before)
         if acknowledges or receiver.compressed_is_due(now_ns):
             self._acknowledge(now_ns)
 
     def _acknowledge(self, now_ns: int) -> None:
-        self.acknowledged_ns = now_ns
         blocks = self.receiver.acknowledged_blocks()
         ack, edge = self.receiver.acknowledge()
         self.sender.acknowledged(now_ns, ack, edge, blocks)

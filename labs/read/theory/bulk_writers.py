@@ -50,9 +50,12 @@ class Blocks:
         """Write until no room is left."""
         sender = self.sender
         while True:
-            for _ in range(self.per_wake or 1):
-                self.begun = self.begun or self.block_bytes
-                while self.begun and (copied := sender.send(now_ns, self.begun)):
+            for _ in range(max(self.per_wake, 1)):
+                if not self.begun:
+                    self.begun = self.block_bytes
+                copied = self.begun
+                while self.begun and copied:
+                    copied = sender.send(now_ns, self.begun)
                     self.begun -= copied
                 if self.begun:
                     break

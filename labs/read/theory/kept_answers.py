@@ -21,7 +21,7 @@ from labs.errors import Missing
 
 PACKAGE = Path(__file__).parents[2]
 SOURCES = (
-    *("read/theory/*.py", "read/stats/*.py"),
+    *("read/theory/*.py", "read/stats/*.py", "read/native/*.py"),
     *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
 )
 """What an answer depends on, within the package."""

@@ -19,16 +19,12 @@ class Reno:
         self.cwnd, self.ssthresh = INITIAL_WINDOW_SEGMENTS, INFINITE
         self.credit = 0
 
-    @property
-    def in_slow_start(self) -> bool:
-        return self.cwnd < self.ssthresh
-
     def sample(self, now_us: int, rtt_us: int, una: int, nxt: int, pacing_bytes_s: int) -> None:
         """Take a measured RTT, which Reno does not use."""
 
     def grow(self, now_us: int, acked: int) -> None:
         """Grow after segments were acknowledged while the window limited the sender."""
-        if self.in_slow_start:
+        if self.cwnd < self.ssthresh:
             cwnd = min(self.cwnd + acked, self.ssthresh)
             acked -= cwnd - self.cwnd
             self.cwnd = cwnd
@@ -39,8 +35,8 @@ class Reno:
             self.credit = 0
             self.cwnd += 1
         self.credit += acked
-        more, self.credit = divmod(self.credit, per)
-        self.cwnd += more
+        self.cwnd += self.credit // per
+        self.credit %= per
 
     def _segments_per_step(self, now_us: int, acked: int) -> int:
         """How many acknowledged segments enlarge the window by one."""

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from labs.errors import Missing
-from labs.read.capture.compiled import Bytes, Int32s, Int64s, _library, be32, be64, compiled, native
-from labs.read.capture.to_c import translated
+from labs.read.native.compiled import Bytes, Int32s, Int64s, _library, be32, be64, compiled, native
+from labs.read.native.to_c import translated
 
 PRIMES = (2, 3, 5)
 

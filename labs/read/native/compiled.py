@@ -1,31 +1,25 @@
 """The numeric core of the reader: functions of restricted Python, performed as C.
 
 At the first call of one that is `native`, it and what it calls are translated to C
-(`labs.read.capture.to_c`), compiled by the machine's compiler into the user's cache, and loaded.
+(`labs.read.native.to_c`), compiled by the machine's compiler into the user's cache, and loaded.
 Where that is impossible, Python performs the same functions, a hundred times more slowly.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, wraps
 from hashlib import sha256
 from pathlib import Path
-from shutil import which
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from labs.drive.record.disk import cache as users_cache
-from labs.drive.record.removal import is_single_file
 from labs.errors import Missing
+from labs.read.native.library import FLAGS, library
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 # Arrays as the functions see them: of numpy, or in Python views of their memory.
@@ -43,9 +37,6 @@ _ELEMENTS = {
     "Uint32s": np.uint32,
     "Int64s": np.int64,
 }
-FLAGS = ("-std=c11", "-O2", "-fwrapv", "-fno-strict-aliasing", "-fPIC", "-shared")
-COMPILER_S = 300
-OTHERS_WRITE = 0o022
 _known: dict[Callable[..., Any], None] = {}
 _said: set[str] = set()
 
@@ -88,7 +79,7 @@ class _Pair(ctypes.Structure):
 
 def _as_c(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """The function from its library; None, and one line on stderr, if it cannot be compiled."""
-    from labs.read.capture.to_c import parameters, returned  # noqa: PLC0415  of no use in Python
+    from labs.read.native.to_c import parameters, returned  # noqa: PLC0415  of no use in Python
 
     try:
         perform = getattr(_library(function), f"f_{function.__name__}")
@@ -121,69 +112,21 @@ def _say(what: str) -> None:
 
 
 @cache
-def _digest() -> str:
-    """What the libraries were made of: this folder's sources, the flags, the machine."""
+def _digest(folder: Path) -> str:
+    """What the libraries were made of: the sources in a folder and in this one, the flags, the
+    machine."""
     made_of = sha256(" ".join((*FLAGS, sys.platform, platform.machine())).encode())
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    for file in (*sorted(folder.glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))):
         made_of.update(file.read_bytes())
     return made_of.hexdigest()[:16]
 
 
-def _cache_folder() -> Path | None:
-    """Where libraries are kept; None for a user without a home."""
-    try:
-        return users_cache() / "compiled"
-    except Missing:
-        return None
-
-
-def _is_own(kept: Path) -> bool:
-    """Whether a library is a file that only this user, whose rights it gets, can have written."""
-    try:
-        about = os.lstat(kept)
-    except FileNotFoundError:
-        return False
-    return is_single_file(about) and not about.st_mode & OTHERS_WRITE
-
-
 def _library(function: Callable[..., Any]) -> ctypes.CDLL:
     """The library of a function, compiled if it is not in the cache. Missing if that fails."""
-    name = f"{function.__name__}-{_digest()}.so"
-    cache_folder = _cache_folder()
-    if cache_folder is not None:
-        with suppress(OSError):
-            kept = cache_folder / name
-            if _is_own(kept):
-                return ctypes.CDLL(str(kept))
-            cache_folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=cache_folder) as folder:
-                os.replace(_make(function, Path(folder)), kept)
-            return ctypes.CDLL(str(kept))
-    try:  # a cache that cannot be written, or from which nothing may be executed
-        with tempfile.TemporaryDirectory(prefix="labs-compiled-") as folder:
-            return ctypes.CDLL(str(_make(function, Path(folder))))
-    except OSError as error:
-        raise Missing(f"a compiled reader cannot be kept ({error.strerror or error})") from None
+    from labs.read.native.to_c import translated  # noqa: PLC0415  of no use once it is compiled
 
-
-def _make(function: Callable[..., Any], folder: Path) -> Path:
-    from labs.read.capture.to_c import translated  # noqa: PLC0415  of no use once it is compiled
-
-    compiler = which("cc")
-    if compiler is None:
-        raise Missing("there is no C compiler (cc). On Debian: apt-get install gcc libc6-dev")
-    source, made = folder / "source.c", folder / "made.so"
-    source.write_text(translated(function, _known))
-    argv = (compiler, *FLAGS, str(source), "-o", str(made))
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=COMPILER_S)
-    except subprocess.TimeoutExpired:
-        raise Missing(f"{compiler} took more than {COMPILER_S} s") from None
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
-        raise Missing(f"{compiler} failed: {said[0].strip()}")
-    made.chmod(0o755)
-    return made
+    folder = Path(function.__code__.co_filename).parent
+    return library(f"{function.__name__}-{_digest(folder)}", lambda: translated(function, _known))
 
 
 # Numbers of two, four and eight bytes of a buffer, in both byte orders. The caller has checked that

@@ -1,4 +1,4 @@
-"""Restricted Python as C: what `labs.read.capture.compiled` has the machine's compiler translate.
+"""Restricted Python as C: what `labs.read.native.compiled` has the machine's compiler translate.
 
 A function of it takes and returns `int`, `bool` (tuples of `int`, too, or nothing) and takes arrays
 of numbers, whose types are `ARRAYS`. It has assignments, if, while, for over range() or a tuple,
@@ -57,7 +57,7 @@ def translated(function: Function, known: Mapping[Function, object]) -> str:
 
 
 def _add(function: Function, known: Mapping[Function, object], bodies: dict[str, str]) -> None:
-    one = _Translation(function, known)
+    one = Translation(function, known)
     text = one.text()
     for called in one.calls:
         if called.__name__ not in bodies:
@@ -82,7 +82,7 @@ def returned(function: Function) -> str:
     return {"None": "void", "int": "int64_t", "bool": "int64_t"}[said]
 
 
-class _Translation:
+class Translation:
     """One function."""
 
     def __init__(self, function: Function, known: Mapping[Function, object]) -> None:
@@ -91,6 +91,7 @@ class _Translation:
         self.parameters = dict(parameters(function))
         self.locals: dict[str, str] = {}
         self.results = returned(function)
+        self.symbol = f"f_{function.__name__}"
         self.loops = 0
 
     def text(self) -> str:
@@ -98,11 +99,8 @@ class _Translation:
         assert isinstance(parsed, ast.FunctionDef)
         body = "\n".join(line for one in parsed.body for line in self.statement(one))
         taken = ", ".join(f"{kind} v_{name}" for name, kind in self.parameters.items())
-        made = "".join(
-            f"{kind} v_{name}{' = 0' if kind == 'int64_t' else ''};\n"
-            for name, kind in self.locals.items()
-        )
-        return f"static {self.results} f_{self.function.__name__}({taken})\n{{\n{made}{body}\n}}"
+        made = "".join(f"{kind} v_{name} = {{0}};\n" for name, kind in self.locals.items())
+        return f"static {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
 
     def refused(self, node: ast.AST) -> TypeError:
         return TypeError(f"{self.function.__qualname__} is not restricted: {ast.unparse(node)}")
@@ -124,13 +122,13 @@ class _Translation:
             case ast.AugAssign(target, operator, value):
                 yield f"{self.place(target)} {OPERATORS[type(operator)]}= {self.value(value)};"
             case ast.If(test, body, other):
-                yield f"if ({self.value(test)})"
+                yield f"if ({self.truth(test)})"
                 yield from self.block(body)
                 if other:
                     yield "else"
                     yield from self.block(other)
             case ast.While(test, body, []):
-                yield f"while ({self.value(test)})"
+                yield f"while ({self.truth(test)})"
                 yield from self.block(body)
             case ast.For(ast.Name(name), over, body, []):
                 yield from self.loop(name, over, body)
@@ -176,7 +174,10 @@ class _Translation:
         step, last = f"i{self.loops}", f"n{self.loops}"
         place = self.place(ast.Name(name))
         match over:
-            case ast.Call(ast.Name("range"), [*first, end]) if len(first) < 2:
+            case ast.Call(ast.Name("range"), [first, end, by]):
+                yield f"for (int64_t {step} = {self.value(first)}, {last} = {self.value(end)},"
+                yield f"by = {self.value(by)}; {step} < {last}; {step} += by) {{ {place} = {step};"
+            case ast.Call(ast.Name("range"), [*first, end]):
                 begin = self.value(first[0]) if first else "0"
                 yield f"for (int64_t {step} = {begin}, {last} = {self.value(end)};"
                 yield f"{step} < {last}; {step}++) {{ {place} = {step};"
@@ -199,6 +200,9 @@ class _Translation:
             case _:
                 raise self.refused(node)
         return f"v_{array}.at[{at}]"
+
+    def truth(self, node: ast.expr) -> str:
+        return self.value(node)
 
     def value(self, node: ast.expr) -> str:
         match node:

@@ -1,0 +1,169 @@
+"""Methods of objects, performed as C (`labs.read.native.objects_to_c`).
+
+The fields of an object, and of the objects that it refers to, are copied into structures; the C
+function works on these, and they are copied back. If it cannot end, nothing has changed, and Python
+can perform the same method.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import platform
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, get_args, get_type_hints
+
+from labs.errors import Missing
+from labs.read.native.library import FLAGS, library
+
+PACKAGE = __name__.partition(".")[0]
+WORD_BYTES = 8
+"""Each field of a record takes as much."""
+_SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "string": ctypes.c_char_p}
+_programs: dict[tuple[type, ...], _Program | None] = {}
+
+
+def performed_as_c(method: Callable[[], None], version: str) -> bool:
+    """Perform a bound method as C; False if that is impossible: there is no compiler, or the method
+    needs more than C has.
+
+    `version` names the sources of all classes and functions that it uses. Its deques and lists must
+    be empty, and only lists are copied back.
+    """
+    one = method.__self__  # type: ignore[attr-defined]
+    objects: dict[type, object] = {}
+    _find(one, objects)
+    classes = tuple(objects)
+    if classes not in _programs:
+        _programs[classes] = _program(objects, type(one), method.__name__, version)
+    program = _programs[classes]
+    return program is not None and program.perform(one)
+
+
+def _find(one: object, found: dict[type, object]) -> None:
+    """One object of each class of the package that an object refers to, or is."""
+    found[type(one)] = one
+    for other in vars(one).values():
+        kind = type(other)
+        if kind not in found and kind.__module__.startswith(PACKAGE) and hasattr(other, "__dict__"):
+            _find(other, found)
+
+
+def _program(
+    objects: dict[type, object], owner: type, method: str, version: str
+) -> _Program | None:
+    names = [f"{one.__module__}.{one.__qualname__}" for one in objects]
+    made_of = " ".join((version, *names, *FLAGS, sys.platform, platform.machine()))
+    digest = sha256(made_of.encode()).hexdigest()[:16]
+
+    def text() -> str:
+        from labs.read.native.objects_to_c import Program  # noqa: PLC0415  of no use once compiled
+
+        return Program(objects).text(owner, method)
+
+    try:
+        return _Program(library(f"{owner.__name__}-{digest}", text))
+    except Missing:
+        return None
+
+
+class _Queue(ctypes.Structure):
+    _fields_ = (
+        ("at", ctypes.c_void_p),
+        ("first", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("room", ctypes.c_int64),
+    )
+
+
+class _Program:
+    """A library, and the layout of its structures."""
+
+    def __init__(self, made: ctypes.CDLL) -> None:
+        self.call, self.release = made.perform, made.release
+        self.call.argtypes = self.release.argtypes = (ctypes.c_void_p,)
+        self.call.restype, self.release.restype = ctypes.c_int64, None
+        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(made, "layout")))
+        layout = json.loads(text)
+        self.structs: dict[str, dict[str, str]] = layout["structs"]
+        self.records: dict[str, dict[str, str]] = layout["records"]
+        self.types = {
+            name: type(name, (ctypes.Structure,), {"_fields_": [*map(_field, known.items())]})
+            for name, known in self.structs.items()
+        }
+
+    def perform(self, one: object) -> bool:
+        """Copy, call, and copy back."""
+        made: dict[int, tuple[Any, Any]] = {}
+        try:
+            root = self._filled(one, made)
+        except (TypeError, ValueError, AttributeError):
+            return False
+        try:
+            done = bool(self.call(ctypes.addressof(root)))
+            if done:
+                for found, struct in made.values():
+                    self._copy_back(found, struct)
+        finally:
+            for found, struct in made.values():
+                for name, kind in self._fields(found):
+                    if kind.startswith("q_"):
+                        self.release(getattr(struct, name).at)
+        return done
+
+    def _fields(self, one: object) -> list[tuple[str, str]]:
+        return list(self.structs[f"s_{type(one).__name__}"].items())
+
+    def _filled(self, one: object, made: dict[int, tuple[Any, Any]]) -> ctypes.Structure:
+        """The structure of an object. TypeError or ValueError for values of other types."""
+        if id(one) in made:
+            known: ctypes.Structure = made[id(one)][1]
+            return known
+        struct: ctypes.Structure = self.types[f"s_{type(one).__name__}"]()
+        made[id(one)] = one, struct
+        for name, kind in self._fields(one):
+            value = getattr(one, name)
+            if kind.startswith("q_"):
+                if value:
+                    raise ValueError(f"{name} is not empty")
+            elif kind.startswith("s_"):
+                setattr(struct, name, ctypes.addressof(self._filled(value, made)))
+            else:
+                setattr(struct, name, value.encode() if kind == "string" else value)
+        return struct
+
+    def _copy_back(self, one: object, struct: ctypes.Structure) -> None:
+        for name, kind in self._fields(one):
+            old, new = getattr(one, name), getattr(struct, name)
+            if kind.startswith("q_"):
+                if isinstance(old, list):
+                    old[:] = self._elements(new, kind.removeprefix("q_"), type(one), name)
+            elif kind in _SCALARS:
+                if kind != "double":
+                    new = new.decode() if kind == "string" else type(old)(new)
+                if new != old:
+                    setattr(one, name, new)
+
+    def _elements(self, queue: _Queue, kind: str, owner: type, name: str) -> list[Any]:
+        """What a list holds; it has only grown, so that it begins at the first place."""
+        columns = [*self.records[kind].values()] if kind in self.records else [kind]
+        data = ctypes.string_at(queue.at, queue.count * len(columns) * WORD_BYTES)
+        words = memoryview(data).cast("q"), memoryview(data).cast("d")
+        found: list[list[Any]] = []
+        for at, column in enumerate(columns):
+            values: list[Any] = words[column == "double"][at :: len(columns)].tolist()
+            if column == "string":
+                texts = {place: ctypes.string_at(place).decode() for place in set(values)}
+                values = [texts[place] for place in values]
+            found.append(values)
+        if kind not in self.records:
+            return found[0]
+        (record,) = get_args(get_type_hints(owner)[name])
+        return [*map(record, *found)]
+
+
+def _field(one: tuple[str, str]) -> tuple[str, Any]:
+    name, kind = one
+    return name, _Queue if kind.startswith("q_") else _SCALARS.get(kind, ctypes.c_void_p)

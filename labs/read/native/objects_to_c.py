@@ -1,0 +1,417 @@
+"""Methods of objects as C: what `labs.read.native.objects` has the machine's compiler translate.
+
+A method of restricted Python works on `int`, `float`, `bool` and `str`, on other objects, on
+records (dataclasses with slots), and on deques and lists of numbers or records, whose types their
+class declares. It has what `labs.read.native.to_c` permits, and also attributes, float division,
+keywords, chained comparisons, and tuples on both sides of an assignment. The type of any other
+field is that of its value in the object at hand, and a method is that of the object's class. A
+record is copied when it is appended. What Python would compute with more than 64 bits, or refuse,
+ends the C function without a result.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import reduce
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from labs.read.native.to_c import OPERATORS, Translation
+
+INT, FLOAT, TEXT = "int64_t", "double", "string"
+PLAIN: Final = {int: INT, bool: INT, float: FLOAT, str: TEXT, type(None): "void"}
+CHECKED: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floor", ast.Mod: "mod",
+    ast.LShift: "shift", ast.Pow: "power",
+}  # fmt: skip
+PRELUDE: Final = r"""
+#include <math.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+typedef const char *string;
+typedef struct { int64_t f0, f1; } tuple2;
+static _Thread_local jmp_buf failed;
+static _Noreturn void f_fail(void) { longjmp(failed, 1); }
+#define CHECKED(name) static inline int64_t f_##name(int64_t a, int64_t b) \
+{ int64_t all; if (__builtin_##name##_overflow(a, b, &all)) f_fail(); return all; }
+CHECKED(add) CHECKED(sub) CHECKED(mul)
+static inline int64_t f_floor(int64_t a, int64_t b)
+{ if (!b || b == -1) f_fail(); return a / b - (a % b && (a < 0) != (b < 0)); }
+static inline int64_t f_mod(int64_t a, int64_t b) { return a - b * f_floor(a, b); }
+static inline int64_t f_shift(int64_t a, int64_t b)
+{ if (b < 0 || b > 62) f_fail(); return f_mul(a, 1LL << b); }
+static inline int64_t f_power(int64_t a, int64_t b)
+{ int64_t all = 1; while (b-- > 0) all = f_mul(all, a); return all; }
+static inline int64_t f_round(double a)
+{ if (!(fabs(a) < 9e18)) f_fail(); return llrint(a); }
+static inline int64_t f_int(double a) { if (!(fabs(a) < 9e18)) f_fail(); return (int64_t) a; }
+static inline double f_divide(double a, double b)
+{ if (b == 0 || fabs(a) > 1LL << 53 || fabs(b) > 1LL << 53) f_fail(); return a / b; }
+#define PLAIN(type, name) \
+static inline type name##_min(type a, type b) { return b < a ? b : a; } \
+static inline type name##_max(type a, type b) { return b > a ? b : a; } \
+static inline type name##_abs(type a) { return a < 0 ? -a : a; }
+PLAIN(int64_t, int64_t) PLAIN(double, double)
+#define QUEUE(name, type) \
+typedef struct { type *at; int64_t first, count, room; } name; \
+static void name##_grow(name *q) { \
+    int64_t room = q->room ? 2 * q->room : 64; \
+    type *at = malloc(room * sizeof *at); \
+    if (!at) f_fail(); \
+    for (int64_t n = 0; n < q->count; n++) at[n] = q->at[(q->first + n) & (q->room - 1)]; \
+    free(q->at); q->at = at; q->first = 0; q->room = room; } \
+static inline type *name##_at(name *q, int64_t n) { \
+    if (n < 0) n += q->count; \
+    if (n < 0 || n >= q->count) f_fail(); \
+    return &q->at[(q->first + n) & (q->room - 1)]; } \
+static inline void name##_append(name *q, type one) { \
+    if (q->count == q->room) name##_grow(q); \
+    q->at[(q->first + q->count++) & (q->room - 1)] = one; } \
+static inline void name##_appendleft(name *q, type one) { \
+    if (q->count == q->room) name##_grow(q); \
+    q->first = (q->first - 1) & (q->room - 1); q->count++; q->at[q->first] = one; } \
+static inline type *name##_pop(name *q) \
+{ type *one = name##_at(q, -1); q->count--; return one; } \
+static inline type *name##_popleft(name *q) { \
+    type *one = name##_at(q, 0); \
+    q->first = (q->first + 1) & (q->room - 1); q->count--; return one; } \
+static inline void name##_clear(name *q) { q->first = q->count = 0; }
+QUEUE(q_int64_t, int64_t)
+QUEUE(q_double, double)
+void release(void *at) { free(at); }
+"""
+Typed = tuple[str, str]
+"""The type of an expression in C, and its text."""
+
+
+class Program:
+    """What a method needs: the structures of the objects, and every method that is called.
+
+    `objects` has one object of each class.
+    """
+
+    def __init__(self, objects: dict[type, object]) -> None:
+        self.objects = objects
+        self.hints = {one: get_type_hints(one) for one in objects}
+        self.classes = {f"s_{one.__name__}": one for one in objects}
+        self.structs: dict[str, dict[str, str]] = {name: {} for name in self.classes}
+        self.records: dict[str, dict[str, str]] = {}
+        self.bodies: dict[str, str] = {}
+        self.heads: list[str] = []
+
+    def text(self, owner: type, method: str) -> str:
+        """The C file that exports the method, and the layout of the structures, as JSON."""
+        called = self.method(owner, method)
+        layout = json.dumps(json.dumps({"structs": self.structs, "records": self.records}))
+        structs = [f"typedef struct {name} {name};" for name in self.structs]
+        for name, record in self.records.items():
+            structs.append(f"{_struct(name, record)}\nQUEUE(q_{name}, {name})")
+        structs += [_struct(name, one) for name, one in self.structs.items()]
+        return "\n".join(
+            (
+                *(PRELUDE, *structs, *self.heads, *self.bodies.values()),
+                f"const char layout[] = {layout};",
+                f"int64_t perform(s_{owner.__name__} *self)",
+                f"{{ if (setjmp(failed)) return 0; {called}(self); return 1; }}",
+            )
+        )
+
+    def method(self, owner: type, name: str) -> str:
+        """The symbol of a method, which is translated at its first call."""
+        return self.function(getattr(owner, name), f"{owner.__name__}_{name}", owner)
+
+    def function(self, function: Callable[..., Any], symbol: str, owner: type | None) -> str:
+        if symbol not in self.bodies:
+            self.bodies[symbol] = ""
+            made = _Body(self, function, symbol, owner)
+            self.bodies[symbol] = made.text()
+            self.heads.append(self.bodies[symbol].partition("\n")[0] + ";")
+        return symbol
+
+    def field(self, struct: str, name: str) -> str:
+        """The type of a field, which becomes part of its structure."""
+        if struct in self.records:
+            return self.records[struct][name]
+        owner, known = self.classes[struct], self.structs[struct]
+        if name not in known:
+            value = getattr(self.objects[owner], name)
+            if isinstance(value, deque | list):
+                (kind,) = get_args(self.hints[owner][name])
+                known[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
+            elif type(value) in self.objects:
+                known[name] = f"s_{type(value).__name__}"
+            else:
+                known[name] = PLAIN[type(value)]
+        return known[name]
+
+    def type_of(self, hint: Any) -> str:
+        """The C type of an annotation."""
+        if hint in PLAIN:
+            return PLAIN[hint]
+        if get_origin(hint) is tuple:
+            return f"tuple{len(get_args(hint))}"
+        if not isinstance(hint, type) or not is_dataclass(hint) or not hasattr(hint, "__slots__"):
+            raise TypeError(f"{hint} has no type in C")
+        name = f"r_{hint.__name__}"
+        if name not in self.records:
+            hints = get_type_hints(hint)
+            self.records[name] = {one: self.type_of(kind) for one, kind in hints.items()}
+        return f"{name} *"
+
+
+def _struct(name: str, known: dict[str, str]) -> str:
+    body = "".join(
+        f"{kind} {'*' if kind.startswith('s_') else ''}f_{field}; " for field, kind in known.items()
+    )
+    return f"typedef struct {name} {{ {body or 'int64_t none;'} }} {name};"
+
+
+class _Body(Translation):
+    """One method, or a function that one calls."""
+
+    def __init__(
+        self, program: Program, function: Callable[..., Any], symbol: str, owner: type | None
+    ) -> None:
+        self.program, self.function, self.symbol = program, function, symbol
+        hints = get_type_hints(function)
+        self.results = program.type_of(hints.pop("return"))
+        self.parameters = {name: program.type_of(kind) for name, kind in hints.items()}
+        if owner is not None:
+            self.parameters = {"self": f"s_{owner.__name__} *"} | self.parameters
+        self.locals: dict[str, str] = {}
+        self.loops = 0
+
+    # Statements.
+
+    def statement(self, node: ast.stmt) -> Iterator[str]:
+        match node:
+            case ast.Assign([target], value):
+                yield from self.assignment(target, value)
+            case ast.Assign([first, *others], value):
+                yield from self.assignment(first, value)
+                for other in others:
+                    yield from self.assignment(other, first)
+            case ast.AnnAssign(ast.Name(name), ast.Name(kind), ast.expr() as value, 1):
+                self.locals[name] = {"int": INT, "float": FLOAT, "str": TEXT}[kind]
+                yield from self.assignment(node.target, value)
+            case ast.AugAssign(target, operator, value):
+                both = ast.BinOp(target, operator, value)
+                yield f"{self.place(target)} = {self.value(both)};"
+            case ast.Raise():
+                yield "f_fail();"
+            case _:
+                yield from super().statement(node)
+
+    def assignment(self, target: ast.expr, value: ast.expr) -> Iterator[str]:
+        match target, value:
+            case ast.Tuple(targets), ast.Tuple(values):
+                found = [self.typed(one) for one in values]
+                made = "".join(f"{kind} t{at} = {text}; " for at, (kind, text) in enumerate(found))
+                yield f"{{ {made}"
+                for at, (one, (kind, _)) in enumerate(zip(targets, found, strict=True)):
+                    yield f"{self.place_of(one, kind)} = t{at};"
+                yield "}"
+            case ast.Tuple(targets), _:
+                yield f"{{ tuple{len(targets)} all = {self.value(value)};"
+                for at, one in enumerate(targets):
+                    yield f"{self.place_of(one, INT)} = all.f{at};"
+                yield "}"
+            case _:
+                kind, text = self.typed(value)
+                yield f"{self.place_of(target, kind)} = {text};"
+
+    def place(self, target: ast.expr, array: ast.expr | None = None) -> str:
+        return self.place_of(target, INT)
+
+    def place_of(self, target: ast.expr, kind: str) -> str:
+        """What is assigned to; a new variable has this type."""
+        if not isinstance(target, ast.Name):
+            return self.value(target)
+        if target.id not in self.parameters:
+            known = self.locals.setdefault(target.id, kind)
+            if known != kind and (known, kind) != (FLOAT, INT):
+                raise self.refused(target)
+        return f"v_{target.id}"
+
+    # Expressions.
+
+    def value(self, node: ast.expr) -> str:
+        return self.typed(node)[1]
+
+    def truth(self, node: ast.expr) -> str:
+        kind, text = self.typed(node)
+        if kind.startswith("q_"):
+            return f"({text}->count != 0)"
+        return {INT: text, FLOAT: f"({text} != 0)", TEXT: f"(*{text} != 0)"}[kind]
+
+    def typed(self, node: ast.expr) -> Typed:
+        match node:
+            case ast.Constant(str(text)):
+                return TEXT, json.dumps(text)
+            case ast.Constant(float(number)):
+                return FLOAT, number.hex()
+            case ast.Constant(int(number)):
+                return INT, f"{int(number)}LL"
+            case ast.Name(name):
+                return self.variable(name, node)
+            case ast.Attribute(of, name):
+                return self.attribute(of, name)
+            case ast.Subscript(of, index):
+                queue, text = self.typed(of)
+                return self.held(queue, f"{queue[:-2]}_at({text}, {self.value(index)})")
+            case ast.BinOp(one, operator, other):
+                return self.arithmetic(self.typed(one), operator, self.typed(other), node)
+            case ast.UnaryOp(ast.Not(), one):
+                return INT, f"(!{self.truth(one)})"
+            case ast.UnaryOp(sign, one):
+                kind, text = self.typed(one)
+                return kind, f"({OPERATORS[type(sign)]}{text})"
+            case ast.BoolOp(word, values):
+                found = [self.typed(one) for one in values]
+                if any(kind in (FLOAT, TEXT) for kind, _ in found):
+                    raise self.refused(node)
+                # Of integers `and` and `or` select one of their values.
+                *tests, last = (self.truth(one) for one in values)
+                if isinstance(word, ast.Or):
+                    return INT, f"({' ?: '.join((*tests, last))})"
+                return INT, f"({' && '.join(tests)} ? {last} : 0)"
+            case ast.IfExp(test, one, other):
+                kind, text = self.typed(one)
+                return kind, f"({self.truth(test)} ? {text} : {self.value(other)})"
+            case ast.Compare(first, operators, others):
+                return INT, self.comparisons(first, operators, others)
+            case ast.Tuple(values):
+                listed = ", ".join(self.value(one) for one in values)
+                return f"tuple{len(values)}", f"(tuple{len(values)}) {{{listed}}}"
+            case ast.Call():
+                return self.called(node)
+            case _:
+                raise self.refused(node)
+
+    def variable(self, name: str, node: ast.expr) -> Typed:
+        if name in self.parameters or name in self.locals:
+            return (self.parameters | self.locals)[name], f"v_{name}"
+        found = self.function.__globals__.get(name)
+        if not isinstance(found, int | float | str):
+            raise self.refused(node)
+        return self.typed(ast.Constant(found))
+
+    def attribute(self, of: ast.expr, name: str) -> Typed:
+        struct, text = self.typed(of)
+        kind = self.program.field(struct.removesuffix(" *"), name)
+        if kind.startswith("q_"):
+            return f"{kind} *", f"(&{text}->f_{name})"
+        return f"{kind} *" if kind.startswith("s_") else kind, f"{text}->f_{name}"
+
+    def held(self, queue: str, text: str) -> Typed:
+        """An element of a queue: a number, or a record, which is referred to."""
+        kind = queue.removeprefix("q_")
+        return (kind, text) if kind.startswith("r_") else (kind[:-2], f"(*{text})")
+
+    def arithmetic(self, one: Typed, operator: ast.operator, other: Typed, node: ast.expr) -> Typed:
+        if FLOAT in (one[0], other[0]) or isinstance(operator, ast.Div):
+            match operator:
+                case ast.Div():
+                    return FLOAT, f"f_divide({one[1]}, {other[1]})"
+                case ast.Pow():
+                    return FLOAT, f"pow({one[1]}, {other[1]})"
+                case ast.Add() | ast.Sub() | ast.Mult():
+                    sign = OPERATORS[type(operator)]
+                    return FLOAT, f"((double) {one[1]} {sign} (double) {other[1]})"
+        elif (one[0], other[0]) == (INT, INT):
+            if name := CHECKED.get(type(operator)):
+                return INT, f"f_{name}({one[1]}, {other[1]})"
+            return INT, f"({one[1]} {OPERATORS[type(operator)]} {other[1]})"
+        raise self.refused(node)
+
+    def comparisons(
+        self, first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]
+    ) -> str:
+        found, before = [], self.typed(first)
+        for operator, other in zip(operators, others, strict=True):
+            after = self.typed(other)
+            one, two = before[1], after[1]
+            if TEXT in (before[0], after[0]):
+                one, two = f"strcmp({one}, {two})", "0"
+            found.append(f"{one} {OPERATORS[type(operator)]} {two}")
+            before = after
+        return f"({' && '.join(found)})"
+
+    # Calls.
+
+    def called(self, node: ast.Call) -> Typed:
+        match node.func:
+            case ast.Attribute(of, name):
+                kind, text = self.typed(of)
+                if kind.startswith("q_"):
+                    return self.of_queue(kind, name, text, node.args)
+                owner = self.program.classes[kind.removesuffix(" *")]
+                function = getattr(owner, name)
+                given = [text, *self.arguments(function, node, skip=1)]
+                return self.result(function, self.program.method(owner, name), given)
+            case ast.Name(name):
+                function = self.function.__globals__.get(name)
+                if function is None:
+                    return self.built_in(name, node)
+                if isinstance(function, type):
+                    return self.record(function, node)
+                given = self.arguments(function, node, skip=0)
+                return self.result(function, self.program.function(function, name, None), given)
+        raise self.refused(node)
+
+    def result(self, function: Callable[..., Any], symbol: str, given: list[str]) -> Typed:
+        kind = self.program.type_of(get_type_hints(function)["return"])
+        return kind, f"{symbol}({', '.join(given)})"
+
+    def arguments(self, function: Callable[..., Any], node: ast.Call, *, skip: int) -> list[str]:
+        """The arguments in the order of the parameters, with the defaults of those left out."""
+        known = list(inspect.signature(function).parameters.values())[skip:]
+        given: dict[str | None, ast.expr] = {one.arg: one.value for one in node.keywords}
+        given |= dict(zip((one.name for one in known), node.args, strict=False))
+        return [self.value(given.get(one.name, ast.Constant(one.default))) for one in known]
+
+    def record(self, kind: type, node: ast.Call) -> Typed:
+        name = self.program.type_of(kind).removesuffix(" *")
+        values = [self.value(one) for one in node.args]
+        left = fields(kind)[len(values) :]
+        values += [
+            self.value(ast.Constant(one.default)) for one in left if one.default is not MISSING
+        ]
+        return f"{name} *", f"&({name}) {{{', '.join(values)}}}"
+
+    def of_queue(self, queue: str, name: str, text: str, given: list[ast.expr]) -> Typed:
+        call = f"{queue[:-2]}_{name}"
+        if name in ("append", "appendleft"):
+            one = self.value(given[0])
+            copied = f"*{one}" if queue.startswith("q_r_") else one
+            return "void", f"{call}({text}, {copied})"
+        if name == "clear":
+            return "void", f"{call}({text})"
+        return self.held(queue, f"{call}({text})")
+
+    def built_in(self, name: str, node: ast.Call) -> Typed:
+        found = [self.typed(one) for one in node.args]
+        kinds, values = [kind for kind, _ in found], [text for _, text in found]
+        match name, kinds:
+            case (("min" | "max"), [_, _, *_]):
+                kind = FLOAT if FLOAT in kinds else INT
+                return kind, reduce(lambda one, other: f"{kind}_{name}({one}, {other})", values)
+            case "abs", [kind]:
+                return kind, f"{kind}_abs({values[0]})"
+            case "len", [_]:
+                return INT, f"{values[0]}->count"
+            case "bool", [_]:
+                return INT, f"({self.truth(node.args[0])} != 0)"
+            case "float", ["int64_t"]:
+                return FLOAT, f"(double) {values[0]}"
+            case (("int" | "round"), ["double"]):
+                return INT, f"f_{name}({values[0]})"
+            case "int", ["int64_t"]:
+                return INT, values[0]
+        raise self.refused(node)
