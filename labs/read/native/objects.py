@@ -11,16 +11,17 @@ import ctypes
 import json
 import platform
 import sys
+from array import array
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 from labs.errors import Missing
 from labs.read.native.library import FLAGS, library
 
 PACKAGE = __name__.partition(".")[0]
 WORD_BYTES = 8
-"""Each field of a record takes as much."""
+"""What each element of an array or a list takes."""
 _SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "string": ctypes.c_char_p}
 _programs: dict[tuple[type, ...], _Program | None] = {}
 
@@ -29,8 +30,8 @@ def performed_as_c(method: Callable[[], None], version: str) -> bool:
     """Perform a bound method as C; False if that is impossible: there is no compiler, or the method
     needs more than C has.
 
-    `version` names the sources of all classes and functions that it uses. Its deques and lists must
-    be empty, and only lists are copied back.
+    `version` names the sources of all classes and functions that it uses. Deques, lists and arrays
+    must be empty. Lists and arrays, which may only grow, are copied back, and deques are not.
     """
     one = method.__self__  # type: ignore[attr-defined]
     objects: dict[type, object] = {}
@@ -85,10 +86,8 @@ class _Program:
         self.call, self.release = made.perform, made.release
         self.call.argtypes = self.release.argtypes = (ctypes.c_void_p,)
         self.call.restype, self.release.restype = ctypes.c_int64, None
-        text = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(made, "layout")))
-        layout = json.loads(text)
-        self.structs: dict[str, dict[str, str]] = layout["structs"]
-        self.records: dict[str, dict[str, str]] = layout["records"]
+        layout = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(made, "layout")))
+        self.structs: dict[str, dict[str, str]] = json.loads(layout)
         self.types = {
             name: type(name, (ctypes.Structure,), {"_fields_": [*map(_field, known.items())]})
             for name, known in self.structs.items()
@@ -137,31 +136,22 @@ class _Program:
     def _copy_back(self, one: object, struct: ctypes.Structure) -> None:
         for name, kind in self._fields(one):
             old, new = getattr(one, name), getattr(struct, name)
-            if kind.startswith("q_"):
-                if isinstance(old, list):
-                    old[:] = self._elements(new, kind.removeprefix("q_"), type(one), name)
+            if isinstance(old, array):
+                old.frombytes(_words(new))
+            elif isinstance(old, list):
+                places = array("q", _words(new))
+                texts = {place: ctypes.string_at(place).decode() for place in set(places)}
+                old.extend(texts[place] for place in places)
             elif kind in _SCALARS:
                 if kind != "double":
                     new = new.decode() if kind == "string" else type(old)(new)
                 if new != old:
                     setattr(one, name, new)
 
-    def _elements(self, queue: _Queue, kind: str, owner: type, name: str) -> list[Any]:
-        """What a list holds; it has only grown, so that it begins at the first place."""
-        columns = [*self.records[kind].values()] if kind in self.records else [kind]
-        data = ctypes.string_at(queue.at, queue.count * len(columns) * WORD_BYTES)
-        words = memoryview(data).cast("q"), memoryview(data).cast("d")
-        found: list[list[Any]] = []
-        for at, column in enumerate(columns):
-            values: list[Any] = words[column == "double"][at :: len(columns)].tolist()
-            if column == "string":
-                texts = {place: ctypes.string_at(place).decode() for place in set(values)}
-                values = [texts[place] for place in values]
-            found.append(values)
-        if kind not in self.records:
-            return found[0]
-        (record,) = get_args(get_type_hints(owner)[name])
-        return [*map(record, *found)]
+
+def _words(queue: _Queue) -> bytes:
+    """What was appended to an array or a list."""
+    return ctypes.string_at(queue.at, queue.count * WORD_BYTES)
 
 
 def _field(one: tuple[str, str]) -> tuple[str, Any]:

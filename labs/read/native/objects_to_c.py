@@ -1,12 +1,12 @@
 """Methods of objects as C: what `labs.read.native.objects` has the machine's compiler translate.
 
 A method of restricted Python works on `int`, `float`, `bool` and `str`, on other objects, on
-records (dataclasses with slots), and on deques and lists of numbers or records, whose types their
-class declares. It has what `labs.read.native.to_c` permits, and also attributes, float division,
-keywords, chained comparisons, and tuples on both sides of an assignment. The type of any other
-field is that of its value in the object at hand, and a method is that of the object's class. A
-record is copied when it is appended. What Python would compute with more than 64 bits, or refuse,
-ends the C function without a result.
+records (dataclasses with slots), on deques of integers or records and lists of `str`, whose types
+their class declares, and on arrays. It has what `labs.read.native.to_c` permits, and also
+attributes, float division, keywords, chained comparisons, and tuples on both sides of an
+assignment. The type of any other field is that of its value in the object at hand, and a method is
+that of the object's class. A record is copied when it is appended. What Python would compute with
+more than 64 bits, or refuse, ends the C function without a result.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -24,6 +25,7 @@ from labs.read.native.to_c import OPERATORS, Translation
 
 INT, FLOAT, TEXT = "int64_t", "double", "string"
 PLAIN: Final = {int: INT, bool: INT, float: FLOAT, str: TEXT, type(None): "void"}
+ELEMENTS: Final = {"q": INT, "d": FLOAT}
 CHECKED: Final[dict[type[ast.AST], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floor", ast.Mod: "mod",
     ast.LShift: "shift", ast.Pow: "power",
@@ -84,6 +86,7 @@ static inline type *name##_popleft(name *q) { \
 static inline void name##_clear(name *q) { q->first = q->count = 0; }
 QUEUE(q_int64_t, int64_t)
 QUEUE(q_double, double)
+QUEUE(q_string, string)
 void release(void *at) { free(at); }
 """
 Typed = tuple[str, str]
@@ -108,7 +111,7 @@ class Program:
     def text(self, owner: type, method: str) -> str:
         """The C file that exports the method, and the layout of the structures, as JSON."""
         called = self.method(owner, method)
-        layout = json.dumps(json.dumps({"structs": self.structs, "records": self.records}))
+        layout = json.dumps(json.dumps(self.structs))
         structs = [f"typedef struct {name} {name};" for name in self.structs]
         for name, record in self.records.items():
             structs.append(f"{_struct(name, record)}\nQUEUE(q_{name}, {name})")
@@ -141,7 +144,9 @@ class Program:
         owner, known = self.classes[struct], self.structs[struct]
         if name not in known:
             value = getattr(self.objects[owner], name)
-            if isinstance(value, deque | list):
+            if isinstance(value, array):
+                known[name] = f"q_{ELEMENTS[value.typecode]}"
+            elif isinstance(value, deque | list):
                 (kind,) = get_args(self.hints[owner][name])
                 known[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
             elif type(value) in self.objects:

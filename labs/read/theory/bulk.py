@@ -10,6 +10,7 @@ milliseconds where a run takes seconds.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -211,9 +212,12 @@ def _waits(simulation: Simulation, first_ns: int, last_ns: int) -> dict[str, flo
     """The shares of the last third during which the link was idle, by reason."""
     span_ns = (last_ns - first_ns) * STEADY_SHARE
     idle: dict[str, float] = defaultdict(float)
-    for one in simulation.link.idle:
-        if one.until_ns > last_ns - span_ns:
-            idle[one.reason] += min(one.idle_ns, one.until_ns - last_ns + span_ns)
+    link = simulation.link
+    after = bisect_right(link.idle_until_ns, last_ns - span_ns)
+    for until_ns, idle_ns, reason in zip(
+        link.idle_until_ns[after:], link.idle_ns[after:], link.idle_because[after:], strict=True
+    ):
+        idle[reason] += min(idle_ns, until_ns - last_ns + span_ns)
     return {reason: value / span_ns for reason, value in idle.items()}
 
 

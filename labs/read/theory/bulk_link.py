@@ -6,9 +6,11 @@ nanoseconds, sizes in bytes.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from labs.read.theory.bdp import HEADER_BYTES
 
@@ -37,29 +39,25 @@ class Packet:
     echoed_ms: int
 
 
-@dataclass(slots=True)
-class Idle:
-    """A time during which the link was idle, when it ended, and why nothing was sent."""
-
-    until_ns: int
-    idle_ns: float
-    reason: str
-
-
-@dataclass
 class Link:
     """The packets in flight, and when the shaper is free again. With `segment_bytes` (0: no)
     packets are split into segments before the shaper. `most_queued` is the most packets that it
-    held."""
+    held. `idle_until_ns`, `idle_ns` and `idle_because` say when the link was no longer idle, for
+    how long it was, and why nothing was sent."""
 
-    rtt_ns: int
-    byte_ns: float
-    credit_bytes: int
-    segment_bytes: int = 0
-    free_ns: float = 0.0
-    most_queued: int = 0
-    packets: deque[Packet] = field(default_factory=deque)
-    idle: list[Idle] = field(default_factory=list)
+    packets: deque[Packet]
+    idle_because: list[str]
+
+    def __init__(
+        self, rtt_ns: int, byte_ns: float, credit_bytes: int, segment_bytes: int = 0
+    ) -> None:
+        self.rtt_ns, self.byte_ns = rtt_ns, byte_ns
+        self.credit_bytes, self.segment_bytes = credit_bytes, segment_bytes
+        self.free_ns = 0.0
+        self.most_queued = 0
+        self.packets, self.idle_because = deque(), []
+        self.idle_until_ns: array[int] = array("q")
+        self.idle_ns: array[float] = array("d")
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """htb sends a packet as a whole as soon as its class has credit. Returns whether the packet
@@ -71,7 +69,9 @@ class Link:
         if packets and packets[-1].arrives_ns > goes_ns:
             goes_ns = float(packets[-1].arrives_ns)
         if ready_ns > self.free_ns:
-            self.idle.append(Idle(round(goes_ns), ready_ns - self.free_ns, waited))
+            self.idle_until_ns.append(round(goes_ns))
+            self.idle_ns.append(ready_ns - self.free_ns)
+            self.idle_because.append(waited)
         begin = packet.end - packet.length
         if not self.segment_bytes:
             size = packet.length + packet.segments * HEADER_BYTES
@@ -100,14 +100,13 @@ class Link:
         return True
 
 
-@dataclass
 class DroppingLink(Link):
     """A link that drops segments at random, and those for which its queue has no room."""
 
-    limit: int | None = None
-    loss: float = 0.0
-    random: Random = field(default_factory=Random)
-    dropped: int = 0
+    def __init__(self, *shaper: Any, limit: int | None, loss: float, random: Random) -> None:
+        super().__init__(*shaper)
+        self.limit, self.loss, self.random = limit, loss, random
+        self.dropped = 0
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """As `Link.send`. What the sender's own queue refuses, the sender still has."""

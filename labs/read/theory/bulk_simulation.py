@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import deque
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -51,13 +53,13 @@ class Note:
 class Epochs:
     """The progress of a flow at the ends of periods of some round trips."""
 
-    notes: list[Note]
+    notes: deque[Note]
 
     def __init__(self, link: Link, *, enabled: bool) -> None:
         self.link = link
         self.length_ns = EPOCH_ROUND_TRIPS * link.rtt_ns
         self.ends_ns = 0 if enabled else NEVER_NS
-        self.notes = []
+        self.notes = deque()
         self.bytes_per_ns = 0.0
 
     def settled(self, now_ns: int, received: int) -> bool:
@@ -66,7 +68,7 @@ class Epochs:
         self.ends_ns = now_ns + self.length_ns
         notes = self.notes
         last = len(notes)
-        notes.append(Note(now_ns, received, len(self.link.idle)))
+        notes.append(Note(now_ns, received, len(self.link.idle_ns)))
         if last >= BUSY_EPOCHS and notes[last].idle == notes[last - BUSY_EPOCHS].idle:
             self.bytes_per_ns = self._rate(last - BUSY_EPOCHS, last)
             return self.bytes_per_ns > 0
@@ -96,8 +98,6 @@ class Simulation:
     """Both ends and the link, from the first write on."""
 
     lossy = False
-    times_ns: list[int]
-    lengths: list[int]
 
     def __init__(
         self,
@@ -130,7 +130,8 @@ class Simulation:
             self.link.free_ns = began_ns + self.rtt_ns + spent_ns
         self.settles, self.now_ns = False, 0
         self.settled_ns: int | None = None
-        self.times_ns, self.lengths = [], []
+        self.times_ns: array[int] = array("q")
+        self.lengths: array[int] = array("q")
 
     def _connect(self, credit_bytes: int, now_ns: int) -> None:
         """The link, and both ends after the handshake."""
@@ -238,8 +239,8 @@ class Simulation:
 
     def mean_bytes(self) -> float:
         """The mean size of the packets that arrived."""
-        arrived = self.times_ns if self.settled_ns is None else self.times_ns[:-1]
-        return sum(self.lengths[: len(arrived)]) / len(arrived)
+        arrived = self.lengths if self.settled_ns is None else self.lengths[:-1]
+        return sum(arrived) / len(arrived)
 
     def _arrive(self) -> None:
         """The next packet arrives."""
