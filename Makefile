@@ -99,7 +99,7 @@ fuzz-explain: ready     ## explain a million mutated captures and tunnels, in ab
 fuzz-runs: ready        ## read 200,000 mutated runs, studies, notebooks and raw files; crashes kept
 	$(BIN)/python -m tests.fuzz_runs
 
-model: ready            ## the model of a bulk transfer against the kernel, at 104 downloads; fails if its goal is missed
+model: ready            ## the model of a bulk transfer against the kernel, at every stored point; fails if its goal is missed
 	@setup/kernels.sh
 	$(BIN)/python benchmarks/model.py
 

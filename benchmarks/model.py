@@ -1,13 +1,13 @@
 """The model of a bulk transfer, tested against the kernel at the stored points.
 
     make model
-    python3 benchmarks/model.py [--set wget] [--only 0..9] [--into RUNS] [--json] [--jobs N]
+    python3 benchmarks/model.py [--set wget [--only 0..9]] [--into RUNS] [--json] [--jobs N]
 
-Measures each point on the virtual testbed, by default as a download by wget from nginx (the lab
+Measures each point of every set on the virtual testbed, as a download from nginx (the lab
 `buffers`; the sets a, b, c and links with iperf3, the lab `sweeps`), predicts it with
 `labs.read.theory.bulk.transfer`, and prints the errors per kernel and per bound, and the goal. The
-exit code is 5 if the goal is not met. Runs are reused,
-so a second call takes seconds. The files `model-SET.json` (all points) and `model-SET.html` (the
+exit code is 5 if a set of downloads by wget does not meet the goal. Runs are reused, so a second
+call takes seconds. The files `model-SET.json` (all points) and `model-SET.html` (the
 chart) are written next to the runs. Points that were not measured, or that the model cannot
 predict, are counted.
 """
@@ -29,7 +29,7 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.model_chart import errors
-from benchmarks.points import AUTOMATIC_BYTES, LARGE_WRITE_BYTES, NAMES, Point, read
+from benchmarks.points import AUTOMATIC_BYTES, CLIENTS, LARGE_WRITE_BYTES, NAMES, Point, read
 from labs.catalog import find
 from labs.drive.condition import Condition, as_settings
 from labs.drive.testbed.link import Link
@@ -37,6 +37,7 @@ from labs.drive.units import KIB, MB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
 from labs.experiments.buffers.prediction import of_client
+from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
@@ -441,8 +442,8 @@ def chosen(points: Sequence[Point], only: str) -> list[Point]:
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make model", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--set", choices=NAMES, default="wget", help="the set (default: wget)")
-    parser.add_argument("--only", default="", metavar="N..M", help="only these points")
+    parser.add_argument("--set", choices=NAMES, help="score this set (default: every set)")
+    parser.add_argument("--only", default="", metavar="N..M", help="only these points of a set")
     parser.add_argument(
         "--into", default=INTO, metavar="RUNS", help=f"folder for the runs (default: {INTO})"
     )
@@ -452,21 +453,36 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure, compare, print, and write the files."""
+    """Measure, compare, print, and write the files of each set."""
     args = arguments(words)
+    found: dict[str, list[Compared]] = {}
     try:
-        points = chosen(read(args.set), args.only)
-        measured = measure(points, args.into, args.jobs)
+        if args.only and not args.set:
+            raise BadInput("--only selects points of one set. Name it: --set wget")
+        for name in [args.set] if args.set else NAMES:
+            points = chosen(read(name), args.only)
+            measured = measure(points, args.into, args.jobs)
+            found[name] = [compare(point, measured[point.name]) for point in points]
+            write(name, found[name], Path(args.into))
+            if not args.json:
+                print(f"Set {name}\n\n{as_text(found[name])}\n", flush=True)
     except LabError as error:
         print(f"model: {error}", file=sys.stderr)
         return error.exit_code
-    compared = [compare(point, measured[point.name]) for point in points]
-    listed = json.dumps([asdict(one) for one in compared], indent=1)
-    (Path(args.into) / f"model-{args.set}.json").write_text(listed + "\n")
-    chart = errors(compared, args.set, GOAL_WORST_PCT)
-    chart.write_html(Path(args.into) / f"model-{args.set}.html")
-    print(listed if args.json else as_text(compared))
-    return NOT_MET if missed(compared) else 0
+    if args.json:
+        print(as_json([one for compared in found.values() for one in compared]))
+    held = [compared for name, compared in found.items() if CLIENTS.get(name) == WGET]
+    return NOT_MET if any(map(missed, held)) else 0
+
+
+def write(name: str, compared: Sequence[Compared], folder: Path) -> None:
+    """The files of a set: its points, and the chart of their errors."""
+    (folder / f"model-{name}.json").write_text(as_json(compared) + "\n")
+    errors(compared, name, GOAL_WORST_PCT).write_html(folder / f"model-{name}.html")
+
+
+def as_json(compared: Sequence[Compared]) -> str:
+    return json.dumps([asdict(one) for one in compared], indent=1)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,10 @@ from typing import Any
 from labs.errors import Missing
 from labs.read.native.library import FLAGS, library
 
-PACKAGE = __name__.partition(".")[0]
 WORD_BYTES = 8
 """What each element of an array or a list takes."""
 _SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "string": ctypes.c_char_p}
-_programs: dict[tuple[type, ...], _Program | None] = {}
+_programs: dict[tuple[str, tuple[type, ...]], _Program | None] = {}
 
 
 def performed_as_c(method: Callable[[], None], version: str) -> bool:
@@ -35,28 +34,28 @@ def performed_as_c(method: Callable[[], None], version: str) -> bool:
     """
     one = method.__self__  # type: ignore[attr-defined]
     objects: dict[type, object] = {}
-    _find(one, objects)
-    classes = tuple(objects)
-    if classes not in _programs:
-        _programs[classes] = _program(objects, type(one), method.__name__, version)
-    program = _programs[classes]
+    _find(one, method.__module__.partition(".")[0], objects)
+    wanted = method.__name__, tuple(objects)
+    if wanted not in _programs:
+        _programs[wanted] = _program(objects, type(one), method.__name__, version)
+    program = _programs[wanted]
     return program is not None and program.perform(one)
 
 
-def _find(one: object, found: dict[type, object]) -> None:
-    """One object of each class of the package that an object refers to, or is."""
+def _find(one: object, package: str, found: dict[type, object]) -> None:
+    """An object, and one of each class of the package that it refers to."""
     found[type(one)] = one
     for other in vars(one).values():
         kind = type(other)
-        if kind not in found and kind.__module__.startswith(PACKAGE) and hasattr(other, "__dict__"):
-            _find(other, found)
+        if kind not in found and kind.__module__.startswith(package) and hasattr(other, "__dict__"):
+            _find(other, package, found)
 
 
 def _program(
     objects: dict[type, object], owner: type, method: str, version: str
 ) -> _Program | None:
     names = [f"{one.__module__}.{one.__qualname__}" for one in objects]
-    made_of = " ".join((version, *names, *FLAGS, sys.platform, platform.machine()))
+    made_of = " ".join((version, method, *names, *FLAGS, sys.platform, platform.machine()))
     digest = sha256(made_of.encode()).hexdigest()[:16]
 
     def text() -> str:

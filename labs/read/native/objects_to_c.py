@@ -55,6 +55,8 @@ static inline int64_t f_round(double a)
 static inline int64_t f_int(double a) { if (!(fabs(a) < 9e18)) f_fail(); return (int64_t) a; }
 static inline double f_divide(double a, double b)
 { if (b == 0 || fabs(a) > 1LL << 53 || fabs(b) > 1LL << 53) f_fail(); return a / b; }
+static inline double f_pow(double a, double b)
+{ if (!(a >= 0) || (a == 0 && b <= 0)) f_fail(); return pow(a, b); }
 #define PLAIN(type, name) \
 static inline type name##_min(type a, type b) { return b < a ? b : a; } \
 static inline type name##_max(type a, type b) { return b > a ? b : a; } \
@@ -325,7 +327,7 @@ class _Body(Translation):
                 case ast.Div():
                     return FLOAT, f"f_divide({one[1]}, {other[1]})"
                 case ast.Pow():
-                    return FLOAT, f"pow({one[1]}, {other[1]})"
+                    return FLOAT, f"f_pow({one[1]}, {other[1]})"
                 case ast.Add() | ast.Sub() | ast.Mult():
                     sign = OPERATORS[type(operator)]
                     return FLOAT, f"((double) {one[1]} {sign} (double) {other[1]})"

@@ -64,8 +64,12 @@ def test_chosen_refuses_in_one_line(only: str, said: str) -> None:
 def test_main_prints_one_line_for_a_bad_choice(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert model.main(["--only", "999", "--into", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "model: --only 999 is out of range. Allowed: 0 to 103\n"
+    for words, said in (
+        (["--set", "wget", "--only", "999"], "--only 999 is out of range. Allowed: 0 to 103"),
+        (["--only", "9"], "--only selects points of one set. Name it: --set wget"),
+    ):
+        assert model.main([*words, "--into", str(tmp_path)]) == 2
+        assert capsys.readouterr().err == f"model: {said}\n"
 
 
 def test_condition_of_and_flow_of_describe_the_same_point() -> None:

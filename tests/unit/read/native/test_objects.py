@@ -1,0 +1,183 @@
+"""Methods of objects as C: the same as in Python, or not at all."""
+
+from __future__ import annotations
+
+import copy
+from array import array
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from labs.read.native import objects
+from labs.read.native.objects import performed_as_c
+from labs.read.native.objects_to_c import Program
+
+VERSION = "1"
+QUIET, LOUD = "quiet", "loud"
+needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+
+
+@dataclass(slots=True)
+class Parcel:
+    size: int
+    weight: float
+    label: str
+    fragile: bool = False
+
+
+class Shelf:
+    """What the depot refers to, and a base class."""
+
+    parcels: deque[Parcel]
+    order: deque[int]
+
+    def __init__(self) -> None:
+        self.parcels, self.order = deque(), deque()
+        self.most, self.full = 0, False
+
+    def put(self, size: int, *, label: str = QUIET, fragile: bool = False) -> bool:
+        parcel = Parcel(size, size / 3, label, fragile)
+        self.parcels.append(parcel)
+        self.order.appendleft(size)
+        self.most = max(self.most, len(self.parcels), self.measure(size))
+        return self.full or size > 90
+
+    def measure(self, size: int) -> int:
+        raise NotImplementedError
+
+
+class DeepShelf(Shelf):
+    def measure(self, size: int) -> int:
+        return rounded_up(size, 8)
+
+
+def rounded_up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+class Depot:
+    said: list[str]
+
+    def __init__(self, first: int, last: int) -> None:
+        self.shelf: Shelf = DeepShelf()
+        self.first, self.last = first, last
+        self.said = []
+        self.sizes: array[int] = array("q")
+        self.shares: array[float] = array("d")
+        self.name = "north"
+        self.total, self.mean, self.even, self.state = 0, 0.0, False, 0
+
+    def fill(self) -> None:
+        shelf = self.shelf
+        for size in range(self.first, self.last, 7):
+            label = LOUD if 3 < size % 10 <= 8 or not size else QUIET
+            if shelf.put(size, fragile=size > 50, label=label):
+                break
+            self.even = not self.even
+        while shelf.parcels and len(shelf.order) > 1:
+            parcel = shelf.parcels.popleft()
+            if parcel.label == LOUD and shelf.parcels:
+                shelf.parcels[-1].size += parcel.size
+            elif parcel.fragile:
+                continue
+            self.said.append(parcel.label)
+            low, high = self.halves(parcel.size)
+            low, high = high, low
+            self.sizes.append(low - high * 2 ** (parcel.size % 3))
+            self.shares.append(abs(round(parcel.weight * 1.5)) ** (1 / 3))
+            shelf.order.pop()
+            self.total += (shelf.order[0] or 5) * (-1 if self.even else 1)
+        self.state = abs(self.total) or self.state
+        self.mean = self.total / max(len(self.sizes), 1)
+        self.name = LOUD if self.mean > 0 else QUIET
+
+    def halves(self, size: int) -> tuple[int, int]:
+        return size >> 1, -size // 2 if size else size
+
+    def overflow(self) -> None:
+        self.total = 1
+        self.sizes.append(1)
+        for _ in range(self.first):
+            self.total *= self.last
+
+    def divide(self) -> None:
+        self.total = 7
+        self.total //= self.first
+
+    def root(self) -> None:
+        self.mean = (self.first - 1) ** (1 / 3)
+
+    def take(self) -> None:
+        self.total = self.shelf.order.popleft()
+
+    def with_a_set(self) -> None:
+        self.total = len({self.first})
+
+    def with_another_type(self) -> None:
+        part = self.first
+        part = self.mean  # type: ignore[assignment]
+        self.total = part
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a compiled library."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(objects, "_programs", {})
+
+
+def state(depot: Depot) -> list[object]:
+    """All that is copied back."""
+    values = [vars(depot) | {"shelf": None}, vars(depot.shelf) | {"parcels": None, "order": None}]
+    return [*values, [type(one) for one in vars(depot).values()]]
+
+
+@needs_compiler
+@pytest.mark.parametrize(("first", "last"), [(0, 80), (-60, 400), (1, 2), (5, 5)])
+def test_fill_is_the_same_in_c_and_in_python(first: int, last: int) -> None:
+    in_c, in_python = Depot(first, last), Depot(first, last)
+    assert performed_as_c(in_c.fill, VERSION)
+    in_python.fill()
+    assert state(in_c) == state(in_python)
+    assert bool(in_c.sizes) == (first != 5 and last != 2)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("method", "first"), [("overflow", 70), ("divide", 0), ("root", 0), ("take", 0)]
+)
+def test_what_c_cannot_end_changes_nothing(method: str, first: int) -> None:
+    depot = Depot(first, 3)
+    before = copy.deepcopy(state(depot))
+    assert not performed_as_c(getattr(depot, method), VERSION)
+    assert state(depot) == before
+    depot.first = 30
+    assert performed_as_c(getattr(depot, method), VERSION) == (method != "take")
+
+
+@needs_compiler
+def test_objects_with_other_values_are_left_to_python() -> None:
+    depot = Depot(0, 80)
+    assert performed_as_c(depot.fill, VERSION)
+    assert not performed_as_c(depot.fill, VERSION), "its lists are not empty"
+    other = Depot(0, 80)
+    other.mean = None  # type: ignore[assignment]
+    assert not performed_as_c(other.fill, VERSION)
+
+
+def test_without_a_compiler_python_performs_the_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not performed_as_c(Depot(0, 80).fill, VERSION)
+
+
+@pytest.mark.parametrize("method", ["with_a_set", "with_another_type"])
+def test_what_c_would_do_otherwise_is_refused(method: str) -> None:
+    depot = Depot(0, 80)
+    found: dict[type, object] = {Depot: depot, DeepShelf: depot.shelf}
+    with pytest.raises(TypeError, match="is not restricted"):
+        Program(found).text(Depot, method)
