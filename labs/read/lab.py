@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +50,34 @@ BESIDE_RESULTS: Mapping[str, type] = {
 }
 """The columns of a row of results besides those of the lab, which therefore cannot have the same
 names, with their types; `labs.read.result_row` fills them."""
+
+
+class Values(Mapping[str, Any]):
+    """A lab's results by column, from its dataclass, or from a reader's own dict. What its class
+    computes later is computed when it is read, `reading`."""
+
+    def __init__(self, results: Any, reading: Callable[[], AbstractContextManager[None]]) -> None:
+        self._results, self._reading = results, reading
+        if dataclasses.is_dataclass(results) and not isinstance(results, type):
+            names = [one.name for one in dataclasses.fields(results)]
+            self.own: Callable[[str], Any] = partial(getattr, results)
+        else:
+            self._results = dict(results)
+            names = list(self._results)
+            self.own = self._results.get
+        self._names = dict.fromkeys(name for name in names if name != NOTES)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        with self._reading():
+            return self.own(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True)
@@ -165,20 +194,28 @@ class Lab:
         """
         if run not in self._found:
             module = self.require("results")
-            try:
-                self._found[run] = _as_found(module.results(run))
-            except LabError:
-                raise
-            except Exception as error:
-                if self.source is not None:
-                    raise _fault(self.source, run, error) from error
-                if not isinstance(error, UNEXPECTED):
-                    raise
-                raise Damaged(
-                    f"{run.path}: the lab {self.name} cannot compute results from what it holds "
-                    f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
-                ) from error
+            with self._reading(run):
+                found = module.results(run)
+                values = Values(found, partial(self._reading, run))
+                self._found[run] = Found(values, _notes(values.own(NOTES) or ()))
         return self._found[run]
+
+    @contextmanager
+    def _reading(self, run: Run) -> Iterator[None]:
+        """Errors while the results of a run are computed, as errors that name it."""
+        try:
+            yield
+        except LabError:
+            raise
+        except Exception as error:
+            if self.source is not None:
+                raise _fault(self.source, run, error) from error
+            if not isinstance(error, UNEXPECTED):
+                raise
+            raise Damaged(
+                f"{run.path}: the lab {self.name} cannot compute results from what it holds "
+                f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
+            ) from error
 
     def forget(self, run: Run) -> None:
         """Drop the results of a run: who reads thousands of runs cannot keep them all."""
@@ -229,17 +266,10 @@ def _fault(source: Path, run: Run, error: Exception) -> BadInput:
     )
 
 
-def _as_found(results: Any) -> Found:
-    """A lab's results as values and notes: from its dataclass, or from a reader's own dict."""
-    if dataclasses.is_dataclass(results) and not isinstance(results, type):
-        values = {one.name: getattr(results, one.name) for one in dataclasses.fields(results)}
-    else:
-        values = dict(results)
-    notes = values.pop(NOTES, ()) or ()
-    notes = (notes,) if isinstance(notes, (str, Note)) else tuple(notes)
-    return Found(
-        values, tuple(note if isinstance(note, Note) else Note("", str(note)) for note in notes)
-    )
+def _notes(notes: Any) -> tuple[Note, ...]:
+    """Notes, of which a reader's own lab may write one, or text."""
+    every = (notes,) if isinstance(notes, str | Note) else tuple(notes)
+    return tuple(note if isinstance(note, Note) else Note("", str(note)) for note in every)
 
 
 def wrong_conditions(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:

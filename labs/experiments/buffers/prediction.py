@@ -63,7 +63,6 @@ class Prediction:
     window_bytes: int
     send_bytes: int
     line_bytes_s: float
-    interval: Interval | None = None
 
     @property
     def goodput_mib_s(self) -> float:
@@ -111,7 +110,6 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
         ),
         send_bytes=send_bound_bytes(sndbuf, flow.kernel),
         line_bytes_s=line_goodput_bytes_s(flow.rate_mbit),
-        interval=shown(flow, transfer_bytes),
     )
 
 
@@ -132,8 +130,21 @@ def expected(run: Run) -> Prediction | None:
     if _bdp_bytes(flow) < flow.mss_bytes:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0, line)
-    found = predicted(flow, settings.transfer_bytes if flow.loss_pct else received)
+    found = predicted(flow, _transfer_bytes(run, flow))
     return found if found.goodput_bytes_s else None
+
+
+def expected_interval(run: Run) -> Interval | None:
+    """How far the result may lie from that prediction; None where single packets do not matter."""
+    flow = flow_of(run) if expected(run) else None
+    if flow is None or _bdp_bytes(flow) < flow.mss_bytes:
+        return None
+    return shown(flow, _transfer_bytes(run, flow))
+
+
+def _transfer_bytes(run: Run, flow: Flow) -> int:
+    """What the model is asked about: how much arrives until a limit depends on chance."""
+    return settings_of(run).transfer_bytes if flow.loss_pct else download(run).bytes
 
 
 def _bdp_bytes(flow: Flow) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import MIB
-from labs.experiments.buffers.prediction import expected, expected_mean_bytes_s
+from labs.experiments.buffers.prediction import expected, expected_interval, expected_mean_bytes_s
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import (
     adv_win_scale,
@@ -21,6 +21,7 @@ from labs.experiments.buffers.socket_buffers import (
     settings_of,
 )
 from labs.read.claims.ledger import Article, figures_by_column, read
+from labs.read.later import LazyResults, later
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
@@ -38,7 +39,7 @@ NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class Results(LazyResults):
     """The figures of one run; None where it has none, as for a run without a download."""
 
     goodput_mib_s: float | None = column(
@@ -138,21 +139,11 @@ def article() -> Article:
 def _of_the_download(run: Run) -> dict[str, Any]:
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
-    theory = expected(run)
-    interval = theory.interval if theory else None
-    low, high = interval.steady_bytes_s if interval else (None, None)
-    mean_low, mean_high = interval.goodput_bytes_s if interval else (None, None)
     claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
     return {
         "goodput_mib_s": _in_mib(seen.goodput_bytes_s),
         "steady_mib_s": _in_mib(steady),
-        "predicted_mean_mib_s": _in_mib(expected_mean_bytes_s(run, seen.bytes)),
-        "predicted_mib_s": theory and theory.goodput_mib_s,
-        "predicted_low_mib_s": _in_mib(low),
-        "predicted_high_mib_s": _in_mib(high),
-        "predicted_mean_low_mib_s": _in_mib(mean_low),
-        "predicted_mean_high_mib_s": _in_mib(mean_high),
-        "bound": theory and theory.bound,
+        **_of_the_theory(run, seen.bytes),
         "article_mib_s": articles_own.get("goodput_mib_s"),
         "article_steady_mib_s": articles_own.get("steady_mib_s"),
         "article_claim": claim,
@@ -165,6 +156,23 @@ def _of_the_download(run: Run) -> dict[str, Any]:
         "bytes": seen.bytes,
         "goodput_bytes_s": seen.goodput_bytes_s,
         "steady_bytes_s": steady,
+    }
+
+
+def _of_the_theory(run: Run, received: int) -> dict[str, Any]:
+    def end(figure: str, place: int) -> Any:
+        return later(
+            lambda: (wide := expected_interval(run)) and _in_mib(getattr(wide, figure)[place])
+        )
+
+    return {
+        "predicted_mean_mib_s": later(lambda: _in_mib(expected_mean_bytes_s(run, received))),
+        "predicted_mib_s": later(lambda: (theory := expected(run)) and theory.goodput_mib_s),
+        "predicted_low_mib_s": end("steady_bytes_s", 0),
+        "predicted_high_mib_s": end("steady_bytes_s", 1),
+        "predicted_mean_low_mib_s": end("goodput_bytes_s", 0),
+        "predicted_mean_high_mib_s": end("goodput_bytes_s", 1),
+        "bound": later(lambda: (theory := expected(run)) and theory.bound),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,12 +24,12 @@ from labs.experiments.sweeps.socket_buffers import (
     usual_in_flight_bytes,
 )
 from labs.read.claims.ledger import Article, read
+from labs.read.later import LazyResults, later
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bulk import Transfer
-from labs.read.theory.bulk_interval import Interval
 
 VIRTUAL = "virtual"
 CLOCK_LIMITS_MBIT = 10_000.0
@@ -38,7 +38,7 @@ timer_read(), TIMER_MULTIPLIER."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class Results(LazyResults):
     """The figures of one run; None for those that it does not have."""
 
     requested_send_kib: float | None = column(
@@ -127,7 +127,7 @@ def _of_the_transfer(run: Run, seen: Arrivals) -> dict[str, Any]:
         "in_flight_kib": _kib(usual_in_flight_bytes(run)),
         "goodput_mib_s": _mib(seen.goodput_bytes_s),
         "steady_mib_s": _mib(seen.steady_bytes_s),
-        **_of_the_theory(expected(run), expected_interval(run)),
+        **_of_the_theory(run),
         "connected_send_kib": _kib(after_connecting_bytes(run)),
         "goodput_bytes_s": seen.goodput_bytes_s,
         "steady_bytes_s": seen.steady_bytes_s,
@@ -136,16 +136,20 @@ def _of_the_transfer(run: Run, seen: Arrivals) -> dict[str, Any]:
     }
 
 
-def _of_the_theory(theory: Transfer, interval: Interval | None) -> dict[str, Any]:
-    if theory.cannot_say:
-        return {"cannot_say": theory.cannot_say}
-    low, high = interval.steady_bytes_s if interval else (None, None)
+def _of_the_theory(run: Run) -> dict[str, Any]:
+    def said(one: Callable[[Transfer], Any]) -> Any:
+        return later(lambda: None if expected(run).cannot_say else one(expected(run)))
+
+    def end(place: int) -> Any:
+        return later(lambda: (wide := expected_interval(run)) and _mib(wide.steady_bytes_s[place]))
+
     return {
-        "predicted_goodput_mib_s": _mib(theory.goodput_bytes_s),
-        "predicted_mib_s": _mib(theory.steady_bytes_s),
-        "predicted_low_mib_s": _mib(low),
-        "predicted_high_mib_s": _mib(high),
-        "bound": theory.bound,
+        "cannot_say": later(lambda: expected(run).cannot_say or None),
+        "predicted_goodput_mib_s": said(lambda theory: _mib(theory.goodput_bytes_s)),
+        "predicted_mib_s": said(lambda theory: _mib(theory.steady_bytes_s)),
+        "predicted_low_mib_s": end(0),
+        "predicted_high_mib_s": end(1),
+        "bound": said(lambda theory: theory.bound),
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 from labs.read.claims.ledger import parameter as requested
 from labs.read.claims.verdict import Witness
@@ -69,14 +70,15 @@ class Evidence:
     def row(self, name: str) -> Mapping[str, Any]:
         """The results of the run of a condition, with its group, kernel and link."""
         run = self.runs[name]
-        return {
+        of_run = {
             "condition": name,
             "group": self.lab.group_of(run),
             "kernel": run.kernel.release,
             "rtt_ms": run.link.measured.rtt_ms,
             "rate_mbit": run.link.measured.rate_mbit,
-            **self.found(name).values,
         }
+        # Of the results only those are computed that a judge reads.
+        return ChainMap(cast("dict[str, Any]", self.found(name).values), of_run)
 
     def hook(self, name: str) -> Callable[..., Any] | None:
         """A function of the lab's claims that shared code calls, or None if it has none."""
