@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from array import array
 from dataclasses import replace
 from pathlib import Path
+from shutil import which
 from statistics import median
 from typing import Any
 
@@ -14,9 +16,11 @@ from benchmarks.model import flow_of
 from benchmarks.points import read
 from labs.drive.units import KIB, MB, MIB
 from labs.errors import BadInput
+from labs.read.native.objects import performed_as_c
+from labs.read.theory import bulk_simulation
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import LINK, Transfer, transfer
-from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_flow import RENO, Flow
 from labs.read.theory.bulk_interval import interval
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, WAKE_UP
 from labs.read.theory.bulk_simulation import Simulation
@@ -86,6 +90,47 @@ def test_interval() -> None:
 
 def test_transfer_cannot_say() -> None:
     assert "at once" in transfer(NEARBY, 1).cannot_say
+
+
+@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.2"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"write_bytes": 6699, "writes_per_wake": 0, "congestion": RENO},
+        {"header_bytes": 246, "keep_alive": True, "read_bytes": 8192},
+        {"header_bytes": 246, "read_bytes": 65_536, "reads_whole": True, "pause_ms": 90},
+        {"offloads": False, "limit_s": 0.9, "rcvbuf_bytes": 16 * KIB},
+    ],
+    ids=["writes", "wget", "pauses", "segments"],
+)
+def test_simulated_in_c_is_what_python_simulates(
+    kernel: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = replace(NEARBY, kernel=kernel, **options)
+    c, python = (Simulation(flow, 12 * MB, phase_ns=1_300_000) for _ in range(2))
+    done: list[bool] = []
+
+    def noted(*asked: Any) -> bool:
+        done.append(performed_as_c(*asked))
+        return done[-1]
+
+    monkeypatch.setattr(bulk_simulation, "performed_as_c", noted)
+    c.run()
+    monkeypatch.setattr(bulk_simulation, "performed_as_c", lambda *_: False)
+    python.run()
+    assert done == [True] and len(python.lengths) > 100
+    assert (c.times_ns, c.lengths) == (python.times_ns, python.lengths)
+    for end in ("link", "receiver", "sender", "reader"):
+        of_c, of_python = (
+            {name: value for name, value in vars(getattr(one, end)).items() if is_plain(value)}
+            for one in (c, python)
+        )
+        assert of_c == of_python and len(of_c) > 5
+
+
+def is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str | array | list)
 
 
 def test_run_settled() -> None:
