@@ -52,13 +52,6 @@ class Smallest:
         return None if self.buffer_bytes is None else self.buffer_bytes / self.bdp_bytes
 
 
-SWEEP_COLUMNS = (
-    *("group", "kernel", "series", "buffer_bytes", "rate_mbit", "rtt_ms"),
-    *("steady_mib_s", "steady_bytes_s", "settled"),
-)
-"""The columns that `smallest` needs."""
-
-
 def points(table: DataFrame) -> DataFrame:
     """The rows of a table of results that are points of a sweep over a shaped link, by size.
 

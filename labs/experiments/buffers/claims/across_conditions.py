@@ -7,7 +7,7 @@ from pandas import DataFrame
 from labs.drive.units import MB
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
-from labs.experiments.buffers.sweep import FULL_PCT, SWEEP_COLUMNS, Smallest, smallest
+from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged, unsettled
 from labs.read.claims.ledger import Claim
@@ -142,8 +142,7 @@ def _unread_bytes(run: Run) -> float:
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     """The smallest buffer of the sweep that fills the link, and the BDP at the true RTT."""
     names = seen.matching(*claim.conditions)
-    columns = (*SWEEP_COLUMNS, "predicted_mib_s")
-    table = DataFrame([{column: row[column] for column in columns} for row in map(seen.row, names)])
+    table = DataFrame([seen.row(name) for name in names])
     # One size at both ends, by sysctl, as in the article; setsockopt is the second series.
     table = table[table["series"] == SYSCTL]
     answers = smallest(table)
