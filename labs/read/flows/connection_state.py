@@ -191,7 +191,7 @@ def _before(values: Array, starts: Array, how: str) -> Array:
     if not len(values):
         return before
     if how == "cummax":
-        found = _highest(values, starts)
+        found = highest_so_far(values, starts)
     else:
         known = numpy.where(values != NONE, numpy.arange(len(values)), NONE)
         known = numpy.maximum.accumulate(known)
@@ -202,8 +202,8 @@ def _before(values: Array, starts: Array, how: str) -> Array:
     return before
 
 
-def _highest(values: Array, starts: Array) -> Array:
-    """The highest value of the connection so far."""
+def highest_so_far(values: Array, starts: Array) -> Array:
+    """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
     least, count = int(values.min()), len(starts) - 1
     span = int(values.max()) - least + 1
     found: Array

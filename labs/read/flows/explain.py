@@ -29,7 +29,7 @@ from labs.read.capture.segment_table import (
     remarks,
 )
 from labs.read.flows.connection_state import ConnectionState
-from labs.read.flows.limits import UNKNOWN_BYTES, Round
+from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
 from labs.read.flows.reasons import (
     CLOSED_LATE,
     CONGESTION_WINDOW,
@@ -61,7 +61,7 @@ from labs.read.flows.reasons import (
 )
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge, Verdict, explained_waits
-from labs.read.flows.waits import LOOKED_AT_NS, SOON_NS, WINDOWS, Waits, refusals
+from labs.read.flows.waits import LOOKED_AT_NS, WINDOWS, Waits, refusals
 
 SHOWN_FRAMES: Final = 6
 CERTAIN, LIKELY = "certain", "likely"
@@ -395,43 +395,32 @@ def _of_short_gaps(
         if lengths.sum():
             sums.add(SENDING, int(lengths.sum()))
         return
-    senders = {one.direction for one in limits}
     sender = numpy.where(
         known.length[places] > 0, known.direction[places], 1 - known.direction[places]
     )
-    for side in senders:
-        mine = sender == side if len(senders) > 1 else numpy.ones(len(places), dtype=bool)
-        own = [one for one in limits if one.direction == side]
-        _of_rounds(own, side, known.time_ns[places - 1][mine], lengths[mine], sums)
+    for own in limits:
+        mine = sender == own.direction if len(limits) > 1 else numpy.ones(len(places), dtype=bool)
+        _of_rounds(own, known.time_ns[places - 1][mine], lengths[mine], sums)
 
 
 def _of_rounds(
-    limits: list[Round],
-    side: int,
-    time: numpy.ndarray[Any, Any],
-    lengths: numpy.ndarray[Any, Any],
-    sums: _Sums,
+    own: Rounds, time: numpy.ndarray[Any, Any], lengths: numpy.ndarray[Any, Any], sums: _Sums
 ) -> None:
     """The same for one sender: `lengths` are its gaps, `time` when they began."""
-    begins = numpy.array([one.begin_ns for one in limits])
-    ends = numpy.array([one.end_ns for one in limits])
-    which = numpy.searchsorted(begins, time, side="right") - 1
-    inside = (which >= 0) & (time <= ends[numpy.maximum(which, 0)] + SOON_NS)
+    which, inside = own.at(time)
     outside = int(lengths[~inside].sum())
     if outside:
         sums.add(SENDING, outside)
-    names = sorted({one.reason for one in limits})
-    numbered = {name: number for number, name in enumerate(names)}
-    codes = numpy.array([numbered[one.reason] for one in limits])
-    each = numpy.bincount(codes[which[inside]], lengths[inside], minlength=len(names))
-    for name, time_ns in zip(names, each.tolist(), strict=True):
-        own = [one for one in limits if one.reason == name]
-        key = sums.add(name, int(time_ns), None, round_ends(name, side), count=len(own))
-        most, window = max(one.flight_bytes for one in own), max(one.window_bytes for one in own)
+    each = numpy.bincount(own.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
+    for code in numpy.unique(own.reason).tolist():
+        name, chosen = LIMITS[code], own.reason == code
+        ends = round_ends(name, own.direction)
+        key = sums.add(name, int(each[code]), None, ends, count=int(chosen.sum()))
+        most, window = int(own.flight_bytes[chosen].max()), int(own.window_bytes[chosen].max())
         sums.details[key] = f"at most {most:,} bytes in flight"
         if window < UNKNOWN_BYTES // 2:
             sums.details[key] += f", window {window:,} bytes"
-        if name == UNTOLD and all(one.is_even for one in own):
+        if name == UNTOLD and own.is_even[chosen].all():
             sums.details[key] = "the path's rate, pacing, or a program that writes evenly"
 
 

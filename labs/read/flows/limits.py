@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy
 
 from labs.read.capture.segment_table import ACK, SYN
-from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState, highest_so_far
 from labs.read.flows.reasons import (
     CONGESTION_WINDOW,
     FULL_WINDOW,
@@ -46,20 +46,45 @@ After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
 BURST_SEGMENTS: Final = 8
+SOON_NS: Final = 5_000_000
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
 
-class Round(NamedTuple):
-    """One round trip of a sender: its time, its limit, and the most bytes in flight."""
+LIMITS: Final = tuple(
+    sorted(
+        (
+            CONGESTION_WINDOW,
+            FULL_WINDOW,
+            PATH,
+            ROUND_TRIP,
+            SEND_BUFFER,
+            SILLY_WINDOW,
+            SLOW_START,
+            UNTOLD,
+        )
+    )
+)
 
-    begin_ns: int
-    end_ns: int
-    reason: str
-    flight_bytes: int
-    window_bytes: int
-    is_even: bool
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The round trips of one sender in order, as arrays: times, limits (places in LIMITS), the most
+    bytes in flight."""
+
     direction: int  # of the data: 0 if the client sends
+    begin_ns: Array
+    end_ns: Array
+    reason: Array
+    flight_bytes: Array
+    window_bytes: Array
+    is_even: Array
+
+    def at(self, times_ns: Array) -> tuple[Array, Array]:
+        """For each time the round that it is in, and whether it is in one."""
+        which = numpy.searchsorted(self.begin_ns, times_ns, side="right") - 1
+        inside: Array = (which >= 0) & (times_ns <= self.end_ns[which] + SOON_NS)
+        return which, inside
 
 
 def rounds(
@@ -69,8 +94,8 @@ def rounds(
     last: int,
     direction: int,
     lost: list[tuple[int, int]],
-) -> list[Round]:
-    """The rounds of one sender of a connection; none if it sends no bulk. `lost` are the times at
+) -> Rounds | None:
+    """The rounds of one sender of a connection; None if it sends no bulk. `lost` are the times at
     which an episode of loss begins and ends."""
     here = slice(first, last)
     sends = (known.direction[here] == direction) & (known.length[here] > 0)
@@ -78,13 +103,13 @@ def rounds(
     data = numpy.flatnonzero(sends) + first
     full = int(known.mss_bytes[first])
     if not len(data) or known.length[data].sum() < BULK_SEGMENTS * full:
-        return []
+        return None
     acks = numpy.flatnonzero(
         (known.direction[here] != direction) & ((known.flags[here] & ACK) != 0)
     )
     acks += first
     if not len(acks):
-        return []
+        return None
     heard_ns = numpy.maximum.accumulate(known.time_ns[acks] + far.far_ns[direction])
     reach = numpy.maximum.accumulate(known.ack[acks])
     window = known.ack[acks] + _window(known, acks)
@@ -135,22 +160,22 @@ class _Sender:
 
 
 class _Seen(NamedTuple):
-    """What a round shows by itself."""
+    """What each round shows by itself, as arrays."""
 
-    begin_ns: int
-    end_ns: int
-    burst: float  # bytes per ns, of the segments without the longest pause; 0 if too few
-    most: int  # bytes in flight
-    rate: float  # bytes per ns: what is in flight arrives in a round (Little's law)
-    is_full: bool
-    window: int
-    is_whole: bool  # it ends with a full segment
-    is_even: bool
-    is_queued: bool  # its RTT is longer than the shortest
-    is_asked: bool  # the other end's data reached the sender in it
-    is_idle: bool  # an idle time was before it
-    is_lossy: bool
-    losses: int  # that began before it
+    begin_ns: Array
+    end_ns: Array
+    burst: Array  # bytes per ns, of the segments without the longest pause; 0 if too few
+    most: Array  # bytes in flight
+    rate: Array  # bytes per ns: what is in flight arrives in a round (Little's law)
+    is_full: Array
+    window: Array
+    is_whole: Array  # it ends with a full segment
+    is_even: Array
+    is_queued: Array  # its RTT is longer than the shortest
+    is_asked: Array  # the other end's data reached the sender in it
+    is_idle: Array  # an idle time was before it
+    is_lossy: Array
+    losses: Array  # that began before it
 
 
 def _window(known: ConnectionState, places: Array) -> Array:
@@ -160,7 +185,7 @@ def _window(known: ConnectionState, places: Array) -> Array:
     return found
 
 
-def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> list[_Seen]:
+def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
     """The rounds: each ends when the ACK of its first segment reaches the sender."""
     times, answered, heard_ns = sender.times_ns, sender.answered, sender.heard_ns
     count, rtt_ns = len(times), sender.rtt_ns
@@ -186,7 +211,7 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> list[_Seen]:
     idle = numpy.zeros(len(firsts), dtype=bool)
     idle[1:] = times[firsts[1:]] - times[firsts[1:] - 1] > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
     in_loss, lost_before = _losses(lost, begins)
-    columns: tuple[Array, ...] = (  # in the order of the fields of _Seen
+    return _Seen(
         begins,
         ends,
         _burst_rates(times, sender.lengths, firsts, lasts),
@@ -202,7 +227,6 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> list[_Seen]:
         in_loss,
         lost_before,
     )
-    return list(map(_Seen, *(one.tolist() for one in columns)))
 
 
 def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
@@ -216,51 +240,101 @@ def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
     return within, numpy.searchsorted(since, begins)
 
 
-def _limited(sender: _Sender, seen: list[_Seen]) -> list[Round]:
+def _limited(sender: _Sender, seen: _Seen) -> Rounds:
     """The rounds with what limited each, as the earlier ones show it."""
-    found: list[Round] = []
-    full, answered, heard_ns = sender.full, sender.answered, sender.heard_ns
-    path_rate = last_burst = last_rate = 0.0
-    top, flat, slow, known_losses = 0, 0, True, 0
-    for number, one in enumerate(seen):
-        is_last = number + 1 == len(seen)
-        if one.is_idle:
-            top, flat, slow, last_rate, known_losses = 0, 0, True, 0.0, one.losses
-        slow = slow and not one.is_lossy and one.losses <= known_losses
-        grows = one.most >= GROWTH * top and top > 0
-        saturated = one.is_even and one.is_queued and one.rate < GROWTH * last_rate
-        last_rate = one.rate
-        if saturated:
-            path_rate = max(path_rate, one.rate)
-        elif not one.is_even and slow and one.burst:
-            if abs(one.burst - last_burst) <= ALIKE * one.burst:
-                path_rate = max(path_rate, one.burst)
-            last_burst = one.burst
-        flat = flat + 1 if abs(one.most - top) < 0.5 * full else 0
-        if one.is_full:
-            reason = SILLY_WINDOW if one.window < full else FULL_WINDOW
-        elif saturated or (one.is_even and not grows):
-            reason = PATH
-        elif slow and (grows or one.most <= FIRST_SEGMENTS * full):
-            reason = SLOW_START
-        elif slow and flat >= PLATEAU:
-            reason = SEND_BUFFER
-        else:
-            reason = CONGESTION_WINDOW
-        goes_on = not is_last and (one.is_whole or one.is_full)
-        if (not goes_on or one.is_asked) and not saturated:
-            reason = reason if one.is_full and goes_on else ROUND_TRIP
-        if one.window >= UNKNOWN_BYTES and reason in (SEND_BUFFER, CONGESTION_WINDOW):
-            reason = UNTOLD  # it may be the window, whose scale is unknown
-        end_ns = one.end_ns
-        if is_last and answered[-1] < len(heard_ns):
-            end_ns = max(end_ns, int(heard_ns[answered[-1]]))  # all of it is acknowledged
-        is_even = one.is_even and not saturated
-        found.append(
-            Round(one.begin_ns, end_ns, reason, one.most, one.window, is_even, sender.direction)
-        )
-        top = max(top, one.most) if slow else one.most
-    return _settled(_not_paced(found, [one.rate for one in seen], path_rate))
+    since = _since_idle(seen)
+    saturated, path_rate = _filled(seen, since.slow)
+    flat = numpy.abs(seen.most - since.top) < 0.5 * sender.full
+    place = numpy.arange(len(flat))
+    # Rounds of equal flights in a row, counted anew after an idle time.
+    broken = numpy.where(flat, numpy.where(seen.is_idle, place - 1, -1), place)
+    flat_rounds = place - numpy.maximum.accumulate(broken)
+    grows = (seen.most >= GROWTH * since.top) & (since.top > 0)
+    begins = grows | (seen.most <= FIRST_SEGMENTS * sender.full)
+    reason = numpy.select(
+        (
+            seen.is_full & (seen.window < sender.full),
+            seen.is_full,
+            saturated | (seen.is_even & ~grows),
+            since.slow & begins,
+            since.slow & (flat_rounds >= PLATEAU),
+        ),
+        [LIMITS.index(one) for one in (SILLY_WINDOW, FULL_WINDOW, PATH, SLOW_START, SEND_BUFFER)],
+        LIMITS.index(CONGESTION_WINDOW),
+    )
+    goes_on = seen.is_whole | seen.is_full
+    goes_on[-1] = False
+    held = saturated | (goes_on & (seen.is_full | ~seen.is_asked))
+    reason[~held] = LIMITS.index(ROUND_TRIP)
+    by_sender = numpy.isin(reason, (LIMITS.index(SEND_BUFFER), LIMITS.index(CONGESTION_WINDOW)))
+    # It may be the window, whose scale is unknown.
+    reason[by_sender & (seen.window >= UNKNOWN_BYTES)] = LIMITS.index(UNTOLD)
+    is_even = seen.is_even & ~saturated
+    # Even rounds fill the path only if it showed that rate: where the RTT grew, or by stretching
+    # two bursts of slow start alike. Pacing and a program that writes evenly look the same as a
+    # full path, but pace no two such bursts alike, and no queue grows.
+    shown = (PATH_SHARE * path_rate <= seen.rate) & (path_rate > 0)
+    reason[(reason == LIMITS.index(PATH)) & is_even & ~shown] = LIMITS.index(UNTOLD)
+    reason[_leads(reason, seen.most)] = LIMITS.index(SEND_BUFFER)
+    end_ns = seen.end_ns.copy()
+    if sender.answered[-1] < len(sender.heard_ns):
+        end_ns[-1] = max(end_ns[-1], sender.heard_ns[sender.answered[-1]])  # all is acknowledged
+    order = numpy.argsort(seen.begin_ns, kind="stable")  # a clock may step back
+    columns = (seen.begin_ns, end_ns, reason, seen.most, seen.window, is_even)
+    return Rounds(sender.direction, *(one[order] for one in columns))
+
+
+class _SinceIdle(NamedTuple):
+    """What the earlier rounds show since the beginning or the last idle time: whether the sender is
+    still in slow start, and the most bytes in flight then, or in the previous round after that."""
+
+    slow: Array
+    top: Array
+
+
+def _since_idle(seen: _Seen) -> _SinceIdle:
+    count = len(seen.begin_ns)
+    fresh = seen.is_idle.copy()
+    fresh[0] = True
+    starts = numpy.append(numpy.flatnonzero(fresh), count)
+    lengths = numpy.diff(starts)
+    # Losses before the first round of all count; before an idle time they do not.
+    earlier = numpy.where(seen.is_idle[starts[:-1]], seen.losses[starts[:-1]], 0)
+    ends = seen.is_lossy | (seen.losses > numpy.repeat(earlier, lengths))
+    slow = highest_so_far(ends.astype(numpy.int64), starts) == 0
+    most = numpy.where(slow, highest_so_far(numpy.maximum(seen.most, 0), starts), seen.most)
+    top = numpy.append(0, most[:-1])
+    top[fresh] = 0
+    return _SinceIdle(slow, top)
+
+
+def _filled(seen: _Seen, slow: Array) -> tuple[Array, float]:
+    """The rounds in which the path is full, because its queue grows and its rate does not, and the
+    highest rate that the path showed; 0 if none."""
+    before = numpy.append(0.0, seen.rate[:-1])
+    before[seen.is_idle] = 0.0
+    saturated = seen.is_even & seen.is_queued & (seen.rate < GROWTH * before)
+    bursts = seen.burst[~saturated & ~seen.is_even & slow & (seen.burst > 0)]
+    alike = numpy.abs(numpy.diff(bursts, prepend=0.0)) <= ALIKE * bursts
+    shown = numpy.concatenate([seen.rate[saturated], bursts[alike]])
+    return saturated, float(shown.max(initial=0.0))
+
+
+def _leads(reason: Array, flight: Array) -> Array:
+    """Which rounds of a congestion window lead to a plateau, and are as limited as those that
+    follow: slow start would have doubled them."""
+    count, place = len(reason), numpy.arange(len(reason))
+
+    def following(which: Array) -> Array:
+        found: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
+        return found
+
+    plateaus = reason == LIMITS.index(SEND_BUFFER)
+    after = following(plateaus)
+    plateau = numpy.append(flight, 0)[after]
+    near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
+    leads: Array = (reason == LIMITS.index(CONGESTION_WINDOW)) & near
+    return leads & (following(~leads & ~plateaus) > after)
 
 
 def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> Array:
@@ -268,27 +342,13 @@ def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> A
     the longest pause; 0 if they are too few."""
     found = numpy.zeros(len(firsts))
     total = numpy.cumsum(lengths)
-    for number in range(len(firsts)):
+    for number in numpy.flatnonzero(lasts - firsts >= BURST_SEGMENTS).tolist():
         first, last = int(firsts[number]), int(lasts[number])
-        if last - first < BURST_SEGMENTS:
-            continue
         steps = numpy.diff(times[first : last + 1])
         spent = int(steps.sum() - steps.max())
         carried = int(total[last] - total[first] - lengths[first + 1 + int(steps.argmax())])
         found[number] = carried / spent if spent > 0 else 0.0
     return found
-
-
-def _not_paced(found: list[Round], rates: list[float], path_rate: float) -> list[Round]:
-    """The same; even rounds fill the path only if it showed that rate: where the RTT grew, or by
-    stretching two bursts of slow start alike. Pacing and a program that writes evenly look the same
-    as a full path, but pace no two such bursts alike, and no queue grows."""
-    return [
-        one._replace(reason=UNTOLD)
-        if one.reason == PATH and one.is_even and not 0 < PATH_SHARE * path_rate <= rate
-        else one
-        for one, rate in zip(found, rates, strict=True)
-    ]
 
 
 def _chain(following: Array) -> Array:
@@ -299,20 +359,3 @@ def _chain(following: Array) -> Array:
         places.append(at)
         at = after[at]
     return numpy.array(places)
-
-
-def _settled(found: list[Round]) -> list[Round]:
-    """The same; the rounds that lead to a plateau are as limited as those that follow: slow start
-    would have doubled them."""
-    made = list(found)
-    plateau = 0
-    for place in range(len(made) - 1, -1, -1):
-        one = made[place]
-        leads = LEADS * plateau <= one.flight_bytes <= (1 + ALIKE) * plateau
-        if one.reason == SEND_BUFFER:
-            plateau = one.flight_bytes
-        elif plateau and one.reason == CONGESTION_WINDOW and leads:
-            made[place] = one._replace(reason=SEND_BUFFER)
-        else:
-            plateau = 0
-    return made

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Final
 
 import numpy
@@ -30,7 +29,7 @@ from labs.read.capture.segment_table import (
     TLS_HANDSHAKE,
 )
 from labs.read.flows.connection_state import Array, ConnectionState
-from labs.read.flows.limits import Round, rounds
+from labs.read.flows.limits import LIMITS, Rounds, rounds
 from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
 from labs.read.flows.reasons import (
     APPLICATION,
@@ -119,7 +118,7 @@ class Waits:
     far: Distances
     gaps: dict[int, Gap]
     episodes: dict[int, list[Episode]]
-    rounds: dict[int, list[Round]]
+    rounds: dict[int, list[Rounds]]
     undecided: frozenset[int]
     holes: dict[int, int]  # by connection: how often packets are missing
     errors: Mapping[int, str]  # by connection: the reason that an ICMP error gives
@@ -156,7 +155,7 @@ def waits(
     found: dict[int, Gap] = {}
     undecided: list[int] = []
     losses: dict[int, list[Episode]] = {}
-    limits: dict[int, list[Round]] = {}
+    limits: dict[int, list[Rounds]] = {}
     holes: dict[int, int] = {}
     long = numpy.flatnonzero(lengths >= least_ns)
     edges = numpy.searchsorted(long, known.starts)
@@ -166,7 +165,7 @@ def waits(
         connection = int(known.connection[first])
         one = Flow(known, far, first, last, errors.get(connection, ""))
         losses[connection] = one.episodes
-        limits[connection] = one.rounds
+        limits[connection] = [own for own in one.bulk if own is not None]
         holes[connection] = one.hole_count
         for place in long[edges[number] : edges[number + 1]].tolist():
             gap = one.gap(place)
@@ -228,15 +227,10 @@ class Flow:
             (int(known.time_ns[one.first]), int(known.time_ns[max(one.first, one.last)]))
             for one in self.episodes
         ]
-        self.rounds: list[Round] = []
-        if self.has_both:
-            for side in (0, 1):
-                self.rounds += rounds(known, near, first, last, side, lost)
-        self.rounds.sort(key=attrgetter("begin_ns"))
-        self._of_side = tuple(
-            [one for one in self.rounds if one.direction == side] for side in (0, 1)
+        self.bulk = tuple(
+            rounds(known, near, first, last, side, lost) if self.has_both else None
+            for side in (0, 1)
         )
-        self._begins = tuple(numpy.array([one.begin_ns for one in own]) for own in self._of_side)
         self.holes, self.hole_count = _holes(known, first, last, self.sides)
         self.counts_ids = tuple(_counts_ids(known, places) for places in self.sides)
 
@@ -534,12 +528,11 @@ class Flow:
 
     def _limit(self, at: int, sender: int) -> str:
         """What limits that sender of bulk at that time; a round trip if it sends none."""
-        own = self._of_side[sender]
-        time = int(self.known.time_ns[at - 1])
-        number = int(numpy.searchsorted(self._begins[sender], time, side="right")) - 1
-        if number < 0:
+        own = self.bulk[sender]
+        if own is None:
             return ROUND_TRIP
-        return own[number].reason if time <= own[number].end_ns + SOON_NS else ROUND_TRIP
+        which, inside = own.at(self.known.time_ns[at - 1])
+        return LIMITS[own.reason[which]] if inside else ROUND_TRIP
 
     def _acknowledged(self, at: int, length: int, far: Distance, by: int, late: int) -> Gap:
         """An ACK without data ends the gap."""
@@ -570,7 +563,7 @@ class Flow:
                 rest = SILLY_WINDOW if window < full else FULL_WINDOW
             elif released is not None and self._held_by_nagle(released, at, sender):
                 rest = NAGLE
-            elif released is not None or self._of_side[sender]:
+            elif released is not None or self.bulk[sender] is not None:
                 rest = self._limit(at, sender)
             return Gap(at, length, waiting, 0, rest)
         wait_ns = min(late, length)
