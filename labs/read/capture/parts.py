@@ -11,17 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from labs.drive.record.disk import written_to
 from labs.read.capture.connection_tracking import connection_rows, number_of
 from labs.read.capture.reader import Array, Reader, opened
-from labs.read.capture.segment_table import Columns
-
-if TYPE_CHECKING:
-    import pandas as pd
+from labs.read.capture.segment_table import Columns, Segments
 
 ROWS_IN_MEMORY = 1 << 17
 GROUPS: Final = 64
@@ -39,7 +36,7 @@ class Parts:
 
     reader: Reader
     connections: list[dict[str, Any]]
-    tables: Iterator[pd.DataFrame]
+    tables: Iterator[Segments]
 
 
 @contextmanager
@@ -51,7 +48,7 @@ def whole_connections(path: str | Path, connection: int | str | None = None) -> 
     with opened(path, None, Reader) as reader:
         columns = Columns(ROWS_IN_MEMORY)
         if not reader.fill(columns):
-            yield _chosen(reader, connection, iter((columns.table(),)))
+            yield _chosen(reader, connection, iter((columns.segments(),)))
             return
         folder = Path(tempfile.gettempdir())
         with (
@@ -69,7 +66,7 @@ def whole_connections(path: str | Path, connection: int | str | None = None) -> 
             yield _chosen(reader, connection, kept.tables())
 
 
-def _chosen(reader: Reader, connection: int | str | None, tables: Iterator[pd.DataFrame]) -> Parts:
+def _chosen(reader: Reader, connection: int | str | None, tables: Iterator[Segments]) -> Parts:
     rows = connection_rows(reader.connections)
     if connection is None:
         return Parts(reader, rows, tables)
@@ -79,53 +76,48 @@ def _chosen(reader: Reader, connection: int | str | None, tables: Iterator[pd.Da
 
 
 class _Kept:
-    """Rows in a file, each group's together as far as they were added together."""
+    """Rows in a file: of each batch one column after the other, its rows by group."""
 
     def __init__(self, file: BinaryIO, columns: Columns) -> None:
         self._file = file
-        kinds = [(name, array.dtype) for name, array in columns.arrays() if name not in OMITTED]
-        self._kind = np.dtype([*kinds, ("row", np.int64)])
-        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(GROUPS)]  # offset, rows
+        kinds = {name: array.dtype for name, array in columns.arrays() if name not in OMITTED}
+        self._kinds = {**kinds, "row": np.dtype(np.int64)}
+        self._batches: list[tuple[int, Array]] = []  # offset, and where each group begins
         self._count = 0
 
     def add(self, columns: Columns) -> None:
         arrays = dict(columns.arrays())
-        group = arrays["connection"] % GROUPS
+        group = (arrays["connection"] % GROUPS).astype(np.uint8)
         order = np.argsort(group, kind="stable")
-        rows = np.empty(len(order), self._kind)
-        for name in self._kind.names or ():
-            rows[name] = self._count + order if name == "row" else arrays[name][order]
-        edges = np.searchsorted(group[order], np.arange(GROUPS + 1))
-        for pieces, first, last in zip(self._pieces, edges[:-1], edges[1:], strict=True):
-            if last > first:
-                pieces.append((self._file.tell(), int(last - first)))
-                self._file.write(rows[first:last].data)
+        self._batches.append(
+            (self._file.tell(), np.searchsorted(group[order], np.arange(GROUPS + 1)))
+        )
+        for name in self._kinds:
+            rows = self._count + order if name == "row" else arrays[name][order]
+            self._file.write(rows.data)
         self._count += len(order)
 
-    def tables(self) -> Iterator[pd.DataFrame]:
+    def tables(self) -> Iterator[Segments]:
         """The table in parts, each of as many groups as the memory is meant for."""
-        waiting: list[tuple[int, int]] = []
-        for pieces in self._pieces:
-            if waiting and sum(count for _, count in (*waiting, *pieces)) > ROWS_IN_MEMORY:
-                yield self._table(waiting)
-                waiting = []
-            waiting += pieces
-        if waiting:
-            yield self._table(waiting)
+        sizes = np.sum([np.diff(edges) for _, edges in self._batches], axis=0).tolist()
+        first = rows = 0
+        for group, size in enumerate(sizes):
+            if rows and rows + size > ROWS_IN_MEMORY:
+                yield self._table(first, group, rows)
+                first, rows = group, 0
+            rows += size
+        if rows:
+            yield self._table(first, GROUPS, rows)
 
-    def _table(self, pieces: list[tuple[int, int]]) -> pd.DataFrame:
-        import pandas as pd  # noqa: PLC0415  slow to load
-
-        count = sum(count for _, count in pieces)
-        made: dict[str, Array] = {
-            name: np.empty(count, self._kind[name]) for name in self._kind.names or ()
-        }
+    def _table(self, first: int, last: int, rows: int) -> Segments:
+        """The groups `first` to `last` - 1, which have that many rows."""
+        made = {name: np.empty(rows, kind) for name, kind in self._kinds.items()}
         begin = 0
-        for offset, rows in pieces:
-            self._file.seek(offset)
-            found = np.frombuffer(self._file.read(rows * self._kind.itemsize), self._kind)
-            for name, array in made.items():
-                array[begin : begin + rows] = found[name]
-            begin += rows
-        labels = pd.Index(made.pop("row"))
-        return pd.DataFrame(made, index=labels, copy=False)
+        for offset, edges in self._batches:
+            own, end, count = int(edges[first]), int(edges[last]), int(edges[-1])
+            for array in made.values():
+                self._file.seek(offset + own * array.itemsize)
+                self._file.readinto(array[begin : begin + end - own].data)  # type: ignore[attr-defined]
+                offset += count * array.itemsize
+            begin += end - own
+        return Segments(made, made.pop("row"))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
@@ -227,12 +227,43 @@ class Columns:
             column = self._arrays[kind][place, : self.rows]
             yield name, column.view(np.uint8) if name == "sack_blocks" else column
 
+    def segments(self) -> Segments:
+        """The rows as a table that needs no pandas, without a copy."""
+        return Segments(dict(self.arrays()), np.arange(self.rows))
+
     def table(self) -> pd.DataFrame:
         """The rows as a pandas table, without a copy."""
         import pandas as pd  # noqa: PLC0415  slow to load
 
         return pd.DataFrame(dict(self.arrays()), copy=False)
 
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The table as arrays by column, for whoever needs no pandas, which is slow to load; `index`
+    are the labels of its rows."""
+
+    columns: dict[str, Array]
+    index: Array
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @overload
+    def __getitem__(self, wanted: str) -> Array: ...
+    @overload
+    def __getitem__(self, wanted: Array) -> Segments: ...
+    def __getitem__(self, wanted: str | Array) -> Array | Segments:
+        """A column, or the rows that are true in `wanted`."""
+        if isinstance(wanted, str):
+            return self.columns[wanted]
+        return Segments(
+            {name: one[wanted] for name, one in self.columns.items()}, self.index[wanted]
+        )
+
+
+Table: TypeAlias = "pd.DataFrame | Segments"
+"""A table of segments: `numpy.asarray(table[NAME])` is a column of either."""
 
 MEMINFO = Path("/proc/meminfo")
 PROCESS = Path("/proc/self")

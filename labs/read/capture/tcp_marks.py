@@ -21,13 +21,15 @@ The tests compare them with tshark's `tcp.analysis.*`. They differ if
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
-from pandas import DataFrame
 
-from labs.read.capture.segment_table import ACK, FIN, RST, SYN
+from labs.read.capture.segment_table import ACK, FIN, RST, SYN, Table
 from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, Uint32s, compiled, native
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 
@@ -108,6 +110,8 @@ PAIR_FIELDS: Final = 2
 
 def named_marks(bits: Array, labels: Any) -> DataFrame:
     """Marks as columns of booleans, one row per label, from the bits of `Marker.bits`."""
+    from pandas import DataFrame  # noqa: PLC0415  slow to load
+
     return DataFrame({name: (bits & bit) != 0 for name, bit in MARKS.items()}, index=labels)
 
 
@@ -131,12 +135,12 @@ class Marker:
         """The marks of the next segments; connections keep their numbers from batch to batch."""
         return named_marks(self.bits(segments), segments.index)
 
-    def bits(self, segments: DataFrame) -> Array:
+    def bits(self, segments: Table) -> Array:
         """The same as one number per row, a sum of the constants of this module."""
         found = numpy.zeros(len(segments), dtype=numpy.uint16)
         if not len(segments):
             return found
-        self._grow(int(segments["connection"].max()) + 1)
+        self._grow(int(numpy.max(segments["connection"])) + 1)
         columns = [numpy.ascontiguousarray(segments[name]) for name in COLUMNS]
         _pass(*[*columns, self._sides.reshape(-1), self._pairs.reshape(-1), found])
         return found

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy
-from pandas import DataFrame
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, must_fit
+from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
@@ -96,7 +95,7 @@ class ConnectionState:
         return int(self.carrying[after])
 
 
-def connection_state(segments: DataFrame) -> ConnectionState:
+def connection_state(segments: Table) -> ConnectionState:
     """The state of all connections of a table of segments (`labs.capture.read`).
 
     Raises Missing if that takes more memory than is available.
@@ -104,8 +103,8 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     must_fit(
         len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
     )
-    order = numpy.argsort(segments["connection"].to_numpy(), kind="stable")
-    column = {name: segments[name].to_numpy()[order] for name in COLUMNS}
+    order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
+    column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
     connection, direction = column["connection"], column["direction"].astype(numpy.int64)
     flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
     begin, ack, window = (
@@ -132,7 +131,7 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     small = (length % full != 0) & (end > numpy.where(own[0], *sent))
     return ConnectionState(
         order=order,
-        rows=segments.index.to_numpy()[order],
+        rows=numpy.asarray(segments.index)[order],
         time_ns=column["time_ns"],
         connection=connection,
         direction=direction,
@@ -160,19 +159,19 @@ def connection_state(segments: DataFrame) -> ConnectionState:
     )
 
 
-def _selective(segments: DataFrame) -> tuple[Array, Array]:
+def _selective(segments: Table) -> tuple[Array, Array]:
     """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
     its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
     count = len(segments)
     sacks, repeats = numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64)
-    some = numpy.flatnonzero(segments["sack_blocks"].to_numpy() > 0)
+    some = numpy.flatnonzero(numpy.asarray(segments["sack_blocks"]) > 0)
     if not len(some):
         return sacks, repeats
-    ack = segments["ack"].to_numpy()[some]
-    blocks = segments["sack_blocks"].to_numpy()[some]
+    ack = numpy.asarray(segments["ack"])[some]
+    blocks = numpy.asarray(segments["sack_blocks"])[some]
 
     def beyond(name: str) -> Array:
-        edge = segments[name].to_numpy()[some]
+        edge = numpy.asarray(segments[name])[some]
         relative: Array = (edge - ack).astype(numpy.int32).astype(numpy.int64)
         return relative
 
@@ -180,7 +179,7 @@ def _selective(segments: DataFrame) -> tuple[Array, Array]:
     left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
     inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
     twice = (right <= 0) | inside
-    repeats[some] = numpy.where(twice, segments["ack_rel"].to_numpy()[some] + left, NONE)
+    repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
     return sacks, repeats
 
@@ -216,7 +215,7 @@ def highest_so_far(values: Array, starts: Array) -> Array:
     return found
 
 
-def mss_bytes(segments: DataFrame) -> Array:
+def mss_bytes(segments: Table) -> Array:
     """For each row of a table of segments: the bytes of payload of a full segment.
 
     It is the smaller of the two MSS options, minus 12 if both ends use timestamps. If the capture
@@ -225,9 +224,9 @@ def mss_bytes(segments: DataFrame) -> Array:
     Source: net/ipv4/tcp_output.c tcp_mtu_to_mss(), tcp_current_mss(); net/ipv4/tcp.c
     tcp_mark_push().
     """
-    if segments.empty:
+    if not len(segments):
         return numpy.zeros(0, dtype=numpy.int32)
-    connection = segments["connection"].to_numpy()
+    connection = numpy.asarray(segments["connection"])
     found = _agreed(segments, connection)
     unknown = (found == 0)[connection]
     if unknown.any():
@@ -238,23 +237,23 @@ def mss_bytes(segments: DataFrame) -> Array:
     return full
 
 
-def _agreed(segments: DataFrame, connection: Array) -> Array:
+def _agreed(segments: Table, connection: Array) -> Array:
     """For each connection the MSS by the last SYNs of its sides; 0 if unknown."""
-    syn = numpy.flatnonzero((segments["flags"].to_numpy() & SYN) != 0)
-    side = segments["direction"].to_numpy()[syn], connection[syn]
+    syn = numpy.flatnonzero((numpy.asarray(segments["flags"]) & SYN) != 0)
+    side = numpy.asarray(segments["direction"])[syn], connection[syn]
     offered, stamped = numpy.zeros((2, 2, int(connection.max()) + 1), dtype=numpy.int32)
-    offered[side] = segments["mss"].to_numpy()[syn]
-    stamped[side] = segments["tsval"].to_numpy()[syn] >= 0
+    offered[side] = numpy.asarray(segments["mss"])[syn]
+    stamped[side] = numpy.asarray(segments["tsval"])[syn] >= 0
     both = offered.min(axis=0)
     full = numpy.maximum(both, LEAST_BYTES) - TIMESTAMPS_BYTES * stamped.min(axis=0)
     found: Array = numpy.where(both > 0, full, 0).astype(numpy.int32)
     return found
 
 
-def _without_stamps(segments: DataFrame, connection: Array, found: Array) -> None:
+def _without_stamps(segments: Table, connection: Array, found: Array) -> None:
     """Correct it where the timestamps were not captured: nothing is as long as the MSS says, and
     segments that are 12 bytes shorter repeat."""
-    length = segments["payload_bytes"].to_numpy()
+    length = numpy.asarray(segments["payload_bytes"])
     stamped = found - TIMESTAMPS_BYTES
     count = len(found)
     own = found[connection]
@@ -263,12 +262,12 @@ def _without_stamps(segments: DataFrame, connection: Array, found: Array) -> Non
     found[(whole == 0) & (short >= 2)] -= TIMESTAMPS_BYTES
 
 
-def _as_seen(segments: DataFrame, unknown: Array, found: Array) -> None:
+def _as_seen(segments: Table, unknown: Array, found: Array) -> None:
     """Estimate it from the payloads of the connections in `unknown`."""
-    length = segments["payload_bytes"].to_numpy()
-    whole = (segments["flags"].to_numpy() & (FIN | SYN | PSH)) == 0
+    length = numpy.asarray(segments["payload_bytes"])
+    whole = (numpy.asarray(segments["flags"]) & (FIN | SYN | PSH)) == 0
     chosen = numpy.flatnonzero(unknown & whole & (length >= LEAST_SEEN_BYTES))
-    sizes = segments["connection"].to_numpy()[chosen].astype(numpy.int64) << 32 | length[chosen]
+    sizes = numpy.asarray(segments["connection"])[chosen].astype(numpy.int64) << 32 | length[chosen]
     each, times = numpy.unique(sizes, return_counts=True)
     again = each[times > 1][::-1]  # of one connection the smallest is entered last
     found[again >> 32] = again & 0xFFFFFFFF

@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy
-from pandas import DataFrame
 
 from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows, number_of
 from labs.read.capture.parts import whole_connections
@@ -26,6 +25,7 @@ from labs.read.capture.segment_table import (
     SYN,
     TLS_HANDSHAKE,
     Remarks,
+    Table,
     remarks,
 )
 from labs.read.flows.connection_state import ConnectionState
@@ -62,6 +62,9 @@ from labs.read.flows.reasons import (
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge, Verdict, explained_waits
 from labs.read.flows.waits import LOOKED_AT_NS, WINDOWS, Waits, refusals
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 SHOWN_FRAMES: Final = 6
 CERTAIN, LIKELY = "certain", "likely"
@@ -187,7 +190,7 @@ def read_account(
 
 def account(
     file: str,
-    segments: DataFrame,
+    segments: Table,
     connections: Sequence[dict[str, Any]],
     held: Remarks,
     errors: Mapping[int, str] | None = None,
@@ -198,7 +201,7 @@ def account(
 
 def _told(
     file: str,
-    parts: Iterable[DataFrame],
+    parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
     held: Remarks,
     errors: Mapping[int, str],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy
-from pandas import DataFrame
 
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def time_to_ack(segments: DataFrame) -> DataFrame:
@@ -22,6 +24,8 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     transmission (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN, because the ACK may
     be of the flag.
     """
+    from pandas import DataFrame  # noqa: PLC0415  slow to load
+
     known = connection_state(segments)
     parts = [
         first_acks(known, int(first), int(last), side)

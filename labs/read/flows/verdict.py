@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy
-from pandas import DataFrame
 
-from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.capture.segment_table import ACK, FIN, SYN, Table
 from labs.read.flows.connection_state import Array, connection_state
 from labs.read.flows.waits import Waits, waits
 
@@ -140,7 +139,7 @@ class Verdict:
         return {**asdict(self), "lines": list(self.lines)}
 
 
-def without_copies(segments: DataFrame) -> tuple[DataFrame, int]:
+def without_copies(segments: Table) -> tuple[Table, int]:
     """The table without the second copy of packets that were captured twice, and their number.
 
     Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
@@ -149,19 +148,20 @@ def without_copies(segments: DataFrame) -> tuple[DataFrame, int]:
     if len(segments) < 2:
         return segments, 0
     # Copies have one sequence and acknowledgment number: a file with few such has few copies.
-    numbers = segments["seq"].to_numpy().astype(numpy.uint64) << numpy.uint64(32)
-    numbers |= segments["ack"].to_numpy().astype(numpy.uint64)
+    numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
+    numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
     numbers.sort()
     if (numpy.diff(numbers) == 0).mean() < COPIES_SHARE:
         return segments, 0
-    fields = [segments[name] for name in COPIED_FIELDS]
-    groups = DataFrame(dict(zip(COPIED_FIELDS, fields, strict=True)))
+    from pandas import DataFrame  # noqa: PLC0415  slow to load
+
+    groups = DataFrame({name: numpy.asarray(segments[name]) for name in COPIED_FIELDS})
     seen = groups.duplicated(keep="first").to_numpy()
     if seen.mean() < COPIES_SHARE:
         return segments, 0
     number = groups.groupby(list(COPIED_FIELDS), sort=False).ngroup().to_numpy()
     first = numpy.full(int(number.max()) + 1, -1, dtype=numpy.int64)
-    times = segments["time_ns"].to_numpy()
+    times = numpy.asarray(segments["time_ns"])
     order = numpy.flatnonzero(~seen)
     first[number[order]] = times[order]
     copies = seen & (numpy.abs(times - first[number]) <= COPY_NS)
@@ -171,8 +171,8 @@ def without_copies(segments: DataFrame) -> tuple[DataFrame, int]:
 
 
 def explained_waits(
-    segments: DataFrame, errors: Mapping[int, str] | None = None
-) -> tuple[Waits, DataFrame, int]:
+    segments: Table, errors: Mapping[int, str] | None = None
+) -> tuple[Waits, Table, int]:
     """The waits of a table of segments without its copies, that table, and how many they were.
 
     `errors` are the connections to which an ICMP error answered, with its reason
@@ -190,7 +190,7 @@ class Judge:
         self._counts: Counter[str] = Counter()
         self._far_ns: list[Array] = []  # of parts: the distances of measured connections to ends
 
-    def add(self, segments: DataFrame, found: Waits, copies: int = 0) -> None:
+    def add(self, segments: Table, found: Waits, copies: int = 0) -> None:
         """Judge some connections: `segments` is their table without copies, `found` its waits."""
         known, far = found.known, found.far
         firsts = known.starts[:-1]
@@ -210,7 +210,7 @@ class Judge:
         return Verdict(**{**counts, **told})  # type: ignore[arg-type]
 
 
-def _of_connection(segments: DataFrame, found: Waits, first: int, last: int) -> dict[str, int]:
+def _of_connection(segments: Table, found: Waits, first: int, last: int) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
     known, far = found.known, found.far
     here = slice(first, last)
@@ -266,10 +266,10 @@ def _is_answered_nearby(found: Waits, first: int, last: int) -> bool:
     )
 
 
-def _steps(segments: DataFrame, found: Waits, first: int, last: int) -> int:
+def _steps(segments: Table, found: Waits, first: int, last: int) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
     known = found.known
-    stamps = segments["tsval"].to_numpy()
+    stamps = numpy.asarray(segments["tsval"])
     place_of = known.order[first:last]
     seen = 0
     for side in (0, 1):
