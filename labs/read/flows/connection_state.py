@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy
@@ -10,6 +11,7 @@ import numpy
 from labs.drive.testbed.link import MSS_BYTES
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
+from labs.read.flows.acknowledged import NOT_ONCE, find_first_acks
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 NONE = -1
@@ -76,6 +78,16 @@ class ConnectionState:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def acked_by(self) -> Array:
+        """The place of the first ACK of each segment with new data, -1 if none was captured;
+        NOT_ONCE of all other segments, and of data that was sent again."""
+        found = numpy.full(len(self), NOT_ONCE, dtype=numpy.int64)
+        fresh, covers = numpy.zeros((2, len(self) + 1), dtype=numpy.int64)
+        columns = (self.direction, self.flags, self.length, self.begin, self.end, self.ack)
+        find_first_acks(self.starts, *columns, *self.sent, fresh, covers, found)
+        return found
 
     def gaps_ns(self) -> Array:
         """The time since the previous segment of the same connection; 0 for the first one."""

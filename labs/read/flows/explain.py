@@ -59,7 +59,7 @@ from labs.read.flows.reasons import (
     UNTOLD,
     explained,
 )
-from labs.read.flows.rtt import spread_ms
+from labs.read.flows.rtt import spreads_ms
 from labs.read.flows.verdict import Judge, Verdict, explained_waits
 from labs.read.flows.waits import LOOKED_AT_NS, WINDOWS, Waits, refusals
 
@@ -213,9 +213,12 @@ def _told(
         judge.add(kept, found, copies)
         known = found.known
         accounts += [
-            _account(found, connections[int(known.connection[first])], first, last)
-            for first, last in zip(
-                known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True
+            _account(found, connections[int(known.connection[first])], first, last, spread_ms)
+            for first, last, spread_ms in zip(
+                known.starts[:-1].tolist(),
+                known.starts[1:].tolist(),
+                spreads_ms(known),
+                strict=True,
             )
         ]
     accounts.sort(key=lambda one: one.connection)
@@ -300,7 +303,13 @@ class _Sums:
         return tuple(sorted(made, key=lambda one: -one.time_ms))
 
 
-def _account(found: Waits, row: dict[str, Any], first: int, last: int) -> Account:
+def _account(
+    found: Waits,
+    row: dict[str, Any],
+    first: int,
+    last: int,
+    spread_ms: tuple[float, float, float] | None,
+) -> Account:
     known = found.known
     number = int(known.connection[first])
     sums = _Sums()
@@ -327,7 +336,7 @@ def _account(found: Waits, row: dict[str, Any], first: int, last: int) -> Accoun
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
         rtt_ms=float(found.far.rtt_ns[first]) / 1e6 if measured else None,
-        rtt_spread_ms=spread_ms(known, first, last),
+        rtt_spread_ms=spread_ms,
         findings=findings,
         turns=turns,
     )
@@ -344,10 +353,8 @@ def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
     places = numpy.arange(first + 1, last)
     lengths = numpy.maximum(0, numpy.diff(known.time_ns[first:last]))
     looked_at = numpy.zeros(len(places), dtype=bool)
-    for place in places[lengths > 0].tolist() if len(found.gaps) < 64 else _looked(found, places):
-        gap = found.gaps.get(place)
-        if gap is None:
-            continue
+    for gap in found.gaps_between(first, last):
+        place = gap.place
         looked_at[place - first - 1] = True
         frames = int(known.frame[place - 1]), int(known.frame[place])
         is_free = gap.wait.reason in FREE_EVENTS and gap.instead is None
@@ -376,11 +383,6 @@ def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
             sums.add(ROUND_TRIP, int(lengths[place - first - 1]), frames)
             looked_at[place - first - 1] = True
     _of_short_gaps(found, number, first, places[~looked_at], lengths[~looked_at], sums)
-
-
-def _looked(found: Waits, places: numpy.ndarray[Any, Any]) -> list[int]:
-    gaps = found.gaps
-    return [place for place in places.tolist() if place in gaps]
 
 
 def _of_short_gaps(

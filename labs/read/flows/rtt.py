@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, FIN, RST, SYN
+from labs.read.capture.segment_table import ACK, RST, SYN
+from labs.read.flows.acknowledged import NOT_ONCE
 from labs.read.flows.connection_state import Array, ConnectionState, connection_state
 
 if TYPE_CHECKING:
@@ -53,43 +54,11 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
 
 
 def first_acks(known: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
-    """For the connection between two places: the places of one side's new data, and of the first
-    ACKs that cover them; -1 if there is none."""
-    here = slice(first, last)
-    own = (known.direction[here] == side) & (known.length[here] > 0)
-    plain = (known.flags[here] & (SYN | FIN)) == 0
-    new = numpy.flatnonzero(own & plain & (known.begin[here] >= known.sent[side][here]))
-    end = known.end[here]
-    new = new[
-        ~_again(
-            known.begin[here],
-            end,
-            new,
-            numpy.flatnonzero(own & (known.begin[here] < known.sent[side][here])),
-        )
-    ]
-    theirs = numpy.flatnonzero((known.direction[here] != side) & ((known.flags[here] & ACK) != 0))
-    if not len(theirs):
-        return new + first, numpy.full(len(new), -1)
-    reach = numpy.maximum.accumulate(known.ack[here][theirs])
-    which = numpy.searchsorted(reach, end[new], side="left")
-    # An ACK that precedes its segment in the file was captured out of order.
-    found = numpy.where(which < len(theirs), theirs[numpy.minimum(which, len(theirs) - 1)], -1)
-    return new + first, numpy.where(found > new, found + first, -1)
-
-
-def _again(begin: Array, end: Array, new: Array, again: Array) -> Array:
-    """For each place of `new` whether a segment of `again` carries any of the same bytes.
-
-    New data is in order and does not overlap, so a segment overlaps a contiguous part of it.
-    """
-    first = numpy.searchsorted(end[new], begin[again], side="right")
-    behind = numpy.searchsorted(begin[new], end[again], side="left")
-    covers = numpy.zeros(len(new) + 1, dtype=numpy.int64)
-    numpy.add.at(covers, first, 1)
-    numpy.add.at(covers, numpy.maximum(first, behind), -1)
-    found: Array = numpy.cumsum(covers[:-1]) > 0
-    return found
+    """For the connection between two places: the places of one side's data that was sent once, and
+    of the first ACKs that cover it; -1 if there is none."""
+    by = known.acked_by[first:last]
+    at = numpy.flatnonzero((by > NOT_ONCE) & (known.direction[first:last] == side))
+    return at + first, by[at]
 
 
 UNBOUNDED_NS: Final = 1 << 60
@@ -137,32 +106,22 @@ def distances(known: ConnectionState) -> Distances:
     which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
     far = _handshakes(known, which, count)
     certain: Array = numpy.asarray(far < UNBOUNDED_NS)
-    for number in numpy.unique(which[known.carrying]).tolist():
-        first, last = map(int, known.starts[number : number + 2])
-        for side in (0, 1):
-            shortest, at_once = _acknowledged_ns(known, first, last, side)
-            far[side, number] = min(far[side, number], shortest)
-            certain[side, number] |= at_once
+    at = numpy.flatnonzero(known.acked_by >= 0)
+    by, ends = known.acked_by[at], (1 - known.direction[at], which[at])
+    times = known.time_ns[by] - known.time_ns[at]
+    shortest = numpy.full_like(far, UNBOUNDED_NS)
+    numpy.minimum.at(shortest, ends, times)
+    far = numpy.minimum(far, numpy.maximum(shortest, 0))
+    # An ACK of two full segments is certainly sent at once, by the newest of them.
+    covered = known.ack[by] - numpy.where(ends[0], known.acked[0][by], known.acked[1][by])
+    at_once = (known.end[at] == known.ack[by]) & (covered >= 2 * known.mss_bytes[by])
+    at_once &= times <= 2 * shortest[ends] + NEAR_NS
+    certain[ends[0][at_once], ends[1][at_once]] = True
     # An end next door needs no proof: whatever the bound hides is too short to matter.
     certain |= far <= NEAR_NS
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
     measured: Array = numpy.asarray(certain.all(axis=0))
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
-
-
-def _acknowledged_ns(known: ConnectionState, first: int, last: int, side: int) -> tuple[int, bool]:
-    """The shortest time in which that side acknowledged new data of the other, and whether it
-    certainly did so at once: by an ACK of two full segments."""
-    at, by = first_acks(known, first, last, 1 - side)
-    at, by = at[by >= 0], by[by >= 0]
-    if not len(at):
-        return UNBOUNDED_NS, False
-    times = known.time_ns[by] - known.time_ns[at]
-    shortest = int(times.min())
-    newest = known.end[at] == known.ack[by]  # the segment that made the receiver answer
-    covered = known.ack[by] - known.acked[1 - side][by]
-    at_once = newest & (covered >= 2 * known.mss_bytes[by]) & (times <= 2 * shortest + NEAR_NS)
-    return max(0, shortest), bool(at_once.any())
 
 
 def _handshakes(known: ConnectionState, which: Array, count: int) -> Array:
@@ -195,15 +154,28 @@ def _handshakes(known: ConnectionState, which: Array, count: int) -> Array:
     return far
 
 
-def spread_ms(known: ConnectionState, first: int, last: int) -> tuple[float, float, float] | None:
-    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
-    by the ACKs of data that was sent once; None without any."""
+def spreads_ms(known: ConnectionState) -> list[tuple[float, float, float] | None]:
+    """The 10th, 50th and 90th percentile of each connection's RTT as the senders of its data saw
+    it, by the ACKs of data that was sent once; None without any."""
+    at = numpy.flatnonzero(known.acked_by >= 0)
+    times = known.time_ns[known.acked_by[at]] - known.time_ns[at]
+    edges = numpy.searchsorted(at, known.starts)
+    counts = numpy.diff(edges)
+    if not len(at):
+        return [None] * len(counts)
+    times = times[numpy.lexsort((times, numpy.repeat(numpy.arange(len(counts)), counts)))]
     found = []
-    for side in (0, 1):
-        at, by = first_acks(known, first, last, side)
-        found.append((known.time_ns[by] - known.time_ns[at])[by >= 0])
-    times = numpy.concatenate(found)
-    if not len(times):
-        return None
-    low, middle, high = numpy.percentile(times, (10, 50, 90)) / 1e6
-    return float(low), float(middle), float(high)
+    for share in (0.1, 0.5, 0.9):  # as numpy.percentile, for all connections at once
+        place = numpy.maximum(counts - 1, 0) * share
+        low = numpy.floor(place).astype(numpy.int64)
+        part = place - low
+        one, two = (
+            times[numpy.minimum(edges[:-1] + which, numpy.maximum(edges[1:] - 1, 0))]
+            for which in (low, low + 1)
+        )
+        value = numpy.where(part < 0.5, one + (two - one) * part, two - (two - one) * (1 - part))
+        found.append((value / 1e6).tolist())
+    return [
+        three if count else None
+        for three, count in zip(zip(*found, strict=True), counts.tolist(), strict=True)
+    ]

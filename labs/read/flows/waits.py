@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy
@@ -122,6 +123,15 @@ class Waits:
     undecided: frozenset[int]
     holes: dict[int, int]  # by connection: how often packets are missing
     errors: Mapping[int, str]  # by connection: the reason that an ICMP error gives
+
+    @cached_property
+    def _places(self) -> Array:
+        return numpy.fromiter(self.gaps, dtype=numpy.int64, count=len(self.gaps))
+
+    def gaps_between(self, first: int, last: int) -> list[Gap]:
+        """Those of the connection that has the places `first` to `last` - 1, in order."""
+        begin, end = numpy.searchsorted(self._places, (first, last))
+        return [self.gaps[place] for place in self._places[begin:end].tolist()]
 
     def ack_times_ns(self, first: int, last: int, side: int) -> Array:
         """How long each segment of that side, sent once, waited for its ACK."""
