@@ -29,9 +29,11 @@ COLUMNS = (
     "content",
     "frame",
     "sack_blocks",
+    "tsval",
+    "tsecr",
 )
 """The columns of the table of segments that `connection_state` uses."""
-ROW_BYTES = 300
+ROW_BYTES = 320
 """Peak memory of `connection_state` per row, besides the table; measured."""
 
 TIMESTAMPS_BYTES = 12
@@ -66,6 +68,8 @@ class ConnectionState:
     ip_id: Array  # -1 for IPv6
     content: Array  # what the payload begins with, see segment_table
     sacks: Array  # whether it selectively acknowledges data above its ACK
+    tsval: Array  # its timestamp, -1 if none
+    tsecr: Array  # ... and the one that it echoes
     repeats: Array  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
     sent: tuple[Array, Array]  # the highest sequence number sent
     acked: tuple[Array, Array]  # how far the other end had acknowledged
@@ -159,6 +163,8 @@ def connection_state(segments: Table) -> ConnectionState:
         ip_id=column["ip_id"],
         content=column["content"],
         sacks=sacks[order],
+        tsval=column["tsval"],
+        tsecr=column["tsecr"],
         repeats=repeats[order],
         sent=sent,
         acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),

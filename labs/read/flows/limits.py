@@ -128,11 +128,25 @@ def rounds(
         offered=_window(known, acks)[heard],
         heard_ns=heard_ns,
         answered=numpy.searchsorted(reach, sent, side="left"),
+        unheard_ns=_unheard_ns(known, data, acks) - far.far_ns[direction],
         full=full,
         rtt_ns=far.rtt_ns,
         direction=direction,
     )
     return _limited(sender, _seen(sender, lost))
+
+
+def _unheard_ns(known: ConnectionState, data: Array, acks: Array) -> Array:
+    """For each data segment how long before it the first ACK passed whose timestamp is newer than
+    the one that it echoes; 0 if none. It was sent before that ACK arrived at its sender: what
+    exceeds the time to the sender and back it spent in a queue (RFC 7323 4.3)."""
+    stamps = numpy.maximum.accumulate(known.tsval[acks])
+    echoed = known.tsecr[data]
+    newer = numpy.searchsorted(stamps, echoed, side="right")
+    told = (newer < len(acks)) & (echoed >= numpy.maximum(stamps[0], 0))
+    since = known.time_ns[acks[numpy.minimum(newer, len(acks) - 1)]]
+    found: Array = numpy.where(told, numpy.maximum(known.time_ns[data] - since, 0), 0)
+    return found
 
 
 def _early_ns(rtt_ns: int) -> int:
@@ -144,7 +158,8 @@ class _Sender:
     """The data segments of one sender as it saw them: per segment its time, length, the bytes in
     flight with it, the room left in the window, the window offered, and the first ACK that covers
     it (a place in `heard_ns`, the times at which ACKs reached the sender). `asked_ns` are the times
-    at which the other end's data reached it, `full` the bytes of a full segment."""
+    at which the other end's data reached it, `full` the bytes of a full segment, `unheard_ns` how
+    long each segment was in a queue before it was captured, at least, by its timestamp."""
 
     times_ns: Array
     lengths: Array
@@ -154,6 +169,7 @@ class _Sender:
     offered: Array
     heard_ns: Array
     answered: Array
+    unheard_ns: Array
     full: int
     rtt_ns: int
     direction: int
@@ -210,6 +226,9 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
     )
     idle = numpy.zeros(len(firsts), dtype=bool)
     idle[1:] = times[firsts[1:]] - times[firsts[1:] - 1] > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
+    queued = (
+        numpy.minimum.reduceat(sender.unheard_ns, firsts) > (QUEUED - 1) * rtt_ns + LEAST_ROUND_NS
+    )
     in_loss, lost_before = _losses(lost, begins)
     return _Seen(
         begins,
@@ -221,7 +240,7 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
         numpy.minimum.reduceat(sender.offered, firsts),
         sender.lengths[lasts] % sender.full == 0,
         (lasts - firsts >= 2) & (longest < EVEN * (ends - begins)),
-        has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS),
+        (has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS)) | queued,
         asked,
         idle,
         in_loss,

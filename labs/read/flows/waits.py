@@ -584,10 +584,13 @@ class Flow:
         if self._limit(at, sender) == PATH:  # the ACK is late because its data was queued
             return Gap(at, length, waiting, 0, PATH)
         if small and SHORTEST_DELAY_NS <= late <= LONGEST_DELAY_NS:
-            if released is None:
+            nagle = released is not None and self._held_by_nagle(released, at, sender)
+            # With more in flight than it covers, the sender waits for the ACKs of that as well.
+            in_flight = self._limit(at, sender) != ROUND_TRIP and known.sent[sender][at] > ack
+            if released is None or (in_flight and not nagle):
                 return Gap(at, length, Wait(DELAYED_ACK), wait_ns, self._limit(at, sender))
             reason = UNTOLD  # nothing that this ACK frees held the data back
-            if self._held_by_nagle(released, at, sender):
+            if nagle:
                 reason = NAGLE_AND_DELAYED_ACK
             elif (known_scale and room < known.length[released]) or self._limit(
                 at, sender

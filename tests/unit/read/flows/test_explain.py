@@ -368,6 +368,53 @@ def test_14_an_even_writer_does_not_fill_the_path(tmp_path: Path) -> None:
     assert untold.time_ms > 0.5 * found.duration_ms and "pacing" in untold.detail
 
 
+def echoing(at_ms: int, echoed_ms: int) -> bytes:
+    """The option of timestamps that count milliseconds."""
+    return b"\1\1\x08\x0a" + struct.pack(">II", at_ms, echoed_ms)
+
+
+@pytest.mark.parametrize(("flight", "reason"), [(30, of.PATH), (10, of.UNTOLD)])
+def test_14_a_queue_before_the_capture_shows_by_timestamps(
+    flight: int, reason: str, tmp_path: Path
+) -> None:
+    """1460 bytes every 2 ms over an RTT of 20 ms, seen at the client, which acknowledges at once.
+    Each echoes the timestamp of the ACK that released it: with 30 segments in flight that passed
+    60 ms before, so that they were queued; with 10 in flight 20 ms."""
+    made = answered()
+    for number in range(600):
+        at_ms, seq = 41 + 2 * number, 5001 + 1460 * number
+        echoed = max(20, at_ms - 2 * min(10 + number // 10, flight))
+        data = segment(PORT, 1, seq, 1201, ACK, length=1460, options=echoing(at_ms, echoed))
+        own = segment(PORT, 0, 1201, seq + 1460, ACK, 65_535, options=echoing(at_ms, at_ms))
+        made += [(1000 * at_ms, data), (1000 * at_ms + 20, own)]
+    found = only(capture(tmp_path / "x.pcap", made))
+    assert times(found)[reason] > 0.5 * found.duration_ms
+
+
+def test_24_with_more_in_flight_nobody_waits_for_a_delayed_ack(tmp_path: Path) -> None:
+    """Flights of 11 segments over an RTT of 100 ms, seen at the server: the ACK of the first
+    flight's last is delayed by 40 ms, while ten others are in flight."""
+    made = [
+        (0, segment(PORT, 0, 1000, 0, SYN, options=MSS)),
+        (20, segment(PORT, 1, 5000, 1001, SYN | ACK, options=MSS)),
+        (100_000, segment(PORT, 0, 1001, 5001, ACK)),
+        (100_100, segment(PORT, 0, 1001, 5001, ACK | PSH, length=200)),
+    ]
+    sent = [(100_200 + number, 5001 + 1460 * number) for number in range(11)]
+    for at in (200_300, 300_300, 400_300):
+        made += [(when, segment(PORT, 1, seq, 1201, ACK, length=1460)) for when, seq in sent]
+        begin, end = sent[0][1], sent[-1][1] + 1460
+        made += [
+            (at + pair, segment(PORT, 0, 1201, begin + 2920 * (pair + 1), ACK)) for pair in range(5)
+        ]
+        made.append((at + 40_000, segment(PORT, 0, 1201, begin + 1460 * 11, ACK)))
+        sent = [(at + 10 + number, end + 1460 * number) for number in range(10)]
+        sent.append((at + 40_010, end + 14_600))
+    found = only(capture(tmp_path / "x.pcap", sorted(made, key=lambda one: one[0])))
+    delayed = [one for one in found.findings if one.reason == of.DELAYED_ACK]
+    assert [(one.waiting, one.time_ms, one.count) for one in delayed] == [(of.NOBODY, 0, 1)]
+
+
 SYNS = [(0, segment(PORT, 0, 1000, 0, SYN)), (1_000_000, segment(PORT, 0, 1000, 0, SYN))]
 
 
