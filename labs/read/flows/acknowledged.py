@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from labs.read.native.compiled import Int64s, compiled, native
 from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.native.compiled import Int64s, compiled, native
 
 NOT_ONCE: Final = -2
 """Of what is no data, not new, or (in part) retransmitted later; -1 is data without an ACK."""
