@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ def describe_run(run: Run) -> str:
     if not transferred(run):
         return _granted(run)
     found = results(run)
-    values = {name: value for name, value in vars(found).items() if name != "notes"}
+    values = {one.name: getattr(found, one.name) for one in fields(found)}
     values["notes"] = "; ".join(note.text for note in found.notes)
     said = f"{_one(values)} Writes of {settings_of(run).write_bytes:,} bytes"
     said += " with TCP_NODELAY." if found.nodelay else "."
