@@ -126,12 +126,13 @@ class Batch:
     @property
     def results(self) -> Table:
         """One row per point and condition whose run was made: the varied parameters, the condition,
-        the results that the lab does not hide, and notes."""
+        the results that the lab does not hide and that at least half of the rows have, and notes.
+        `table` has all of them."""
         made = self._made
         shown = [
             name
             for name, one in self.index.columns.items()
-            if one.role == RESULT and not one.hidden and made[name].notna().any()
+            if one.role == RESULT and not one.hidden and 2 * made[name].count() >= max(1, len(made))
         ]
         notes = [name for name in ("notes",) if name in made]
         return self._as_table(made[[*self._places, *shown, *notes]])

@@ -308,7 +308,7 @@ def test_example_has_three_rates_three_delays_and_four_kernels() -> None:
     found = batch()
     assert [len(values) for values in found.axes.values()] == [3, 3, 4]
     assert found.counts["made"] == found.counts["rows"] == 72
-    assert found.off(1)["ratio"][0] == pytest.approx(1.296, abs=0.001)
+    assert found.off(1)["ratio"][0] == pytest.approx(1.009, abs=0.001)  # the largest deviation
     assert labs.batch is batch
 
 
