@@ -60,18 +60,19 @@ class Values(Mapping[str, Any]):
         self._results, self._reading = results, reading
         if dataclasses.is_dataclass(results) and not isinstance(results, type):
             names = [one.name for one in dataclasses.fields(results)]
-            self.own: Callable[[str], Any] = partial(getattr, results)
+            self._own: Callable[[str], Any] = partial(getattr, results)
         else:
             self._results = dict(results)
             names = list(self._results)
-            self.own = self._results.get
+            self._own = self._results.__getitem__
+        self.notes = _notes((self._own(NOTES) if NOTES in names else None) or ())
         self._names = dict.fromkeys(name for name in names if name != NOTES)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
             raise KeyError(name)
         with self._reading():
-            return self.own(name)
+            return self._own(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -197,7 +198,7 @@ class Lab:
             with self._reading(run):
                 found = module.results(run)
                 values = Values(found, partial(self._reading, run))
-                self._found[run] = Found(values, _notes(values.own(NOTES) or ()))
+                self._found[run] = Found(values, values.notes)
         return self._found[run]
 
     @contextmanager
