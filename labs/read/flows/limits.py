@@ -25,7 +25,7 @@ from labs.read.flows.reasons import (
     SLOW_START,
     UNTOLD,
 )
-from labs.read.flows.rtt import Distance
+from labs.read.flows.rtt import SOON_NS, Distance
 
 BULK_SEGMENTS: Final = 10
 """A sender of less fits into its first congestion window (RFC 6928)."""
@@ -46,7 +46,6 @@ After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
 BURST_SEGMENTS: Final = 8
-SOON_NS: Final = 5_000_000
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 

@@ -24,9 +24,8 @@ from labs.read.flows.reasons import (
     TAIL_LOSS,
     TIMEOUT,
 )
-from labs.read.flows.rtt import Distance
+from labs.read.flows.rtt import SOON_NS, Distance
 
-SOON_NS: Final = 5_000_000
 LEAST_TIMER_NS: Final = 180_000_000
 REPORTS: Final = 3
 """Duplicate ACKs that start fast retransmission (RFC 5681 3.2)."""

@@ -76,6 +76,8 @@ class Distance:
 
 
 NEXT_DOOR: Final = Distance(0, (0, 0))
+SOON_NS: Final = 5_000_000
+"""Within this time a host reacts at once."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ from labs.read.flows.reasons import (
     ZERO_WINDOW,
     Wait,
 )
-from labs.read.flows.rtt import NEXT_DOOR, Distance, Distances, distances, first_acks
+from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance, Distances, distances, first_acks
 
 MOST_LOST: Final = 64
 AT_END_NS: Final = 50_000
@@ -71,7 +71,6 @@ SYN_TIMER_NS: Final = 500_000_000
 """Half of the first timer of a SYN (TCP_TIMEOUT_INIT)."""
 LOOKED_AT_NS: Final = 4_000_000
 """Shorter gaps are not looked at one by one."""
-SOON_NS: Final = 5_000_000
 JITTER: Final = 0.1
 """An answer is late if it exceeds the distance by SOON_NS and this share of it."""
 SHORTEST_DELAY_NS: Final = 30_000_000
