@@ -9,8 +9,8 @@ import pytest
 
 from docs.bbr_draft import PAGE, SHOWN_KERNEL, judged, page
 from labs import catalog
-from labs.cli.__main__ import main
 from labs.read.runs.compare import every_run
+from tests.kept_runs import make
 
 RECIPE = PAGE.parent / "recipes" / "bbr_draft.py"
 ROW = re.compile(r"^\| (A\.\d+) \| .* \| (.*) \| \d+ of \d+ \|$", re.MULTILINE)
@@ -32,7 +32,8 @@ def near(value: float) -> object:
 
 def performed(kernel: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
-    assert main(["run", str(RECIPE), "--kernel", kernel, "--into", str(folder)]) == 0
+    lab = catalog.find(str(RECIPE))
+    make(lab, lab.Parameters(kernel=kernel, runs=str(folder)))
 
 
 def test_page_has_the_figures_of_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
