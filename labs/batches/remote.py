@@ -25,7 +25,7 @@ from distributed import Status, Worker, WorkerPlugin, get_worker
 
 from labs.batches.parcels import keep_kernel, kernel_here
 from labs.drive.condition import from_json
-from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
+from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.store import Kernel
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record.seal import canonical, digest, key
@@ -252,7 +252,6 @@ async def report(name: str, dask_worker: Worker) -> tuple[str, ...]:
 
 def _prepare(tasks: tuple[Task, ...]) -> None:
     """Missing if no run of these tasks can be performed here."""
-    look_again()
     check_system()
     sizes = [task.asked["memory_mib"] for task in tasks if task.asked["kernel"]]
     if sizes:

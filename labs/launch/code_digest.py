@@ -20,7 +20,7 @@ from pathlib import Path
 
 from labs.drive.imports import imported, texts
 from labs.drive.kernel.kept_copy import Kept, file, kept_copy
-from labs.read.theory.kept_answers import digest_of, kept
+from labs.drive.record.kept_answers import digest_of, kept
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import Condition, seed_of
-from labs.drive.kernel.guest_root import GuestRoot, guest_root, look_again
+from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import Kernel, find, kernels
 from labs.drive.kernel.versions import series_of
@@ -88,7 +88,6 @@ class Planner:
     def __init__(self, lab: Lab, testbed: str) -> None:
         self._lab = lab
         self._testbed = testbed
-        look_again()
         self._interpreter = inventory.python()
         self._driving = code.digest(code_of(lab, testbed))
         self._kernels: dict[str, Kernel] = {}

@@ -12,15 +12,18 @@ A root is identified and stored by its content, created once, and verified befor
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.elf import Linking, linking
@@ -35,6 +38,8 @@ from labs.drive.kernel.kept_copy import (
 )
 from labs.drive.programs import init
 from labs.drive.programs.init import INIT, PYTHON
+from labs.drive.record.kept_answers import digest_of, kept
+from labs.drive.units import SECOND_NS
 from labs.errors import Missing
 
 _INIT_FILE = Path(init.__file__)
@@ -99,13 +104,13 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     Missing if a program needs a library, or a script an interpreter, that is not here.
     """
     found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
-    home = _standard_library(interpreter)
+    tools = {name: _file(path, executable=True) for name, path in found.items()}
+    home = _standard_library(interpreter, _digest(interpreter))
     library = dict(_modules(home))
-    modules = {name: file(path, name.endswith(".so")) for name, path in library.items()}
+    modules = {name: _file(path, name.endswith(".so")) for name, path in library.items()}
     extensions = [path for path in library.values() if path.name.split(".")[0] in WITH_LIBRARIES]
-    tools = {name: file(path, executable=True) for name, path in found.items()}
     paths = libraries((*found.values(), *extensions))
-    loaded = {name: file(path, executable=True) for name, path in paths.items()}
+    loaded = {name: _file(path, executable=True) for name, path in paths.items()}
     ours = {name: file(content) for name, content in _ours(loaded).items()}
     return GuestRoot(
         {
@@ -119,6 +124,37 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
         {name: one.digest for name, one in loaded.items()},
         listing_digest(listing(ours, LINKS, FOLDERS)),
     )
+
+
+def _file(path: Path, executable: bool) -> File:
+    return File(path, _digest(path), executable)
+
+
+def _digest(path: Path) -> str:
+    """The sha256 of a file, which another process may have computed: planning a run needs those of
+    some hundred files. A copy for a guest is checked when it is made and before each use, so that
+    no guest ever has a file whose digest is not the one in its run's inputs."""
+    try:
+        about = path.stat()
+    except OSError:
+        return content_digest(path)  # says what is wrong
+    if time.time_ns() - about.st_ctime_ns < SETTLED_NS:
+        return content_digest(path)
+    state = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    return str(_kept(["digest", str(path), *state], lambda: content_digest(path)))
+
+
+SETTLED_NS = 2 * SECOND_NS
+"""A file that was changed again within the resolution of its file system's clock looks the same.
+Digests of files that have just changed are therefore not kept."""
+_SOURCES = digest_of(
+    "drive/kernel/guest_root.py", "drive/kernel/kept_copy.py", "drive/kernel/elf.py"
+)
+
+
+def _kept(question: object, answer: Callable[[], object]) -> Any:
+    """What was answered before about files of this machine, or the answer now; both are JSON."""
+    return json.loads(kept(json.dumps(question), lambda: json.dumps(answer()), _SOURCES))
 
 
 def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
@@ -169,27 +205,30 @@ nptl/pthread_cancel.c). iperf3 has threads since 3.16."""
 def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """The shared libraries that programs load on this machine, by soname, the loader included.
 
-    The list comes from the loader itself, without what it would preload for other reasons.
+    The list comes from the loader itself, without what it would preload for other reasons. It is
+    asked for once per content of a program, and again after libraries have been installed.
     """
-
-    def of(program: Path) -> Mapping[str, Path]:
-        return _libraries_of(program.resolve(), content_digest(program))
-
-    found: dict[str, Path] = {}
-    with ThreadPoolExecutor() as loaders:
-        for part in loaders.map(of, programs):
-            found |= part
-    return dict(sorted(found.items()))
+    installed = _installed()
+    found: dict[str, str] = {}
+    for program in programs:
+        path = program.resolve()
+        question = ["libraries", str(path), _digest(path), *installed]
+        found |= _kept(question, partial(_libraries_of, path))
+    return {name: Path(path) for name, path in sorted(found.items())}
 
 
-def look_again() -> None:
-    """Forget which libraries programs load: packages may have changed since."""
-    _libraries_of.cache_clear()
+def _installed() -> tuple[int, ...]:
+    """Differs from what it was before an installation of libraries: ldconfig then writes the list
+    that the loader searches. Where there is no such list, it always differs."""
+    try:
+        about = os.stat("/etc/ld.so.cache")
+    except OSError:
+        return (time.monotonic_ns(),)
+    return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
-@functools.lru_cache(maxsize=256)
-def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
-    asked, opened = _asked_by(program, digest)
+def _libraries_of(program: Path) -> dict[str, str]:
+    asked, opened = _asked_by(program, _digest(program))
     if asked is None:
         return {}
     loader = asked.loader or _loader()
@@ -215,10 +254,11 @@ def _libraries_of(program: Path, digest: str) -> Mapping[str, Path]:
                 "that contains it"
             )
         found[name] = named[name]
-        below, opened = _asked_by(named[name], content_digest(named[name]))
+        below, opened = _asked_by(named[name], _digest(named[name]))
         waiting += below.needed if below else ()
         waiting += opened if name != LIBC else ()
-    return found | {Path(loader).name: Path(loader)}
+    found[Path(loader).name] = Path(loader)
+    return {name: str(path) for name, path in found.items()}
 
 
 @functools.lru_cache(maxsize=256)
@@ -245,9 +285,14 @@ def _loader() -> str | None:
     return about.loader if about else None
 
 
-def _standard_library(interpreter: Path) -> Path:
+def _standard_library(interpreter: Path, digest: str) -> Path:
+    """The folder of the standard library of an interpreter with this digest."""
     words = (interpreter, "-I", "-S", "-c", "import os; print(os.path.dirname(os.__file__))")
-    return Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
+
+    def asked() -> str:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+    return Path(_kept(["standard library", str(interpreter), digest], asked))
 
 
 def _modules(home: Path) -> Iterator[tuple[str, Path]]:

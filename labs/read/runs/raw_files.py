@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
 from labs.errors import Damaged
-from labs.read.parse import (
-    http_clients,
-    http_loads,
-    inet_diag,
-    iperf3,
-    proc,
-    qdisc_samples,
-    server_report,
-    socket_samples,
-    ss,
-    traffic,
-)
+
+if TYPE_CHECKING:
+    from labs.read.parse import (
+        http_clients,
+        http_loads,
+        proc,
+        qdisc_samples,
+        server_report,
+        traffic,
+    )
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -41,6 +40,20 @@ UNEXPECTED = (
     TypeError,
     ValueError,
 )
+
+
+def parser(name: str) -> Callable[..., Any]:
+    """A parser of `labs.read.parse` by its name, `module.function`.
+
+    It is loaded when it is first used: a lab needs a few, and loading all takes as long as reading
+    a run.
+    """
+    module, _, function = name.partition(".")
+
+    def parse_with(content: Any, **more: Any) -> Any:
+        return getattr(import_module(f"labs.read.parse.{module}"), function)(content, **more)
+
+    return parse_with
 
 
 def as_text(parser: Callable[[str], T]) -> Reader[T]:
@@ -64,36 +77,36 @@ def last_line(reader: Reader[T]) -> Reader[T]:
     return lambda content: reader(content.splitlines()[-1])
 
 
-AB_REPORT: Reader[http_clients.Ab] = as_text(http_clients.ab)
-FETCH: Reader[dict[str, Any]] = as_json(http_clients.fetch)
-ASK: Reader[tuple[float, ...]] = as_json(http_clients.ask)
-IPERF3_ERROR: Reader[str | None] = as_json(iperf3.error)
-MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(proc.machines)
-WRK: Reader[http_loads.Wrk] = as_text(http_loads.wrk)
-VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(http_loads.vegeta)
-SERVER: Reader[server_report.ServerReport] = as_json(server_report.server)
-KNOBS: Reader[tuple[server_report.Setting, ...]] = as_json(server_report.settings)
-SOFTIRQS: Reader[dict[str, int]] = as_text(server_report.softirqs)
-INTERRUPTS: Reader[dict[str, int]] = as_text(server_report.interrupts)
-SWITCHES: Reader[Mapping[str, int]] = as_text(server_report.switches)
-SAMPLING: Reader[proc.Sampling] = last_line(as_json(proc.sampling))
-STREAMS: Reader[tuple[traffic.StreamReport, ...]] = as_json(traffic.streams)
-REQUESTS: Reader[tuple[traffic.RequestReport, ...]] = as_json(traffic.requests)
-QUEUE: Reader[tuple[qdisc_samples.QueueSample, ...]] = qdisc_samples.queue_samples
-MARKED: Reader[int] = as_json(traffic.marked_packets)
-PATH: Reader[Mapping[str, Any]] = as_json(traffic.as_is)
+AB_REPORT: Reader[http_clients.Ab] = as_text(parser("http_clients.ab"))
+FETCH: Reader[dict[str, Any]] = as_json(parser("http_clients.fetch"))
+ASK: Reader[tuple[float, ...]] = as_json(parser("http_clients.ask"))
+IPERF3_ERROR: Reader[str | None] = as_json(parser("iperf3.error"))
+MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(parser("proc.machines"))
+WRK: Reader[http_loads.Wrk] = as_text(parser("http_loads.wrk"))
+VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(parser("http_loads.vegeta"))
+SERVER: Reader[server_report.ServerReport] = as_json(parser("server_report.server"))
+KNOBS: Reader[tuple[server_report.Setting, ...]] = as_json(parser("server_report.settings"))
+SOFTIRQS: Reader[dict[str, int]] = as_text(parser("server_report.softirqs"))
+INTERRUPTS: Reader[dict[str, int]] = as_text(parser("server_report.interrupts"))
+SWITCHES: Reader[Mapping[str, int]] = as_text(parser("server_report.switches"))
+SAMPLING: Reader[proc.Sampling] = last_line(as_json(parser("proc.sampling")))
+STREAMS: Reader[tuple[traffic.StreamReport, ...]] = as_json(parser("traffic.streams"))
+REQUESTS: Reader[tuple[traffic.RequestReport, ...]] = as_json(parser("traffic.requests"))
+QUEUE: Reader[tuple[qdisc_samples.QueueSample, ...]] = parser("qdisc_samples.queue_samples")
+MARKED: Reader[int] = as_json(parser("traffic.marked_packets"))
+PATH: Reader[Mapping[str, Any]] = as_json(parser("traffic.as_is"))
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,
     "ask.json": ASK,
     "fetch.json": FETCH,
-    "httping.txt": as_text(http_clients.httping),
+    "httping.txt": as_text(parser("http_clients.httping")),
     "iperf3.json": IPERF3_ERROR,
     FILE: MACHINES,
     "interrupts-after.txt": INTERRUPTS,
     "interrupts-before.txt": INTERRUPTS,
     "knobs.json": KNOBS,
-    "nstat-after.txt": as_text(proc.counters),
-    "nstat-before.txt": as_text(proc.counters),
+    "nstat-after.txt": as_text(parser("proc.counters")),
+    "nstat-before.txt": as_text(parser("proc.counters")),
     "sampler.json": SAMPLING,
     "path.json": PATH,
     "queue-down.bin": QUEUE,
@@ -101,20 +114,20 @@ READERS: Mapping[str, Reader[object]] = {
     "queues-after.json": MARKED,
     "queues-before.json": MARKED,
     "requests.json": REQUESTS,
-    "samples.bin": inet_diag.samples,
-    "samples.csv": as_text(socket_samples.samples),
-    "truesizes.csv": as_text(socket_samples.truesizes),
+    "samples.bin": parser("inet_diag.samples"),
+    "samples.csv": as_text(parser("socket_samples.samples")),
+    "truesizes.csv": as_text(parser("socket_samples.truesizes")),
     "server.json": SERVER,
     "softirqs-after.txt": SOFTIRQS,
     "softirqs-before.txt": SOFTIRQS,
-    "ss.txt": as_text(ss.blocks),
+    "ss.txt": as_text(parser("ss.blocks")),
     "stat-after.txt": SWITCHES,
     "stat-before.txt": SWITCHES,
     "stream.json": STREAMS,
     "tc-after.txt": as_text(tc.queues),
     "tc-before.txt": as_text(tc.queues),
     "vegeta.csv": VEGETA,
-    "wget.txt": as_text(http_clients.wget),
+    "wget.txt": as_text(parser("http_clients.wget")),
     "wrk.txt": WRK,
 }
 """Who reads a file, by the last part of its name."""
@@ -156,4 +169,4 @@ def _read(content: bytes, reader: Reader[T]) -> T:
 
 def ab_percentiles(report: http_clients.Ab) -> Reader[dict[int, float]]:
     """A reader of the file that ab -e wrote next to a report."""
-    return as_text(partial(http_clients.ab_percentiles, requests=report.complete))
+    return as_text(partial(parser("http_clients.ab_percentiles"), requests=report.complete))

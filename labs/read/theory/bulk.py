@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import accumulate
 from statistics import median
 
+from labs.drive.record.kept_answers import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk_flow import Flow, checked
@@ -29,8 +30,7 @@ from labs.read.theory.bulk_sender import (
     SLOW_START,
     WAKE_UP,
 )
-from labs.read.theory.bulk_simulation import LossySimulation, Simulation
-from labs.read.theory.kept_answers import kept
+from labs.read.theory.bulk_simulation import DIGEST, LossySimulation, Simulation
 
 LINK = "link"
 FUNCTIONS = {
@@ -131,7 +131,7 @@ def kept_transfers(
 ) -> tuple[Transfer, ...]:
     """What was answered before to this question about a transfer, or the answer now."""
     question = json.dumps([asdict(flow), transfer_bytes, of])
-    made = kept(question, lambda: json.dumps([asdict(one) for one in answer()]))
+    made = kept(question, lambda: json.dumps([asdict(one) for one in answer()]), DIGEST)
     return tuple(
         Transfer(**one | {"bounds": tuple(Limit(**bound) for bound in one["bounds"])})
         for one in json.loads(made)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from labs.drive.kernel import guest_root as module
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.guest_root import (
     ACCOUNTS,
@@ -152,3 +155,22 @@ def test_kept_root_is_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert (folder / inside[1:]).is_file(), inside
     for mounted in ("dev", "proc", "sys", "run", "tmp", "var/log"):
         assert (folder / mounted).is_dir()
+
+
+def test_digests_are_kept_of_settled_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file written twice within a tick of the clock has one state and two contents."""
+    asked: list[str] = []
+
+    def kept(question: str, answer: Callable[[], str], _: str) -> str:
+        asked.append(question)
+        return answer()
+
+    monkeypatch.setattr(module, "kept", kept)
+    young, old = tmp_path / "young", Path("/bin/sh")
+    young.write_bytes(b"1")
+    assert module._digest(young) == hashlib.sha256(b"1").hexdigest()
+    assert not asked
+    assert module._digest(old) == hashlib.sha256(old.read_bytes()).hexdigest()
+    assert asked

@@ -1,9 +1,9 @@
-"""What a model answered before, kept in the user's cache.
+"""Answers that another process finds again, in the user's cache.
 
-A simulation of a bulk transfer takes up to seconds, and notebooks, claims and advice ask for
-hundreds, most of them again in each process. A line of the kept file is a question with its answer.
-The name of the file is a digest of the model's sources: a model that was changed finds no answers
-of the former one.
+What takes time and depends on known contents alone is asked for again in each process: what a
+simulation says of a transfer, what a file imports, the digest of a tool. A line of a kept file is a
+question with its answer. The name of the file is a digest of the sources that answer: sources that
+were changed find no answers of the former ones.
 """
 
 from __future__ import annotations
@@ -20,11 +20,6 @@ from labs.drive.record import disk
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).parents[2]
-SOURCES = (
-    *("read/theory/*.py", "read/stats/*.py", "read/native/*.py"),
-    *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
-)
-"""What an answer depends on, within the package."""
 
 
 def digest_of(*patterns: str) -> str:
@@ -37,11 +32,8 @@ def digest_of(*patterns: str) -> str:
 BEFORE, BETWEEN, AFTER = '{"question": ', ', "answer": ', "}"
 """A line around its two texts of JSON."""
 
-DIGEST = digest_of(*SOURCES)
-"""Of the model as this process has imported it, whoever edits it later."""
 
-
-def kept(question: str, answer: Callable[[], str], digest: str = DIGEST) -> str:
+def kept(question: str, answer: Callable[[], str], digest: str) -> str:
     """The answer to a question, both one line of JSON: from the cache, or made and then kept.
 
     `digest` is that of the sources that answer. Without a cache that can be read and written, each
@@ -66,7 +58,7 @@ def _is_json(text: str) -> bool:
 
 
 def _file(digest: str) -> Path | None:
-    """The file of the answers of a model; None for a user without a home."""
+    """The file of the answers of sources; None for a user without a home."""
     try:
         return disk.cache() / "answers" / f"{digest}.jsonl"
     except Missing:

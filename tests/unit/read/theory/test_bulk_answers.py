@@ -1,4 +1,4 @@
-"""Answers of the model that another process finds again, and what happens to damaged ones."""
+"""Answers of the model that another process finds again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from labs.read.theory import bulk, kept_answers
+from labs.drive.record import kept_answers
+from labs.drive.record.kept_answers import PACKAGE
+from labs.read.theory import bulk
 from labs.read.theory.bulk import simulated, transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.kept_answers import DIGEST, PACKAGE, SOURCES, kept
+from labs.read.theory.bulk_simulation import DIGEST, SOURCES
 
 FLOWS = (
     Flow(rate_mbit=100.0, rtt_ms=40.0, kernel="6.1"),
@@ -56,39 +58,6 @@ def test_transfer_reads_back_what_was_simulated(
         transfer(flow, transfer_bytes + 1)
 
 
-@pytest.mark.parametrize("damage", ["half", "not text", "another form"])
-def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
-    kept('"first"', lambda: "1")
-    kept('"second"', lambda: "2")
-    lines = file.read_bytes().splitlines(keepends=True)
-    if damage == "half":
-        file.write_bytes(lines[0] + lines[1][:-8])
-    elif damage == "not text":
-        file.write_bytes(lines[0] + b"\xff\n")
-    else:
-        file.write_bytes(lines[0] + b'[1]\n{"question": "second"}\n7\n')
-    _forget()
-    assert kept('"second"', lambda: "3") == "3"
-    assert kept('"first"', lambda: "4") == ("4" if damage == "not text" else "1")
-
-
-@pytest.mark.parametrize("obstacle", ["file", "link", "no home"])
-def test_kept_answers_without_a_cache(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
-) -> None:
-    other = tmp_path / "other"
-    if obstacle == "file":
-        file.parent.parent.write_text("in the way")
-    elif obstacle == "link":
-        file.parent.mkdir(parents=True)
-        file.symlink_to(other)
-    else:
-        monkeypatch.delenv("XDG_CACHE_HOME")
-        monkeypatch.setenv("HOME", "")
-    assert kept('"question"', lambda: "5") == "5"
-    assert not other.exists()
-
-
 def test_sources_are_all_that_the_model_imports() -> None:
     """Except what keeps the answers, and the texts of errors."""
     words = (
@@ -104,5 +73,6 @@ def test_sources_are_all_that_the_model_imports() -> None:
     assert {str(file.relative_to(PACKAGE)) for file in modules - covered} == {
         "errors.py",
         "drive/record/disk.py",
+        "drive/record/kept_answers.py",
         "drive/record/removal.py",
     }

@@ -1,0 +1,55 @@
+"""Answers that another process finds again, and what happens to damaged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from labs.drive.record import kept_answers
+from labs.drive.record.kept_answers import digest_of, kept
+
+SOURCES = digest_of("errors.py")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of kept answers of a new user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept_answers._known.cache_clear()
+    yield tmp_path / "labs" / "answers" / f"{SOURCES}.jsonl"
+    kept_answers._known.cache_clear()
+
+
+@pytest.mark.parametrize("damage", ["half", "not text", "another form"])
+def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
+    kept('"first"', lambda: "1", SOURCES)
+    kept('"second"', lambda: "2", SOURCES)
+    lines = file.read_bytes().splitlines(keepends=True)
+    if damage == "half":
+        file.write_bytes(lines[0] + lines[1][:-8])
+    elif damage == "not text":
+        file.write_bytes(lines[0] + b"\xff\n")
+    else:
+        file.write_bytes(lines[0] + b'[1]\n{"question": "second"}\n7\n')
+    kept_answers._known.cache_clear()
+    assert kept('"second"', lambda: "3", SOURCES) == "3"
+    assert kept('"first"', lambda: "4", SOURCES) == ("4" if damage == "not text" else "1")
+
+
+@pytest.mark.parametrize("obstacle", ["file", "link", "no home"])
+def test_kept_answers_without_a_cache(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
+    other = tmp_path / "other"
+    if obstacle == "file":
+        file.parent.parent.write_text("in the way")
+    elif obstacle == "link":
+        file.parent.mkdir(parents=True)
+        file.symlink_to(other)
+    else:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", "")
+    assert kept('"question"', lambda: "5", SOURCES) == "5"
+    assert not other.exists()
