@@ -47,9 +47,8 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
         _leave_the_controls(layout, float(meta["controls_px"]))
     _leave_the_plot(layout)
     for one in (layout, *(frame.get("layout", {}) for frame in figure.get("frames") or ())):
-        one["annotations"] = [
-            mark for mark in one.get("annotations", ()) if mark.get("name") != "caption"
-        ]
+        if marks := one.get("annotations"):
+            one["annotations"] = [mark for mark in marks if mark.get("name") != "caption"]
     drawn = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
     plot = (
         f'<div id="chart-{number}" style="height: {layout["height"]}px"></div>'

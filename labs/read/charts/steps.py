@@ -76,10 +76,12 @@ def of(figure: Figure, along: str = "x", at: Sequence[float] = ()) -> Figure:
     prefix = f"{title}: " if along == "x" and title else ""
     names = [f"{prefix}{one.name}" for one in steps]
     _add_controls(layout, names)
+    moving = [number for number, one in enumerate(drawn) if not _reference(one)]
     frames = [
         {
             "name": str(number),
-            "data": [_shown(one, along, step.at) for one in drawn],
+            "data": [_shown(drawn[one], along, step.at) for one in moving],
+            "traces": moving,
             "layout": _marks(layout, along, step.at),
         }
         for number, step in enumerate(steps)
@@ -210,8 +212,6 @@ def _picked(trace: Trace, wanted: Sequence[bool]) -> Trace:
 def _shown(trace: Trace, along: str, end: float) -> Trace:
     """What a frame says of a trace: the points up to one place, the others without a place."""
     across = "y" if along == "x" else "x"
-    if _reference(trace):
-        return {across: trace[across]}
     if "stackgroup" in trace:  # in a stack, a point without a place counts as zero
         kept = _until({**trace, "hoverinfo": None}, along, end)
         return {"x": kept["x"], "y": kept["y"]}
@@ -220,7 +220,8 @@ def _shown(trace: Trace, along: str, end: float) -> Trace:
 
 
 def _marks(layout: Mapping[str, Any], along: str, end: float) -> dict[str, Any]:
-    """The annotations and shapes of a frame: those at places of the axis up to this one."""
+    """The annotations and shapes of a frame, if some have a place on the axis: those up to this
+    one are visible."""
 
     def begins(mark: Mapping[str, Any]) -> float:
         reference = str(mark.get(f"{along}ref") or along)
@@ -233,12 +234,12 @@ def _marks(layout: Mapping[str, Any], along: str, end: float) -> dict[str, Any]:
             return float(10.0 ** places[0])
         return min(places, default=-math.inf)
 
+    marks = {name: layout.get(name) or () for name in ("annotations", "shapes")}
     return {
-        name: [
-            {**one, "visible": begins(one) <= end} for one in layout.get(name, ())
-        ]
-        for name in ("annotations", "shapes")
-    }  # fmt: skip
+        name: [{**one, "visible": begins(one) <= end} for one in every]
+        for name, every in marks.items()
+        if any(begins(one) > -math.inf for one in every)
+    }
 
 
 def _end_axis(layout: dict[str, Any], along: str, end: float) -> None:
