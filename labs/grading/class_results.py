@@ -34,7 +34,7 @@ from labs.read.charts.style import (
 )
 from labs.read.display.format import heading, printable
 from labs.read.display.provenance import asked_of
-from labs.read.exercises.guess import Guess
+from labs.read.exercises.guess import Guess, GuessedValue
 from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run, open_run
@@ -92,20 +92,22 @@ def guessed(book: Gradebook) -> list[Guessed]:
     return [_guessed(one, declared.get((one.notebook, one.name))) for one in book.guesses]
 
 
-def _guessed(found: Guesses, about: tuple[Lab, Guess] | None) -> Guessed:
-    unit, predicted, measured = "", None, None
-    if about is not None:
-        lab, guess = about
-        column = lab.columns[guess.column]
-        unit = column.unit
-        run = RunEvidence(lab, guess.kernel or KERNEL).run(guess.condition)
-        if run is not None:
-            values = lab.results(run).values
-            measured = values.get(guess.column)
-            predicted = values.get(column.predicted_by) if column.predicted_by else None
+def _guessed(found: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -> Guessed:
+    unit, predicted, measured = _known(*about) if about else ("", None, None)
     return Guessed(
         found.notebook, found.name, unit, found.numbers, *found.quartiles, predicted, measured
     )
+
+
+def _known(lab: Lab, guess: Guess | GuessedValue) -> tuple[str, float | None, float | None]:
+    """The unit of a guess, the prediction and the measurement."""
+    if isinstance(guess, GuessedValue):
+        return (guess.unit, *guess.known(RunEvidence(lab, KERNEL)))
+    column = lab.columns[guess.column]
+    run = RunEvidence(lab, guess.kernel or KERNEL).run(guess.condition)
+    values = lab.results(run).values if run else {}
+    predicted = values.get(column.predicted_by) if column.predicted_by else None
+    return column.unit, predicted, values.get(guess.column)
 
 
 def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:

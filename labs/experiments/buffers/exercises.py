@@ -24,7 +24,7 @@ from labs.experiments.buffers.socket_buffers import bdp_bytes as measured_bdp_by
 from labs.experiments.buffers.socket_buffers import receive_buffer, settings_of
 from labs.experiments.buffers.sweep import FULL_PCT
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn
-from labs.read.exercises.guess import Guess
+from labs.read.exercises.guess import Guess, GuessedValue
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
@@ -395,9 +395,27 @@ EXERCISES = (
     ),
 )
 GOODPUT = "steady_mib_s"
+
+
+def _bdp_mib(runs: Evidence) -> tuple[float | None, float | None]:
+    """The BDP of the link as requested, and as its run measured it."""
+    requested = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
+    run = runs.run(DEFAULT)
+    measured = measured_bdp_bytes(run) if run else None
+    return requested, measured and measured / MIB
+
+
+def _buffer_mib(runs: Evidence) -> tuple[float | None, float | None]:
+    """The smallest buffer that the model says fills the link. One run does not show it."""
+    needed = advise(LINK.rate_mbit, LINK.delay_ms, runs.kernel)
+    return max(needed.receive_bytes, needed.send_bytes) / MIB, None
+
+
 GUESSES = (
     Guess("guess_default_mib_s", START, DEFAULT, GOODPUT),
     Guess("guess_both_mib_s", START, BOTH_RAISED, GOODPUT),
+    GuessedValue("guess_bdp_mib", BUFFERS, "MiB", _bdp_mib),
+    GuessedValue("guess_buffer_mib", BUFFERS, "MiB", _buffer_mib),
     Guess("guess_wmem_mib_s", BUFFERS, SENDER_RAISED, GOODPUT),
     Guess("guess_both_mib_s", BUFFERS, BOTH_RAISED, GOODPUT),
     Guess("guess_scale_2_mib_s", WINDOWS, "adv-2", GOODPUT),
@@ -405,6 +423,11 @@ GUESSES = (
     *(
         Guess(f"guess_{one.replace('.', '_')}_mib_s", COMPARED, SENDER_RAISED, GOODPUT, one)
         for one in SERIES
+    ),
+    # Both witnesses should agree; what machines measure is theirs.
+    *(
+        GuessedValue(f"guess_{one}_ratio", WITNESSES, "ratio", lambda _: (1.0, None))
+        for one in (DEFAULT, BOTH_RAISED)
     ),
 )
 

@@ -8,6 +8,7 @@ from labs.drive.units import KIB, MIB, bytes_per_second
 from labs.experiments.queues.parameters import Queues
 from labs.experiments.queues.results import results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.guess import Guess
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
 
@@ -87,4 +88,14 @@ EXERCISES = (
     Exercise("cubic_buffer_kib", NOTEBOOK, "a FIFO for one CUBIC flow", cubic_buffer_kib, "KiB"),
     Exercise("fifo_delay_ms", NOTEBOOK, "the delay of a full FIFO", fifo_delay_ms, "ms"),
     Exercise("quarter_pct", NOTEBOOK, "Reno with a quarter of a BDP", quarter_pct, "%"),
+)
+GUESSES = (
+    Guess("guess_reno_small", NOTEBOOK, "reno-0.1bdp", "utilisation_pct"),
+    Guess("guess_reno_half", NOTEBOOK, "reno-0.5bdp", "utilisation_pct"),
+    Guess("guess_reno_bdp", NOTEBOOK, "reno-1bdp", "utilisation_pct"),
+    Guess("guess_cubic_half", NOTEBOOK, "cubic-0.5bdp", "utilisation_pct"),
+    *(
+        Guess(f"guess_{one.replace('-', '_')}", NOTEBOOK, one, "request_p50_ms")
+        for one in ("fifo", "codel", "fq-codel")
+    ),
 )

@@ -10,6 +10,7 @@ from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.parameters import Sharing
 from labs.experiments.sharing.results import results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.guess import Guess
 from labs.read.theory.bbr_against_loss_based import bbr_share
 from labs.read.theory.buffer_sizing import needed_bdp
 from labs.read.theory.fair_queueing import jain
@@ -103,4 +104,9 @@ EXERCISES = (
     Exercise("crowd_bdp", NOTEBOOK, "a buffer for 25 flows", crowd_bdp, "BDP"),
     Exercise("jain_index", NOTEBOOK, "Jain's index of 8, 1 and 1", jain_of_three, "index"),
     Exercise("bbr_deep_pct", NOTEBOOK, "BBR in 8 BDPs, by the model", bbr_deep_pct, "%"),
+)
+GUESSES = (
+    Guess("guess_bbr_small", NOTEBOOK, "cubic-bbr-0.5bdp", "share_pct"),
+    Guess("guess_bbr_two", NOTEBOOK, "cubic-bbr-2bdp", "share_pct"),
+    Guess("guess_bbr_deep", NOTEBOOK, "cubic-bbr-16bdp", "share_pct"),
 )

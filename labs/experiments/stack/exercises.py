@@ -4,6 +4,7 @@ the theory of a server that serves requests one after another."""
 from __future__ import annotations
 
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
+from labs.read.exercises.guess import GuessedValue
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
 
 NOTEBOOK = "05-stack-latency"
@@ -106,4 +107,15 @@ EXERCISES = (
     Exercise("last_wait_ms", NOTEBOOK, "wait of the last request at 120 %", last_wait, "ms"),
     Exercise("stopped_requests", NOTEBOOK, "requests delayed by a stop", stopped, "requests"),
     Exercise("wake_up_ratio", NOTEBOOK, "blocking over polling at 180 µs", wake_up_ratio, "ratio"),
+)
+# In real time each machine has latencies of its own.
+GUESSES = (
+    *(
+        GuessedValue(f"guess_{one}_ratio", NOTEBOOK, "ratio", lambda _: (None, None))
+        for one in ("blocking", "many", "rules")
+    ),
+    *(
+        GuessedValue(f"guess_open_{load_pct}_ms", NOTEBOOK, "ms", lambda _: (None, None))
+        for load_pct in (50, 80, 120)
+    ),
 )

@@ -1,8 +1,11 @@
-"""A guess of a notebook, as a lab declares it: which figure of which run it is about."""
+"""A guess of a notebook, as a lab declares it: which figure it is about."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from labs.read.exercises.exercise import Evidence
 
 
 @dataclass(frozen=True)
@@ -16,3 +19,14 @@ class Guess:
     condition: str
     column: str
     kernel: str = ""
+
+
+@dataclass(frozen=True)
+class GuessedValue:
+    """A guess of a figure that is in no column. `known` returns the prediction and the figure of
+    the recorded runs; None for what is not known, as on testbeds where each machine differs."""
+
+    name: str
+    notebook: str
+    unit: str
+    known: Callable[[Evidence], tuple[float | None, float | None]]

@@ -12,11 +12,12 @@ import pytest
 from labs.catalog import LABS, find
 from labs.cli.__main__ import main
 from labs.drive.record.seal import key
+from labs.grading import class_results
 from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
 from labs.grading.run_evidence import recorded_runs
 from labs.read.display.provenance import asked, asked_of
-from labs.read.exercises.guess import Guess
+from labs.read.exercises.guess import Guess, GuessedValue
 from labs.read.notebook_file import assignments, parameters, read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders, runs_folder
@@ -29,7 +30,36 @@ GUESSES = [
 ]
 
 
-@pytest.mark.parametrize(("lab", "guess"), GUESSES, ids=lambda one: getattr(one, "name", ""))
+OF_COLUMNS = [(lab, one) for lab, one in GUESSES if isinstance(one, Guess)]
+
+
+def test_every_guess_of_a_notebook_is_declared_once() -> None:
+    asked = [
+        (path.stem, name)
+        for path in NOTEBOOKS.glob("*.ipynb")
+        for cell in read_notebook(path).tagged(GUESS)
+        for name, _ in assignments(cell)
+    ]
+    assert sorted(asked) == sorted((one.notebook, one.name) for _, one in GUESSES)
+
+
+def test_guesses_of_sizes_have_the_figures_of_the_notebook() -> None:
+    """1000 Mbit/s for 200 ms are 23.8 MiB; the run's own link differs by its framing."""
+    known = {
+        one.name: class_results._known(lab, one)
+        for lab, one in GUESSES
+        if isinstance(one, GuessedValue)
+    }
+    unit, predicted, measured = known["guess_bdp_mib"]
+    assert unit == "MiB" and predicted == pytest.approx(1e9 / 8 * 0.2 / 2**20)
+    assert measured == pytest.approx(predicted, rel=0.01)
+    unit, predicted, measured = known["guess_buffer_mib"]
+    assert unit == "MiB" and predicted is not None and predicted > 1e9 / 8 * 0.2 / 2**20
+    assert measured is None  # no single run shows it
+    assert known["guess_default_ratio"] == ("ratio", 1.0, None)
+
+
+@pytest.mark.parametrize(("lab", "guess"), OF_COLUMNS, ids=lambda one: getattr(one, "name", ""))
 def test_guesses_are_those_that_the_notebook_compares(lab: object, guess: Guess) -> None:
     """The notebook asks for the name, and compares it with the same condition and column."""
     notebook = read_notebook(NOTEBOOKS / f"{guess.notebook}.ipynb")
