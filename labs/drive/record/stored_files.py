@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import stat
+from codecs import BOM_UTF8
 from pathlib import Path
 
 from labs.errors import BadInput, Damaged
@@ -74,10 +75,13 @@ def _said(error: OSError) -> str:
 def read_json(
     path: Path, *, most_bytes: int = MOST_JSON_BYTES, follow: bool = False, next_step: str = AGAIN
 ) -> dict[str, object]:
-    """Return the JSON object in a file, as `read_bytes` and `parse` read it; else Damaged."""
+    """Return the JSON object in a file, as `read_bytes` and `parse` read it; else Damaged.
+
+    The mark with which editors on Windows begin a file of UTF-8 is no part of it.
+    """
     content = read_bytes(path, most_bytes=most_bytes, follow=follow, next_step=next_step)
     try:
-        found = parse(content)
+        found = parse(content.removeprefix(BOM_UTF8))
     except ValueError as error:
         raise Damaged(f"{path} is not JSON ({error}). {next_step}") from error
     if not isinstance(found, dict):

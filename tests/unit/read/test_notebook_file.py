@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ def test_read_notebook_has_cells_tags_and_the_stem() -> None:
     assert found.stem == "00-start-here"
     assert len(found.tagged("answer")) == 1
     assert parameters(found)["DELAY_MS"] == 200
+
+
+def test_read_notebook_that_an_editor_on_windows_saved(tmp_path: Path) -> None:
+    path = tmp_path / "00-start-here.ipynb"
+    path.write_bytes(BOM_UTF8 + (NOTEBOOKS / path.name).read_bytes())
+    assert read_notebook(path).cells == read_notebook(NOTEBOOKS / path.name).cells
 
 
 @pytest.mark.parametrize(
