@@ -67,8 +67,14 @@ def of_run(run: Run) -> str:
 def of_table(table: Any) -> str:
     """The line below a chart of a table of results (`study.results()`), from its own columns."""
     names = ("condition", "link_ok", "link_shaped", "rtt_ms", "rate_mbit")
-    links = [_Link(*(row[name] for name in names)) for row in table.to_dict("records")]
-    return caption(table["testbed"], table["kernel"], _link_words(links), table["source"])
+    rows = table.to_dict("records")
+    links = [_Link(*(row[name] for name in names)) for row in rows]
+    # Where flows have a path, the link is its wires, which nothing shapes.
+    paths = {row["link_asked"] for row in rows if not row["link_shaped"]} - {NOT_SHAPED}
+    words = _link_words(links)
+    if paths and all(link.ok for link in links):
+        words = f"path: {'; '.join(sorted(paths))}"
+    return caption(table["testbed"], table["kernel"], words, table["source"])
 
 
 def of_points(table: Any, over: Sequence[str]) -> str:
