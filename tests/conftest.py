@@ -45,16 +45,18 @@ QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10m
 
 
 LONGEST = (
-    *("unit/project/test_notebooks_twice.py", "browser/test_pages.py"),
-    *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_guest_files.py"),
-    *("virtual/test_repeat.py", "virtual/test_nagle.py", "virtual/test_sweeps.py"),
-    *("unit/read/theory/test_advice.py", "unit/cli/test_claims.py"),
+    *("browser/test_pages.py", "unit/project/test_notebooks_twice.py", "virtual/test_flows.py"),
+    *("virtual/test_batch.py", "virtual/test_boot_modes.py", "virtual/test_guest_files.py"),
+    *("virtual/test_cluster.py", "virtual/test_repeat.py", "unit/cli/test_claims.py"),
+    *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_shared_links.py"),
+    *("virtual/test_nagle.py", "virtual/test_sweeps.py", "virtual/test_boot_ends.py"),
+    *("virtual/test_boot_inside.py", "virtual/test_boot_escape.py", "virtual/test_verify.py"),
     *("virtual/test_host_variants.py", "unit/read/capture/test_reader.py"),
-    *("unit/read/capture/test_against_tshark.py", "virtual/test_contract.py"),
-    *("virtual/test_watchdog.py", "virtual/test_signals.py", "unit/project/test_wheel.py"),
+    *("unit/project/test_wheel.py", "virtual/test_contract.py", "virtual/test_bbr_draft.py"),
+    *("virtual/test_watchdog.py", "virtual/test_signals.py", "virtual/test_recipes.py"),
     *("browser/test_jupyterlab.py", "virtual/test_launch.py", "virtual/test_kernel.py"),
-    *("virtual/test_boot_hosts.py", "virtual/test_refusals.py"),
-    *("unit/read/capture/test_mutated.py", "virtual/test_advice.py"),
+    *("virtual/test_boot_hosts.py", "virtual/test_refusals.py", "unit/publish/test_verify.py"),
+    *("unit/read/capture/test_mutated.py", "virtual/test_advice.py", "virtual/test_planted.py"),
 )
 """The files whose tests take longest, the longest first: a worker of pytest-xdist gets whole files,
 and one that began a long file last would finish long after the others."""
