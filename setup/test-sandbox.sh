@@ -176,7 +176,7 @@ refused() {
     confined 'a study with ptrace and seccomp denied' "$TRACING,seccomp" "$learner" "$lab" \
         .venv/bin/labs run "${STUDY[@]}" --into /tmp/refused >"$work/refused" 2>&1 || code=$?
     grep '^labs: ' "$work/refused" | tee "$work/said"
-    [ $code = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -q 'ptrace.*seccomp.*Ask' "$work/said"
+    [ $code = 3 ] && [ "$(wc -l <"$work/said")" = 1 ] && grep -qi 'ptrace.*seccomp.*Ask' "$work/said"
 }
 
 # The command of the image serves JupyterLab: its API answers within a minute.
