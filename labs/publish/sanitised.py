@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
+from typing import Any
 
 from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, ALLOWED_SVG_PROPERTIES, CSSSanitizer
 from bleach.sanitizer import Cleaner
@@ -45,26 +47,59 @@ PLACE = re.compile("#")
 LOADS = re.compile(r"url|[&@\\]", re.I)
 """A style that loads something, or whose spelling hides whether it does."""
 
+DEEPEST, MOST_ELEMENTS = 300, 30_000
+"""How deep elements may be nested, and how many there may be. bleach takes time with the square of
+either: some 400 kB of nested lists would take a quarter of an hour."""
+
 
 def sanitised(html: str) -> str:
     """The HTML without scripts, handlers of events, other addresses than links, and style sheets.
 
-    Only images that the HTML itself contains (`data:`) remain.
+    Only images that the HTML itself contains (`data:`) remain. HTML with more than MOST_ELEMENTS
+    elements, or nested more than DEEPEST deep, is shown as text.
     """
-    # The cleaner alone would show the content of these elements as text.
-    return str(_cleaner().clean(NOT_TEXT.sub("", html)))
+    try:
+        # The cleaner alone would show the content of these elements as text.
+        return str(_cleaner().clean(NOT_TEXT.sub("", html)))
+    except _TooLargeError:
+        return f"<pre>{escape(html)}</pre>"
+
+
+class _TooLargeError(Exception):
+    """HTML has too many elements, or is nested too deeply."""
+
+
+class _OpenElements(list[Any]):
+    """The elements that a parser has not closed yet."""
+
+    opened = 0
+
+    def append(self, element: Any) -> None:
+        self.opened += 1
+        if len(self) > DEEPEST or self.opened > MOST_ELEMENTS:
+            raise _TooLargeError
+        super().append(element)
 
 
 @cache
 def _cleaner() -> Cleaner:
     properties = ALLOWED_CSS_PROPERTIES | STYLES
-    return Cleaner(
+    cleaner = Cleaner(
         tags=TEXT | SVG,
         attributes=_allowed,
         protocols={"http", "https", "mailto", "data"},
         strip=True,
         css_sanitizer=CSSSanitizer(properties, ALLOWED_SVG_PROPERTIES),
     )
+    tree = cleaner.parser.tree
+    reset = tree.reset
+
+    def bounded() -> None:
+        reset()
+        tree.openElements = _OpenElements()
+
+    tree.reset = bounded
+    return cleaner
 
 
 def _allowed(tag: str, name: str, value: str) -> bool:

@@ -9,6 +9,7 @@ import json
 import re
 from base64 import b64encode
 from hashlib import sha256
+from html import escape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -20,7 +21,7 @@ from plotly.graph_objects import Bar, Figure
 import labs
 from labs.publish.html import page
 from labs.publish.plain_text import NOT_TEXT, plain_text
-from labs.publish.sanitised import sanitised
+from labs.publish.sanitised import DEEPEST, sanitised
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import FIGURE
 
@@ -136,6 +137,20 @@ def test_scripts_without_an_end_are_read_once(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["<", "<a ", "< "])
 def test_tags_without_an_end_are_read_once(unit: str) -> None:
     assert plain_text(f"<p>kept</p>{unit * (MIB // len(unit))}").startswith("kept <")
+
+
+@pytest.mark.parametrize("unit", ["<ul><li>", "<div>", "<p><b>", "<svg><g>", "<div>x</div>"])
+def test_more_elements_than_a_notebook_has_are_shown_as_text(unit: str) -> None:
+    """Each would take from minutes to days: the parser's time grows with the square."""
+    html = unit * 200_000
+    assert sanitised(html) == f"<pre>{escape(html)}</pre>"
+
+
+def test_nested_elements_and_long_tables_are_kept() -> None:
+    assert sanitised("<ul><li>" * 100).count("<ul>") == 100
+    assert sanitised("<td>1</td>" * 20_000).count("1") == 20_000
+    assert sanitised("<div>" * (DEEPEST + 2)).startswith("<pre>")  # and the next one is read again
+    assert sanitised("<p>after</p>") == "<p>after</p>"
 
 
 def test_scripts_end_where_a_browser_ends_them() -> None:
