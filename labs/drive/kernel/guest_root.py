@@ -140,7 +140,8 @@ def _digest(path: Path) -> str:
         return content_digest(path)  # says what is wrong
     if time.time_ns() - about.st_ctime_ns < SETTLED_NS:
         return content_digest(path)
-    state = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    # Without the device: containers number it anew, and would add all answers at each start.
+    state = about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
     return str(_kept(["digest", str(path), *state], lambda: content_digest(path)))
 
 
@@ -212,18 +213,19 @@ def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     found: dict[str, str] = {}
     for program in programs:
         path = program.resolve()
+        answer = partial(_libraries_of, path)
         question = ["libraries", str(path), _digest(path), *installed]
-        found |= _kept(question, partial(_libraries_of, path))
+        found |= _kept(question, answer) if installed else answer()
     return {name: Path(path) for name, path in sorted(found.items())}
 
 
 def _installed() -> tuple[int, ...]:
     """Differs from what it was before an installation of libraries: ldconfig then writes the list
-    that the loader searches. Where there is no such list, it always differs."""
+    that the loader searches. Empty where there is no such list; then nothing is kept."""
     try:
         about = os.stat("/etc/ld.so.cache")
     except OSError:
-        return (time.monotonic_ns(),)
+        return ()
     return (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
 
 
