@@ -31,8 +31,8 @@ SNAP_BYTES = 96
 LEAD_S, LEAD_OF_MACHINES_S = 1.0, 10.0
 """Between the start of the programs and that of the flows."""
 
-DRAIN_S = 3.5
-"""After the end: what the readers wait for, at most 3 s, and the time to write their reports."""
+DRAIN_S = 30.0
+"""After the end: a reader waits up to 3 s for a reset that was lost, and a busy machine is slow."""
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
