@@ -4,10 +4,11 @@ The same content always gives the same bytes: the file contains a RUNS folder, t
 folders, and studies/ if studies were packed. Names are sorted; times, owners and modes are fixed.
 host.json, which describes the machine, is omitted unless requested; the seal does not cover it.
 
-A packed file is unpacked into a folder of its own, which is removed when the process ends, also by
-SIGTERM or SIGHUP; what a killed process left is removed by the next one that unpacks. It may come
-from an untrusted source: `packed_limits` says what it may hold. Zip files are read as well: a
-bundle, which holds its runs packed, or a folder of runs that was zipped.
+A file of recorded data is unpacked once, into the user's cache (`kept_content`). Any other is
+unpacked into a folder that is removed when the process ends, also by SIGTERM or SIGHUP; what a
+killed process left is removed by the next one that unpacks. It may come from an untrusted source:
+`packed_limits` says what it may hold. Zip files are read as well: a bundle, which holds its runs
+packed, or a folder of runs that was zipped.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from labs.drive.record.stored_files import read_json
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Damaged
 from labs.read.runs import packed_limits as limits
+from labs.read.runs.kept_content import kept_content
 from labs.read.runs.schemas import open_study
 from labs.read.runs.zip_file import ENDING as ZIP
 from labs.read.runs.zip_file import unzip
@@ -273,7 +275,7 @@ def is_packed(path: Path) -> bool:
 
 
 def unpacked(packed: Path) -> Path:
-    """Return the RUNS folder in a packed file; it lives as long as this process.
+    """Return the RUNS folder in a packed file; it is only to be read, and by this process.
 
     Raises Damaged if the file is truncated, contains anything but plain files, or exceeds a limit
     of this module; Missing if there is no room for its content.
@@ -297,6 +299,12 @@ def origin(path: Path) -> Path:
 
 @cache
 def _content_of(packed: Path, mtime_ns: int, size: int) -> Path:
+    def expand(content: Path) -> None:
+        _expand(packed, content)
+
+    kept = kept_content(packed, expand)
+    if kept is not None and _origins.setdefault(kept.resolve(), packed) == packed:
+        return kept
     _end_in_order()
     with ExitStack() as stack:
         folder = stack.enter_context(owned_folder(PREFIX, Path(tempfile.gettempdir())))

@@ -39,8 +39,11 @@ def write_member(content: Path, name: str, file: IO[bytes]) -> None:
     """Write a member below the folder `content`; Damaged if it has been written before."""
     path = content / PurePosixPath(name)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        out = path.open("xb")
+        try:
+            out = path.open("xb")
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            out = path.open("xb")
     except (FileExistsError, NotADirectoryError) as error:
         raise Damaged(f"the packed file contains {name!r} twice. Pack it again") from error
     with out:

@@ -23,6 +23,7 @@ from labs.drive.record.stored_files import read_bytes
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.display.format import input_value
+from labs.read.runs import kept_content
 from labs.read.runs.archive import (
     RUN_FOLDER,
     Packed,
@@ -35,7 +36,7 @@ from labs.read.runs.archive import (
 )
 from labs.read.runs.run import Run, open_run
 
-SUMS = "SHA256SUMS"
+SUMS = kept_content.SUMS
 PROSE = "DATASETS.md"
 LIVE = 'To run it, set TESTBED = "virtual" (on Linux).'
 SHOWN = 3
