@@ -51,7 +51,8 @@ from labs.drive.parameters.declare import (
 )
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import BESIDE_RESULTS, NOTES, Lab, wrong_conditions
+from labs.read.lab import BESIDE_RESULTS, Lab, wrong_conditions
+from labs.read.run_results import NOTES
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"

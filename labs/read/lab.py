@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from labs.drive.condition import Condition, Group
 from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.stored_files import AGAIN
-from labs.drive.result_columns import Column, Margin, Note, columns_of
+from labs.drive.result_columns import Column, Margin, columns_of
 from labs.errors import BadInput, Damaged, LabError
+from labs.read.run_results import Found, Values, kept_results
 from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.stats.repetitions import Repeated
 
-NOTES = "notes"
-"""The field of a lab's results that holds what a reader of the figures must know."""
 OF_RUN = "run_"
 """Begins the name of a column of results that has the name of a parameter in the same table."""
 BESIDE_RESULTS: Mapping[str, type] = {
@@ -50,47 +49,6 @@ BESIDE_RESULTS: Mapping[str, type] = {
 }
 """The columns of a row of results besides those of the lab, which therefore cannot have the same
 names, with their types; `labs.read.result_row` fills them."""
-
-
-class Values(Mapping[str, Any]):
-    """A lab's results by column, from its dataclass, or from a reader's own dict. What its class
-    computes later is computed when it is read, `reading`."""
-
-    def __init__(self, results: Any, reading: Callable[[], AbstractContextManager[None]]) -> None:
-        self._results, self._reading = results, reading
-        if dataclasses.is_dataclass(results) and not isinstance(results, type):
-            names = [one.name for one in dataclasses.fields(results)]
-            self._own: Callable[[str], Any] = partial(getattr, results)
-        else:
-            self._results = dict(results)
-            names = list(self._results)
-            self._own = self._results.__getitem__
-        self.notes = _notes((self._own(NOTES) if NOTES in names else None) or ())
-        self._names = dict.fromkeys(name for name in names if name != NOTES)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        with self._reading():
-            return self._own(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a lab finds in a run: plain values by column, and notes."""
-
-    values: Mapping[str, Any]
-    notes: tuple[Note, ...] = ()
-
-    def has_note(self, code: str) -> bool:
-        """Whether a note with this code is among them."""
-        return any(note.code == code for note in self.notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,12 +152,18 @@ class Lab:
         reader's own lab raises is more likely an error of that lab: BadInput with the line.
         """
         if run not in self._found:
-            module = self.require("results")
-            with self._reading(run):
-                found = module.results(run)
-                values = Values(found, partial(self._reading, run))
+            compute = partial(self._computed, run)
+            if self.source is None:
+                self._found[run] = kept_results(self.name, run.digest, compute)
+            else:
+                values = compute()
                 self._found[run] = Found(values, values.notes)
         return self._found[run]
+
+    def _computed(self, run: Run) -> Values:
+        module = self.require("results")
+        with self._reading(run):
+            return Values(module.results(run), partial(self._reading, run))
 
     @contextmanager
     def _reading(self, run: Run) -> Iterator[None]:
@@ -265,12 +229,6 @@ def _fault(source: Path, run: Run, error: Exception) -> BadInput:
         f"{where}: results of {run.condition} raises {type(error).__name__}: {error}. "
         f"Fix {source.name}; the run is kept in {run.path}"
     )
-
-
-def _notes(notes: Any) -> tuple[Note, ...]:
-    """Notes, of which a reader's own lab may write one, or text."""
-    every = (notes,) if isinstance(notes, str | Note) else tuple(notes)
-    return tuple(note if isinstance(note, Note) else Note("", str(note)) for note in every)
 
 
 def wrong_conditions(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:

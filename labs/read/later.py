@@ -23,3 +23,8 @@ class LazyResults:
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
         return value.compute() if isinstance(value, _Later) else value
+
+
+def is_later(results: object, name: str) -> bool:
+    """Whether a field of results is computed when it is read."""
+    return isinstance(object.__getattribute__(results, name), _Later)

@@ -7,7 +7,8 @@ from typing import Any
 from labs.drive.result_columns import Note
 from labs.errors import LabError
 from labs.read.display.provenance import asked_of
-from labs.read.lab import Found, Lab
+from labs.read.lab import Lab
+from labs.read.run_results import Found
 from labs.read.runs.run import Run
 from labs.read.stats.machines import disturbances
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -22,10 +22,12 @@ from labs.errors import Missing
 PACKAGE = Path(__file__).parents[2]
 
 
-def digest_of(*patterns: str) -> str:
-    """The digest of sources within the package, which names the file of what they answered."""
+def digest_of(*patterns: str, and_also: Sequence[str] = ()) -> str:
+    """The digest of sources within the package, which names the file of what they answered; of
+    versions of libraries, too, if the answers depend on them."""
     files = [file for pattern in patterns for file in sorted(PACKAGE.glob(pattern))]
-    parts = [sys.version.encode(), *(file.read_bytes() for file in files)]
+    texts = (sys.version, *and_also)
+    parts = [*(text.encode() for text in texts), *(file.read_bytes() for file in files)]
     return sha256(b"\0".join(parts)).hexdigest()[:32]
 
 

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from labs.read.claims.ledger import parameter as requested
 from labs.read.claims.verdict import Witness
-from labs.read.lab import Found, Lab
+from labs.read.lab import Lab
+from labs.read.run_results import Found
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, of_ratio, repeated
 

@@ -42,8 +42,9 @@ class SocketSample:
 SAMPLED = tuple(one.name for one in fields(SocketSample) if one.name != "counters")
 NO_WINDOW = -1
 TRUESIZES = "payload_bytes,truesize_bytes"
-# Numbers of up to 18 digits, which 64 bits hold in any case, or nothing.
-_SHORT_NUMBERS = re.compile(r"(?:-?\d{1,18})?(?:,(?:-?\d{1,18})?)*", re.ASCII)
+# Numbers that 64 bits hold in any case (times have 19 digits), or nothing.
+_NUMBER = r"(?:-?(?:[1-8]\d{18}|\d{1,18}))?"
+_SHORT_NUMBERS = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*", re.ASCII)
 _PAIR = re.compile(r"(\d{1,9}),(\d{1,9})", re.ASCII)
 
 

@@ -1,0 +1,127 @@
+"""Results of a run are computed once for all processes, and again if the code or run differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs import catalog
+from labs.drive.record import kept_answers
+from labs.drive.result_columns import Note
+from labs.read import run_results
+from labs.read.later import LazyResults, later
+from labs.read.run_results import Found, Values, kept_results
+from labs.read.runs import recorded
+from labs.read.runs.archive import run_folders
+from labs.read.runs.run import open_run
+
+LABS = ("buffers", "nagle", "stack", "sweeps", "windows", "queues", "sharing")
+
+
+@dataclass
+class Results(LazyResults):
+    goodput_mbit: float
+    control: str | None
+    full: bool
+    predicted_mbit: Any
+    notes: tuple[Note, ...] = ()
+
+
+class Reader:
+    """Computes results, and counts how often."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def compute(self) -> Values:
+        self.read.append("run")
+
+        def predicted() -> float:
+            self.read.append("prediction")
+            return 0.1 + 0.2
+
+        notes = (Note("short", "too short", excludes=True),)
+        return Values(Results(1 / 3, None, True, later(predicted), notes), nullcontext)
+
+    def found(self, digest: str = "d1") -> Found:
+        """What another process finds: nothing is left in the memory of this one."""
+        kept_answers._known.cache_clear()
+        return kept_results("lab", digest, self.compute)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield Reader()
+    kept_answers._known.cache_clear()
+
+
+def test_second_process_finds_the_same_results_and_reads_nothing(reader: Reader) -> None:
+    first = reader.found()
+    assert first.values["goodput_mbit"] == 1 / 3
+    assert reader.read == ["run"]
+    second = reader.found()
+    assert reader.read == ["run"]
+    assert (second.values["goodput_mbit"], second.values["control"]) == (1 / 3, None)
+    assert second.values["full"] is True
+    assert second.notes == first.notes == (Note("short", "too short", excludes=True),)
+    assert list(second.values) == list(first.values)
+
+
+def test_what_is_computed_later_is_kept_once_it_was_read(reader: Reader) -> None:
+    reader.found()
+    assert reader.found().values["predicted_mbit"] == 0.1 + 0.2
+    assert reader.read == ["run", "run", "prediction"]
+    assert reader.found().values["predicted_mbit"] == 0.1 + 0.2
+    assert reader.read == ["run", "run", "prediction"]
+
+
+def test_another_run_and_other_code_are_read_again(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader.found()
+    reader.found("d2")
+    assert reader.read == ["run"] * 2
+    monkeypatch.setattr(run_results, "_sources", lambda: "0" * 32)
+    reader.found("d2")
+    assert reader.read == ["run"] * 3
+
+
+def test_unknown_column_is_a_key_error(reader: Reader) -> None:
+    found = reader.found()
+    with pytest.raises(KeyError):
+        found.values["rtt_ms"]
+    assert "rtt_ms" not in found.values
+
+
+def test_error_is_not_kept(reader: Reader) -> None:
+    def broken() -> Values:
+        raise ValueError("no such file")
+
+    with pytest.raises(ValueError, match="no such file"):
+        kept_results("lab", "d1", broken)
+    assert reader.found().values["goodput_mbit"] == 1 / 3
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_kept_results_of_a_recorded_run_are_those_that_are_computed(
+    name: str, reader: Reader
+) -> None:
+    lab = catalog.find(name)
+    for folder in run_folders(recorded.runs_of(name))[::80]:
+        run = open_run(folder)
+        computed = lab._computed(run)
+        for _ in range(2):
+            kept_answers._known.cache_clear()
+            lab.forget(run)
+            found = lab.results(run)
+            assert dict(found.values) == dict(computed)
+            assert {name: type(one) for name, one in found.values.items()} == {
+                name: type(one) for name, one in computed.items()
+            }
+            assert found.notes == computed.notes
