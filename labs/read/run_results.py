@@ -17,6 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from labs.drive.record.kept_answers import digest_of, kept
+from labs.drive.record.seal import canonical, digest
 from labs.drive.result_columns import Note
 from labs.read.later import is_later
 
@@ -97,10 +98,13 @@ class KeptValues(Mapping[str, Any]):
         return len(self._names)
 
 
-def kept_results(lab: str, run_digest: str, compute: Callable[[], Values]) -> Found:
-    """What a lab of the project finds in the run of this digest: as it was kept, or as `compute`
-    has it now. Values are what JSON has."""
+def kept_results(
+    lab: str, run_digest: str, said: Mapping[str, Any], compute: Callable[[], Values]
+) -> Found:
+    """What a lab of the project finds in the run of this digest, whose run.json says `said`: as it
+    was kept, or as `compute` has it now. Values are what JSON has."""
     computed = cache(compute)
+    asked = [lab, run_digest, digest(canonical(said))]  # a run may be a changed copy of one
 
     def found() -> str:
         values = computed()
@@ -109,12 +113,12 @@ def kept_results(lab: str, run_digest: str, compute: Callable[[], Values]) -> Fo
         return json.dumps({"names": list(values), "known": known, "notes": notes})
 
     def later(name: str) -> Any:
-        question = json.dumps([lab, run_digest, name])
+        question = json.dumps([*asked, name])
         return json.loads(kept(question, lambda: json.dumps(computed()[name]), _sources()))
 
-    said = json.loads(kept(json.dumps([lab, run_digest]), found, _sources()))
-    notes = tuple(Note(*one) for one in said["notes"])
-    return Found(KeptValues(said["names"], said["known"], later), notes)
+    held = json.loads(kept(json.dumps(asked), found, _sources()))
+    notes = tuple(Note(*one) for one in held["notes"])
+    return Found(KeptValues(held["names"], held["known"], later), notes)
 
 
 @cache

@@ -48,10 +48,10 @@ class Reader:
         notes = (Note("short", "too short", excludes=True),)
         return Values(Results(1 / 3, None, True, later(predicted), notes), nullcontext)
 
-    def found(self, digest: str = "d1") -> Found:
+    def found(self, digest: str = "d1", condition: str = "both") -> Found:
         """What another process finds: nothing is left in the memory of this one."""
         kept_answers._known.cache_clear()
-        return kept_results("lab", digest, self.compute)
+        return kept_results("lab", digest, {"condition": condition}, self.compute)
 
 
 @pytest.fixture
@@ -81,15 +81,17 @@ def test_what_is_computed_later_is_kept_once_it_was_read(reader: Reader) -> None
     assert reader.read == ["run", "run", "prediction"]
 
 
-def test_another_run_and_other_code_are_read_again(
+def test_other_run_changed_copy_and_other_code_are_read_again(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.found()
     reader.found("d2")
     assert reader.read == ["run"] * 2
+    reader.found("d2", "wmem")
+    assert reader.read == ["run"] * 3
     monkeypatch.setattr(run_results, "_sources", lambda: "0" * 32)
     reader.found("d2")
-    assert reader.read == ["run"] * 3
+    assert reader.read == ["run"] * 4
 
 
 def test_unknown_column_is_a_key_error(reader: Reader) -> None:
@@ -104,7 +106,7 @@ def test_error_is_not_kept(reader: Reader) -> None:
         raise ValueError("no such file")
 
     with pytest.raises(ValueError, match="no such file"):
-        kept_results("lab", "d1", broken)
+        kept_results("lab", "d1", {"condition": "both"}, broken)
     assert reader.found().values["goodput_mbit"] == 1 / 3
 
 
