@@ -34,10 +34,10 @@ leave() {
 }
 trap leave EXIT
 
-$pytest tests/unit tests/virtual tests/browser \
-    --numprocesses auto --dist loadfile --no-loadscope-reorder
-echo "the tests on namespaces and on virtual machines:"
 code=0
+$pytest tests/unit tests/virtual tests/browser \
+    --numprocesses auto --dist loadfile --no-loadscope-reorder || code=$?
+echo "the tests on namespaces and on virtual machines:"
 wait "$beside" || code=$?
 cat "$printed"
 exit $code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from pandas import DataFrame
@@ -18,8 +19,8 @@ def test_source_of_a_recorded_run_and_of_a_copy(tmp_path: Path) -> None:
     recorded = open_run(run_folders(runs_of("nagle"))[0])
     assert source(recorded) == RECORDED
     assert archive.origin(recorded.path) == (folder() / "nagle.tar.xz").resolve()
-    assert source(open_run(recorded.path.rename(tmp_path / recorded.name))) == LIVE
-    (tmp_path / recorded.name).rename(recorded.path)
+    copy = shutil.copytree(recorded.path, tmp_path / recorded.name)
+    assert source(open_run(copy)) == LIVE
 
 
 def test_source_of_a_live_run_unpacks_nothing(tmp_path: Path) -> None:
