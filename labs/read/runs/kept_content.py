@@ -2,7 +2,7 @@
 
 Recorded runs are thousands of small files, which take seconds to write. The folder of a content is
 named after the digest of its packed file. A list beside it, which is written last, has the state of
-each file and folder: content that was changed since is not used, and is made again.
+each file and folder: content that was changed since is not used, but replaced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def kept_content(packed: Path, expand: Callable[[Path], None]) -> Path | None:
         kept = cache() / "unpacked" / name
         if not _is_whole(kept):
             _make(kept, expand)
-        os.utime(kept / LIST)  # in use: another process that clears old contents leaves it
+            if not _is_whole(kept):
+                return None
+        with suppress(OSError):  # a cache may be read-only
+            os.utime(kept / LIST)  # in use: another process that clears old contents leaves it
         return kept / CONTENT
     except (OSError, UnicodeDecodeError, Missing):
         return None
@@ -59,7 +62,8 @@ def _make(kept: Path, expand: Callable[[Path], None]) -> None:
         if not _is_whole(kept):
             with suppress(FileNotFoundError):
                 kept.rename(making / "changed")
-            made.rename(kept)
+            with suppress(OSError):  # the other process has given it the name meanwhile
+                made.rename(kept)
     _clear(kept.parent)
 
 

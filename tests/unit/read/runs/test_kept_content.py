@@ -48,7 +48,7 @@ def expand() -> Expand:
 
 
 def refuse(content: Path) -> None:
-    raise AssertionError(f"{content} is made again")
+    raise AssertionError(f"{content} is unpacked, although it is kept")
 
 
 def test_second_process_reads_what_the_first_unpacked(data: Path, cache: Path) -> None:
@@ -72,7 +72,7 @@ def test_file_that_is_no_recorded_data_is_not_kept(data: Path, cache: Path, expa
 
 
 @pytest.mark.parametrize("change", ["content", "removed", "added", "mode", "link", "folder"])
-def test_changed_content_is_made_again(
+def test_changed_content_is_replaced(
     change: str, data: Path, cache: Path, expand: Expand, tmp_path: Path
 ) -> None:
     found = kept_content(data, expand)
@@ -103,6 +103,16 @@ def test_changed_content_is_made_again(
     }
     assert kept_content(data, refuse) == found
     assert sorted(path.name for path in cache.iterdir()) == [digest(data)]
+
+
+def test_content_of_a_faster_process_is_taken(data: Path, cache: Path, expand: Expand) -> None:
+    def slowly(content: Path) -> None:
+        assert kept_content(data, expand) == cache / digest(data) / CONTENT  # the faster process
+        expand(content)
+
+    found = kept_content(data, slowly)
+    assert found == cache / digest(data) / CONTENT
+    assert kept_content(data, refuse) == found
 
 
 def test_damaged_file_leaves_nothing(data: Path, cache: Path) -> None:
