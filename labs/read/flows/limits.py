@@ -41,8 +41,8 @@ QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 LEADS: Final = 0.5
 PLATEAU: Final = 3
-"""Rounds of equal flights that show a limit other than the congestion window, if nothing was lost.
-After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
+"""Rounds in which the flight does not grow that show a limit other than the congestion window, if
+nothing was lost. After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
 BURST_SEGMENTS: Final = 8
@@ -262,9 +262,9 @@ def _limited(sender: _Sender, seen: _Seen) -> Rounds:
     """The rounds with what limited each, as the earlier ones show it."""
     since = _since_idle(seen)
     saturated, path_rate = _filled(seen, since.slow)
-    flat = numpy.abs(seen.most - since.top) < 0.5 * sender.full
+    flat = (seen.most < since.top + 0.5 * sender.full) & (since.top > 0)
     place = numpy.arange(len(flat))
-    # Rounds of equal flights in a row, counted anew after an idle time.
+    # Rounds without a larger flight in a row, counted anew after an idle time.
     broken = numpy.where(flat, numpy.where(seen.is_idle, place - 1, -1), place)
     flat_rounds = place - numpy.maximum.accumulate(broken)
     grows = (seen.most >= GROWTH * since.top) & (since.top > 0)

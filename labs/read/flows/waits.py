@@ -640,9 +640,10 @@ def _holes(
     of the capture. The second value is the number of holes.
     """
     found, count = numpy.zeros(last - first, dtype=bool), 0
-    # Only what begins below the highest number sent can fill a hole below it.
+    # Only data, or a FIN, that begins below the highest number sent can fill a hole below it.
+    carries = (known.length > 0) | ((known.flags & FIN) != 0)
     repeats = [
-        own[(known.length[own] > 0) & (known.begin[own] < known.sent[side][own])]
+        own[carries[own] & (known.begin[own] < known.sent[side][own])]
         for side, own in enumerate(sides)
     ]
     for at in (numpy.flatnonzero(known.marks[first:last] & MISSING) + first).tolist():

@@ -163,6 +163,24 @@ def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
     assert times(told.accounts[0])[of.UNTOLD] > 20
 
 
+def test_a_flight_that_does_not_grow_shows_the_send_buffer() -> None:
+    """A real transfer from a buffer of 80,000 bytes (benchmarks/explain, seed 1299709): 55 segments
+    in flight once, then 50 in each of nine rounds. Nothing was lost, so cubic's window grew."""
+    found = only(FIXTURES / "explain" / "send-buffer-02.pcap.gz")
+    assert times(found)[of.SEND_BUFFER] / found.duration_ms > 0.5
+    assert of.CONGESTION_WINDOW not in times(found)
+
+
+def test_a_fin_that_was_lost_before_the_capture_is_no_hole() -> None:
+    """Both directions are dropped between client and server, and it was captured at the server: the
+    client's FIN comes only with its retransmission, after a segment that follows it."""
+    found = explain(FIXTURES / "explain" / "retransmission-timeout-06.pcap.gz")
+    assert found.verdict.holes == 0
+    (account,) = found.accounts
+    assert times(account)[of.TIMEOUT] / account.duration_ms > 0.9
+    assert of.UNTOLD not in times(account)
+
+
 def test_8_recovery_is_never_nothing_to_send() -> None:
     for name in ("explain-fast-recovery", "explain-zero-window", "explain-SYN-repeated"):
         assert of.IDLE not in times(only(TRUTH / f"{name}.pcap.gz"))
