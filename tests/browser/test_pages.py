@@ -33,6 +33,7 @@ SHEET_PX = 680
 A4_POINTS = (595, 842)
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Until what depends on the size of the window has followed it."""
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.fixture(scope="module", params=NOTEBOOKS, ids=IDS)
@@ -100,12 +101,16 @@ def test_page_fits_a_desktop(desktop: tuple[Page, Watched]) -> None:
     check_fit(*desktop)
 
 
-def test_page_fits_a_dark_phone(browser: Browser, published: Path) -> None:
-    page, seen = open_file(browser, published, width=PHONE_PX, dark=True)
+def test_page_fits_a_dark_phone(phone: tuple[Page, Watched]) -> None:
+    """Dark colours are a matter of the style sheet alone, so the page need not be loaded again."""
+    page, seen = phone
+    light = page.evaluate(BACKGROUND)
+    page.emulate_media(color_scheme="dark")
     try:
+        assert page.evaluate(BACKGROUND) != light
         check_fit(page, seen)
     finally:
-        page.close()
+        page.emulate_media(color_scheme="light")
 
 
 def test_page_follows_a_window_that_is_made_narrower(desktop: tuple[Page, Watched]) -> None:

@@ -28,9 +28,8 @@ TRANSFER_MIB: 1
 BUFFER_MIB: 1
 RATE_MBIT: [20, 40, 80, 160]
 DELAY_MS: [2, 5, 10]
-SEED: [1, 2]
 """
-RUNS = 48
+RUNS = 24
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00-start-here.ipynb"
 LONGEST_S = 240.0
 
@@ -64,7 +63,7 @@ def killed(command: tuple[str, ...], folder: Path, more: int) -> None:
 
 
 def test_batch_killed_five_times_performs_every_run_once(tmp_path: Path) -> None:
-    """A plan of 48 runs, killed with -9 at five random moments, after which no run is missing,
+    """A plan of 24 runs, killed with -9 at five random moments, after which no run is missing,
     none was performed twice, the index is exact, and nothing is left."""
     plan, into = tmp_path / "plan.yaml", tmp_path / "batch"
     plan.write_text(PLAN)
@@ -72,7 +71,7 @@ def test_batch_killed_five_times_performs_every_run_once(tmp_path: Path) -> None
     chance = random.Random(25)
     seen: dict[str, str] = {}
     for _ in range(5):
-        killed(command, into, chance.randint(1, 6))
+        killed(command, into, chance.randint(1, 4))
         time.sleep(chance.random())
         now = begun(into)
         assert now.items() >= seen.items()
@@ -84,7 +83,7 @@ def test_batch_killed_five_times_performs_every_run_once(tmp_path: Path) -> None
     runs = {path.parent.name: path.parent for path in into.glob(f"runs/buffers-*/{HOST}")}
     digests = {json.loads((one / "seal.json").read_text())["digest"] for one in runs.values()}
     assert len(rows) == RUNS and set(rows["digest"]) == digests
-    assert Counter(rows["condition"]) == {"default": 24, "both": 24}
+    assert Counter(rows["condition"]) == {"default": 12, "both": 12}
     assert not list(into.glob("runs/.*")) and guests(into) == []
 
 

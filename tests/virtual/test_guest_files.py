@@ -4,12 +4,14 @@ Each lab performs one run with strace attached to the kernel's main process, whi
 for the guest. Each path must belong to the run's inputs, or to the few files that the kernel itself
 uses when it starts (`STARTUP`), each with the reason why it cannot change a run.
 
-strace does not follow the kernel's children, because the kernel traces them itself.
+strace does not follow the kernel's children, because the kernel traces them itself. It stops the
+kernel at every call, so a trace is kept per key of its run (`tests.kept_runs`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import posixpath
 import re
 import time
@@ -26,6 +28,7 @@ from labs.drive.kernel.kept_copy import content_digest
 from labs.launch.inventory import python
 from labs.launch.make import make
 from labs.launch.plan import Planned, code_of, plan
+from tests.kept_runs import STORE, text
 
 IN_A_GUEST = ("buffers", "nagle", "queues", "sweeps", "windows")
 """The labs that boot a kernel; `sharing` runs the code of `queues`."""
@@ -159,8 +162,8 @@ def source_of(name: str) -> str:
     return f"{folder}/{stem}.py" if rest.startswith("cpython-") else ""
 
 
-def traced_run(planned: Planned, folder: Path) -> list[str]:
-    """Perform the run and return the lines of strace."""
+def traced_run(planned: Planned, folder: Path) -> str:
+    """Perform the run and return what strace printed."""
     assert planned.kernel is not None
     trace, program = folder / "trace", folder / "kernel"
     program.write_text(TRACED.format(trace=trace, kernel=planned.kernel.path))
@@ -169,14 +172,12 @@ def traced_run(planned: Planned, folder: Path) -> list[str]:
     code = code_of(planned.lab, "virtual")
     traced = dataclasses.replace(planned, kernel=kernel)
     make(traced, code, folder / "runs", None, lambda line: None)
-    lines: list[str] = []
     for _ in range(round(END_S / 0.1)):
-        lines = trace.read_text().splitlines()
-        if lines and lines[-1] == ENDED:
-            break
+        printed = trace.read_text()
+        if printed.rstrip().endswith(ENDED):
+            return printed
         time.sleep(0.1)
-    assert lines[0].startswith(STARTED) and lines[-1] == ENDED
-    return lines
+    raise AssertionError(f"strace did not end: {printed[-500:]}")
 
 
 @pytest.mark.program("strace")
@@ -184,7 +185,10 @@ def traced_run(planned: Planned, folder: Path) -> list[str]:
 def test_guest_opens_only_inputs_of_the_run(name: str, tmp_path: Path) -> None:
     lab = find(name)
     (planned,) = plan(lab, lab.Parameters(**SMALL[name]))
-    found = list(accesses(traced_run(planned, tmp_path)[1:]))
+    key = hashlib.sha256(f"strace {planned.key}".encode()).hexdigest()
+    lines = text(STORE, key, lambda: traced_run(planned, tmp_path)).splitlines()
+    assert lines[0].startswith(STARTED) and lines[-1] == ENDED
+    found = list(accesses(lines[1:]))
     inputs = Inputs.of(planned)
     assert sorted({access.path for access in found if inputs.refuse(access)}) == []
 

@@ -24,9 +24,12 @@ KERNELS = [
     DEFAULT_KERNEL,
     *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
 ]
+SHORT, LONG = 10**7, 4 * 10**7
+"""The steps of a busy program that goes on while a few signals arrive, or 58 of them."""
+MANY = 10
 BUSY = """
 open("busy", "w").close()
-for _ in range(4 * 10**7):
+for _ in range({steps}):
     pass
 """
 # A run whose experiment does not notice that one of its programs was killed.
@@ -36,7 +39,7 @@ sys.path.insert(0, {INSIDE_CODE!r})
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.virtual import open_testbed
 with open_testbed(Link(), None) as testbed:
-    busy = testbed.server.start(({PYTHON!r}, "-ISc", {BUSY!r}))
+    busy = testbed.server.start(({PYTHON!r}, "-ISc", sys.argv[1]))
     print("ended with", busy.wait(), flush=True)
 """
 
@@ -85,6 +88,7 @@ def busy_run(
     mode: str = PTRACE,
 ) -> list[str]:
     """Boot the run and send its busy program these signals; the lines of the console."""
+    steps = SHORT if len(numbers) < MANY else LONG
     memory, staging = folder / "memory", folder / "staging"
     memory.mkdir()
     staging.mkdir()
@@ -99,7 +103,7 @@ def busy_run(
             root=root_with(),
             staging=staging,
             code=ROOT,
-            argv=(PYTHON, "-I", "-S", "-c", PROGRAM),
+            argv=(PYTHON, "-I", "-S", "-c", PROGRAM, BUSY.format(steps=steps)),
             memory_mib=256,
             on_line=lines.append,
             modes=(mode,),

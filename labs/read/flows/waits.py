@@ -241,7 +241,11 @@ class Flow:
             for side in (0, 1)
         )
         self.holes, self.hole_count = _holes(known, first, last, self.sides)
-        self.counts_ids = tuple(_counts_ids(known, places) for places in self.sides)
+
+    @cached_property
+    def counts_ids(self) -> tuple[bool, ...]:
+        """Which side counts its packets in their identification."""
+        return tuple(_counts_ids(self.known, places) for places in self.sides)
 
     def _waited_for_timer(self, one: Episode) -> bool:
         """Whether the episode is what it seems even if the distance is unknown: a timer that took
@@ -640,13 +644,16 @@ def _holes(
     of the capture. The second value is the number of holes.
     """
     found, count = numpy.zeros(last - first, dtype=bool), 0
+    marked = (numpy.flatnonzero(known.marks[first:last] & MISSING) + first).tolist()
+    if not marked:
+        return found, count
     # Only data, or a FIN, that begins below the highest number sent can fill a hole below it.
-    carries = (known.length > 0) | ((known.flags & FIN) != 0)
+    carries = (known.length[first:last] > 0) | ((known.flags[first:last] & FIN) != 0)
     repeats = [
-        own[carries[own] & (known.begin[own] < known.sent[side][own])]
+        own[carries[own - first] & (known.begin[own] < known.sent[side][own])]
         for side, own in enumerate(sides)
     ]
-    for at in (numpy.flatnonzero(known.marks[first:last] & MISSING) + first).tolist():
+    for at in marked:
         by = int(known.direction[at])
         if known.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - by
