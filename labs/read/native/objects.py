@@ -14,6 +14,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from hashlib import sha256
+from random import Random
 from typing import Any
 
 from labs.errors import Missing
@@ -21,6 +22,8 @@ from labs.read.native.library import FLAGS, library
 
 WORD_BYTES = 8
 """What each element of an array or a list takes."""
+RANDOM_WORDS = 625
+"""The state of a `Random`: its words, and the place of the next one."""
 _SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "string": ctypes.c_char_p}
 _programs: dict[tuple[str, tuple[type, ...]], _Program | None] = {}
 
@@ -103,7 +106,10 @@ class _Program:
             done = bool(self.call(ctypes.addressof(root)))
             if done:
                 for found, struct in made.values():
-                    self._copy_back(found, struct)
+                    if isinstance(found, Random):
+                        found.setstate((found.VERSION, tuple(struct), None))
+                    else:
+                        self._copy_back(found, struct)
         finally:
             for found, struct in made.values():
                 for name, kind in self._fields(found):
@@ -112,13 +118,15 @@ class _Program:
         return done
 
     def _fields(self, one: object) -> list[tuple[str, str]]:
-        return list(self.structs[f"s_{type(one).__name__}"].items())
+        return list(self.structs.get(f"s_{type(one).__name__}", {}).items())
 
     def _filled(self, one: object, made: dict[int, tuple[Any, Any]]) -> ctypes.Structure:
         """The structure of an object. TypeError or ValueError for values of other types."""
         if id(one) in made:
             known: ctypes.Structure = made[id(one)][1]
             return known
+        if any(map(callable, vars(one).values())):
+            raise TypeError("a method of this object is not that of its class")
         struct: ctypes.Structure = self.types[f"s_{type(one).__name__}"]()
         made[id(one)] = one, struct
         for name, kind in self._fields(one):
@@ -128,6 +136,10 @@ class _Program:
                     raise ValueError(f"{name} is not empty")
             elif kind.startswith("s_"):
                 setattr(struct, name, ctypes.addressof(self._filled(value, made)))
+            elif isinstance(value, Random):
+                words = (ctypes.c_uint32 * RANDOM_WORDS)(*value.getstate()[1])
+                made[id(value)] = value, words
+                setattr(struct, name, ctypes.addressof(words))
             else:
                 setattr(struct, name, value.encode() if kind == "string" else value)
         return struct

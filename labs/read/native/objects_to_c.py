@@ -2,11 +2,14 @@
 
 A method of restricted Python works on `int`, `float`, `bool` and `str`, on other objects, on
 records (dataclasses with slots), on deques of integers or records and lists of `str`, whose types
-their class declares, and on arrays. It has what `labs.read.native.to_c` permits, and also
-attributes, float division, keywords, chained comparisons, and tuples on both sides of an
-assignment. The type of any other field is that of its value in the object at hand, and a method is
-that of the object's class. A record is copied when it is appended. What Python would compute with
-more than 64 bits, or refuse, ends the C function without a result.
+their class declares, on arrays, and on a `Random`. It has what `labs.read.native.to_c` permits, and
+also attributes, float division, keywords, chained comparisons, `in`, `is`, `del`, comparisons of
+pairs, `super()`, for over a deque, and tuples on both sides of an assignment. The type of any other
+field is that of its value in the object at hand, and a method is that of the object's class.
+
+A record is copied when it is appended, so nothing else may refer to it afterwards. One that is
+compared by identity (`eq=False`) is referred to, and lives until the function ends. What Python
+would compute with more than 64 bits, or refuse, ends the C function without a result.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import reduce
+from random import Random
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from labs.read.native.to_c import OPERATORS, Translation
 
-INT, FLOAT, TEXT = "int64_t", "double", "string"
+INT, FLOAT, TEXT, RANDOM = "int64_t", "double", "string", "twister"
 PLAIN: Final = {int: INT, bool: INT, float: FLOAT, str: TEXT, type(None): "void"}
 ELEMENTS: Final = {"q": INT, "d": FLOAT}
 CHECKED: Final[dict[type[ast.AST], str]] = {
@@ -45,6 +49,7 @@ static _Noreturn void f_fail(void) { longjmp(failed, 1); }
 CHECKED(add) CHECKED(sub) CHECKED(mul)
 static inline int64_t f_floor(int64_t a, int64_t b)
 { if (!b || b == -1) f_fail(); return a / b - (a % b && (a < 0) != (b < 0)); }
+static inline void f_same(int64_t a, int64_t b) { if (a != b) f_fail(); }
 static inline int64_t f_mod(int64_t a, int64_t b) { return a - b * f_floor(a, b); }
 static inline int64_t f_shift(int64_t a, int64_t b)
 { if (b < 0 || b > 62) f_fail(); return f_mul(a, 1LL << b); }
@@ -85,7 +90,60 @@ static inline type *name##_pop(name *q) \
 static inline type *name##_popleft(name *q) { \
     type *one = name##_at(q, 0); \
     q->first = (q->first + 1) & (q->room - 1); q->count--; return one; } \
-static inline void name##_clear(name *q) { q->first = q->count = 0; }
+static inline void name##_clear(name *q) { q->first = q->count = 0; } \
+static inline void name##_del(name *q, int64_t n) { \
+    name##_at(q, n); \
+    for (n += n < 0 ? q->count : 0; n + 1 < q->count; n++) \
+        *name##_at(q, n) = *name##_at(q, n + 1); \
+    q->count--; } \
+static inline void name##_insert(name *q, int64_t n, type one) { \
+    if (n < 0 || n > q->count) f_fail(); \
+    name##_append(q, one); \
+    for (int64_t m = q->count - 1; m > n; m--) *name##_at(q, m) = *name##_at(q, m - 1); \
+    *name##_at(q, n) = one; }
+#define REFERENCES(name, type) \
+typedef type *p_##type; \
+QUEUE(name, p_##type) \
+static inline int64_t name##_find(name *q, type *one) \
+{ for (int64_t n = 0; n < q->count; n++) if (*name##_at(q, n) == one) return n; return -1; } \
+static inline int64_t name##_index(name *q, type *one) \
+{ int64_t n = name##_find(q, one); if (n < 0) f_fail(); return n; } \
+static inline void name##_remove(name *q, type *one) { name##_del(q, name##_index(q, one)); } \
+static inline type *new_##type(type one) \
+{ type *made = f_kept(sizeof one); *made = one; return made; }
+typedef struct kept { struct kept *before; int64_t used; char at[1 << 20]; } kept;
+static _Thread_local kept *f_all;
+static void *f_kept(int64_t size)
+{
+    size = (size + 15) & ~15LL;
+    if (!f_all || f_all->used + size > (int64_t) sizeof f_all->at) {
+        kept *more = malloc(sizeof *more);
+        if (!more) f_fail();
+        more->before = f_all; more->used = 0; f_all = more;
+    }
+    f_all->used += size;
+    return f_all->at + f_all->used - size;
+}
+static void f_forget(void)
+{ while (f_all) { kept *one = f_all; f_all = one->before; free(one); } }
+/* Matsumoto and Nishimura, Mersenne Twister, 1998: 624 words, and the place of the next one. */
+typedef uint32_t twister;
+static uint32_t twister_word(twister *words)
+{
+    if (words[624] >= 624) {
+        for (int n = 0; n < 624; n++) {
+            uint32_t both = (words[n] & 0x80000000u) | (words[(n + 1) % 624] & 0x7fffffffu);
+            words[n] = words[(n + 397) % 624] ^ both >> 1 ^ (both & 1 ? 0x9908b0dfu : 0);
+        }
+        words[624] = 0;
+    }
+    uint32_t one = words[words[624]++];
+    one ^= one >> 11; one ^= one << 7 & 0x9d2c5680u; one ^= one << 15 & 0xefc60000u;
+    return one ^ one >> 18;
+}
+static double twister_random(twister *words)
+{ uint32_t high = twister_word(words) >> 5, low = twister_word(words) >> 6;
+  return (high * 67108864.0 + low) * (1.0 / 9007199254740992.0); }
 QUEUE(q_int64_t, int64_t)
 QUEUE(q_double, double)
 QUEUE(q_string, string)
@@ -107,6 +165,7 @@ class Program:
         self.classes = {f"s_{one.__name__}": one for one in objects}
         self.structs: dict[str, dict[str, str]] = {name: {} for name in self.classes}
         self.records: dict[str, dict[str, str]] = {}
+        self.references: set[str] = set()
         self.bodies: dict[str, str] = {}
         self.heads: list[str] = []
 
@@ -116,25 +175,36 @@ class Program:
         layout = json.dumps(json.dumps(self.structs))
         structs = [f"typedef struct {name} {name};" for name in self.structs]
         for name, record in self.records.items():
-            structs.append(f"{_struct(name, record)}\nQUEUE(q_{name}, {name})")
+            queue = "REFERENCES" if name in self.references else "QUEUE"
+            structs.append(f"{_struct(name, record)}\n{queue}(q_{name}, {name})")
         structs += [_struct(name, one) for name, one in self.structs.items()]
         return "\n".join(
             (
                 *(PRELUDE, *structs, *self.heads, *self.bodies.values()),
                 f"const char layout[] = {layout};",
                 f"int64_t perform(s_{owner.__name__} *self)",
-                f"{{ if (setjmp(failed)) return 0; {called}(self); return 1; }}",
+                f"{{ int64_t done = !setjmp(failed); if (done) {called}(self);",
+                "f_forget(); return done; }",
             )
         )
 
-    def method(self, owner: type, name: str) -> str:
-        """The symbol of a method, which is translated at its first call."""
-        return self.function(getattr(owner, name), f"{owner.__name__}_{name}", owner)
+    def method(self, owner: type, name: str, after: type | None = None) -> str:
+        """The symbol of a method, which is translated at its first call: that of the owner's class,
+        or the next one `after` a class that it inherits from."""
+        defined = defining(owner, name, after)
+        symbol = "_".join((owner.__name__, *((defined.__name__,) if after else ()), name))
+        return self.function(vars(defined)[name], symbol, owner, defined)
 
-    def function(self, function: Callable[..., Any], symbol: str, owner: type | None) -> str:
+    def function(
+        self,
+        function: Callable[..., Any],
+        symbol: str,
+        owner: type | None = None,
+        defined: type | None = None,
+    ) -> str:
         if symbol not in self.bodies:
             self.bodies[symbol] = ""
-            made = _Body(self, function, symbol, owner)
+            made = _Body(self, function, symbol, owner, defined)
             self.bodies[symbol] = made.text()
             self.heads.append(self.bodies[symbol].partition("\n")[0] + ";")
         return symbol
@@ -153,6 +223,8 @@ class Program:
                 known[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
             elif type(value) in self.objects:
                 known[name] = f"s_{type(value).__name__}"
+            elif isinstance(value, Random):
+                known[name] = RANDOM
             else:
                 known[name] = PLAIN[type(value)]
         return known[name]
@@ -163,18 +235,31 @@ class Program:
             return PLAIN[hint]
         if get_origin(hint) is tuple:
             return f"tuple{len(get_args(hint))}"
+        if get_origin(hint) is deque:
+            (kind,) = get_args(hint)
+            return f"q_{self.type_of(kind).removesuffix(' *')} *"
         if not isinstance(hint, type) or not is_dataclass(hint) or not hasattr(hint, "__slots__"):
             raise TypeError(f"{hint} has no type in C")
         name = f"r_{hint.__name__}"
         if name not in self.records:
             hints = get_type_hints(hint)
+            if hint.__eq__ is object.__eq__:
+                self.references.add(name)
             self.records[name] = {one: self.type_of(kind) for one, kind in hints.items()}
         return f"{name} *"
 
 
+def defining(owner: type, name: str, after: type | None = None) -> type:
+    """The class of whose body a method is, the next one `after` another of the owner's classes."""
+    classes = owner.__mro__
+    rest = classes[classes.index(after) + 1 :] if after else classes
+    return next(one for one in rest if name in vars(one))
+
+
 def _struct(name: str, known: dict[str, str]) -> str:
     body = "".join(
-        f"{kind} {'*' if kind.startswith('s_') else ''}f_{field}; " for field, kind in known.items()
+        f"{kind} {'*' if kind.startswith('s_') or kind == RANDOM else ''}f_{field}; "
+        for field, kind in known.items()
     )
     return f"typedef struct {name} {{ {body or 'int64_t none;'} }} {name};"
 
@@ -183,9 +268,15 @@ class _Body(Translation):
     """One method, or a function that one calls."""
 
     def __init__(
-        self, program: Program, function: Callable[..., Any], symbol: str, owner: type | None
+        self,
+        program: Program,
+        function: Callable[..., Any],
+        symbol: str,
+        owner: type | None,
+        defined: type | None,
     ) -> None:
         self.program, self.function, self.symbol = program, function, symbol
+        self.owner, self.defined = owner, defined
         hints = get_type_hints(function)
         self.results = program.type_of(hints.pop("return"))
         self.parameters = {name: program.type_of(kind) for name, kind in hints.items()}
@@ -212,8 +303,26 @@ class _Body(Translation):
                 yield f"{self.place(target)} = {self.value(both)};"
             case ast.Raise():
                 yield "f_fail();"
+            case ast.Delete([ast.Subscript(of, index)]):
+                queue, text = self.typed(of)
+                yield f"{queue[:-2]}_del({text}, {self.value(index)});"
             case _:
                 yield from super().statement(node)
+
+    def loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> Iterator[str]:
+        if not isinstance(over, ast.Name | ast.Attribute):
+            yield from super().loop(name, over, body)
+            return
+        self.loops += 1
+        queue, text = self.typed(over)
+        at, step, count = (f"{letter}{self.loops}" for letter in "qin")
+        kind, one = self.held(queue, f"{queue[:-2]}_at({at}, {step})")
+        yield f"{{ {queue}{at} = {text}; int64_t {count} = {at}->count;"
+        goes_on = f"f_same({at}->count, {count}), {step} < {count}"
+        yield f"for (int64_t {step} = 0; {goes_on}; {step}++) {{"
+        yield f"{self.place_of(ast.Name(name), kind)} = {one};"
+        yield from self.block(body)
+        yield "}}"
 
     def assignment(self, target: ast.expr, value: ast.expr) -> Iterator[str]:
         match target, value:
@@ -319,7 +428,9 @@ class _Body(Translation):
     def held(self, queue: str, text: str) -> Typed:
         """An element of a queue: a number, or a record, which is referred to."""
         kind = queue.removeprefix("q_")
-        return (kind, text) if kind.startswith("r_") else (kind[:-2], f"(*{text})")
+        if kind.startswith("r_"):
+            return kind, f"(*{text})" if kind[:-2] in self.program.references else text
+        return kind[:-2], f"(*{text})"
 
     def arithmetic(self, one: Typed, operator: ast.operator, other: Typed, node: ast.expr) -> Typed:
         if FLOAT in (one[0], other[0]) or isinstance(operator, ast.Div):
@@ -342,6 +453,10 @@ class _Body(Translation):
     ) -> str:
         found, before = [], self.typed(first)
         for operator, other in zip(operators, others, strict=True):
+            if isinstance(operator, ast.In | ast.NotIn):
+                return self.contained(before, operator, other)
+            if isinstance(first, ast.Tuple) and isinstance(other, ast.Tuple):
+                return self.pairs(first, operator, other)
             after = self.typed(other)
             one, two = before[1], after[1]
             if TEXT in (before[0], after[0]):
@@ -350,14 +465,37 @@ class _Body(Translation):
             before = after
         return f"({' && '.join(found)})"
 
+    def contained(self, one: Typed, operator: ast.cmpop, other: ast.expr) -> str:
+        """Whether a number is one of several, or a record that is referred to is in a queue."""
+        if isinstance(other, ast.Tuple):
+            found = " || ".join(f"{one[1]} == {self.value(value)}" for value in other.elts)
+        else:
+            queue, text = self.typed(other)
+            found = f"{queue[:-2]}_find({text}, {one[1]}) >= 0"
+        return f"({'!' if isinstance(operator, ast.NotIn) else ''}({found}))"
+
+    def pairs(self, one: ast.Tuple, operator: ast.cmpop, other: ast.Tuple) -> str:
+        """Two pairs of numbers are compared by the first that differ."""
+        (a, b), (c, d) = ([self.value(each) for each in both.elts] for both in (one, other))
+        sign = OPERATORS[type(operator)]
+        return f"({a} == {c} ? {b} {sign} {d} : {a} {sign} {c})"
+
     # Calls.
 
     def called(self, node: ast.Call) -> Typed:
         match node.func:
+            case ast.Attribute(ast.Call(ast.Name("super"), []), name):
+                assert self.owner is not None
+                function = vars(defining(self.owner, name, self.defined))[name]
+                given = ["v_self", *self.arguments(function, node, skip=1)]
+                symbol = self.program.method(self.owner, name, self.defined)
+                return self.result(function, symbol, given)
             case ast.Attribute(of, name):
                 kind, text = self.typed(of)
                 if kind.startswith("q_"):
                     return self.of_queue(kind, name, text, node.args)
+                if kind == RANDOM:
+                    return FLOAT, f"{RANDOM}_{name}({text})"
                 owner = self.program.classes[kind.removesuffix(" *")]
                 function = getattr(owner, name)
                 given = [text, *self.arguments(function, node, skip=1)]
@@ -390,14 +528,16 @@ class _Body(Translation):
         values += [
             self.value(ast.Constant(one.default)) for one in left if one.default is not MISSING
         ]
-        return f"{name} *", f"&({name}) {{{', '.join(values)}}}"
+        made = f"({name}) {{{', '.join(values)}}}"
+        return f"{name} *", f"new_{name}({made})" if name in self.program.references else f"&{made}"
 
     def of_queue(self, queue: str, name: str, text: str, given: list[ast.expr]) -> Typed:
         call = f"{queue[:-2]}_{name}"
-        if name in ("append", "appendleft"):
-            one = self.value(given[0])
-            copied = f"*{one}" if queue.startswith("q_r_") else one
-            return "void", f"{call}({text}, {copied})"
+        if name in ("append", "appendleft", "insert", "remove", "index"):
+            *place, one = (self.value(each) for each in given)
+            is_copied = queue.startswith("q_r_") and queue[2:-2] not in self.program.references
+            words = ", ".join((text, *place, f"*{one}" if is_copied else one))
+            return INT if name == "index" else "void", f"{call}({words})"
         if name == "clear":
             return "void", f"{call}({text})"
         return self.held(queue, f"{call}({text})")

@@ -7,9 +7,9 @@ tcp_compressed_ack_kick(). Times are in nanoseconds, sizes in bytes.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from labs.read.theory.bulk_receiver import LEAST_GROWING_BYTES, Receiver
 
@@ -25,20 +25,36 @@ WIDER_SINCE, WIDER_RTT_PCT = (6, 19), 33
 """net.ipv4.tcp_comp_sack_rtt_percent: commit 416dd649f3aa."""
 LATER_SLACK_NS = 10_000
 
-Block = tuple[int, int]
-"""The sequence numbers from the first to the one after the last."""
+
+@dataclass(slots=True)
+class Block:
+    """The sequence numbers from the first to the one after the last."""
+
+    begin: int
+    end: int
+
+
+class Acknowledging(Protocol):
+    """What sends a receiver's ACKs."""
+
+    def acknowledge(self, now_ns: int) -> None:
+        """Send an ACK now."""
 
 
 class GapReceiver(Receiver):
-    """A receiver that keeps what arrives beyond a gap, and reports it in its ACKs."""
+    """A receiver that keeps what arrives beyond a gap, and reports it in its ACKs. `reported` are
+    the blocks of the last ACK."""
 
-    def __init__(self, kernel: str, send: Callable[[int], None], **of_receiver: Any) -> None:
-        """`send(now_ns)` sends an ACK; the other arguments are those of a `Receiver`."""
+    waiting: deque[Block]
+    blocks: deque[Block]
+    reported: deque[Block]
+
+    def __init__(self, kernel: str, network: Acknowledging, **of_receiver: Any) -> None:
+        """The other arguments are those of a `Receiver`."""
         super().__init__(kernel, **of_receiver)
-        self.send = send
-        self.waiting: list[Block] = []
-        self.blocks: list[Block] = []
-        self.duplicate: tuple[Block, ...] = ()
+        self.network = network
+        self.waiting, self.blocks, self.reported = deque(), deque(), deque()
+        self.duplicate_begin = self.duplicate_end = 0
         self.counted_nxt = self.counted = self.compressed = 0
         self.compresses_until_ns = 0
         widens = self.series >= WIDER_SINCE
@@ -54,7 +70,7 @@ class GapReceiver(Receiver):
         if echoed_ms != self.echoed_ms:
             self._echoed(now_ns, length, echoed_ms)
         if begin < self.nxt:
-            self.duplicate = ((begin, begin + length),)
+            self.duplicate_begin, self.duplicate_end = begin, begin + length
             return True
         if begin > self.nxt:
             self._beyond(now_ns, begin, length)
@@ -70,46 +86,79 @@ class GapReceiver(Receiver):
 
     def _beyond(self, now_ns: int, begin: int, length: int) -> None:
         """Queue a segment beyond a gap."""
-        end = begin + length
-        at = bisect_left(self.waiting, (begin, end))
-        before = self.waiting[at - 1] if at else (0, 0)
-        after = self.waiting[at] if at < len(self.waiting) else (0, 0)
-        if before[1] >= end or after == (begin, end):
-            self.duplicate = ((begin, end),)
+        end, waiting = begin + length, self.waiting
+        at = self._place(begin, end)
+        joins = at > 0 and waiting[at - 1].end == begin
+        repeats = at < len(waiting) and waiting[at].begin == begin and waiting[at].end == end
+        if repeats or (at > 0 and waiting[at - 1].end >= end):
+            self.duplicate_begin, self.duplicate_end = begin, end
             return
-        joins = before[1] == begin
         self.waiting_truesize += length if joins else length + self.overhead
         if self.clamp > self.ssthresh and length >= LEAST_GROWING_BYTES:
             self._grow_window(length)
         self.queued_truesize += length if joins else length + self.overhead
-        first, last = (before[0] if joins else begin), (after[1] if after[0] == end else end)
-        self.waiting[at - joins : at + (after[0] == end)] = [(first, last)]
-        self._report(now_ns, (begin, end))
+        meets = at < len(waiting) and waiting[at].begin == end
+        if joins and meets:
+            waiting[at - 1].end = waiting[at].end
+            del waiting[at]
+        elif joins:
+            waiting[at - 1].end = end
+        elif meets:
+            waiting[at].begin = begin
+        else:
+            waiting.insert(at, Block(begin, end))
+        self._report(now_ns, begin, end)
 
-    def _report(self, now_ns: int, new: Block) -> None:
+    def _place(self, begin: int, end: int) -> int:
+        """How many of the blocks that wait are before this one."""
+        waiting = self.waiting
+        low, high = 0, len(waiting)
+        while low < high:
+            middle = (low + high) // 2
+            if (waiting[middle].begin, waiting[middle].end) < (begin, end):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _report(self, now_ns: int, begin: int, end: int) -> None:
         """Put the block of a new segment first. A third block is preceded by the ACK that waits."""
-        place = next((n for n, one in enumerate(self.blocks) if _touch(one, new)), None)
-        if (len(self.blocks) if place is None else place) >= EXPECTED_BLOCKS and self.compressed:
-            self.send(now_ns)
-        if place is not None:
-            old = self.blocks.pop(place)
-            new = (min(old[0], new[0]), max(old[1], new[1]))
-            for other in [one for one in self.blocks if _touch(one, new)]:
-                self.blocks.remove(other)
-                new = (min(other[0], new[0]), max(other[1], new[1]))
-        self.blocks = [new, *self.blocks[: MOST_BLOCKS - 1]]
+        blocks, place = self.blocks, 0
+        while place < len(blocks) and not _touch(blocks[place], begin, end):
+            place += 1
+        if place >= EXPECTED_BLOCKS and self.compressed:
+            self.network.acknowledge(now_ns)
+        if place < len(blocks):
+            begin, end = min(blocks[place].begin, begin), max(blocks[place].end, end)
+            del blocks[place]
+            first, last, place = begin, end, 0
+            while place < len(blocks):
+                if _touch(blocks[place], first, last):
+                    begin, end = min(blocks[place].begin, begin), max(blocks[place].end, end)
+                    del blocks[place]
+                else:
+                    place += 1
+        if len(blocks) == MOST_BLOCKS:
+            blocks.pop()
+        blocks.appendleft(Block(begin, end))
 
     def _fill(self) -> None:
         """The gap before these segments is closed."""
-        while self.waiting and self.waiting[0][0] <= self.nxt:
-            self.nxt = max(self.nxt, self.waiting.pop(0)[1])
-        if not self.waiting:
-            self.waiting_truesize = 0
-            self.blocks = []
-        else:
-            held = sum(end - begin for begin, end in self.waiting)
-            self.waiting_truesize = held + len(self.waiting) * self.overhead
-            self.blocks = [one for one in self.blocks if one[0] > self.nxt]
+        waiting, blocks = self.waiting, self.blocks
+        while waiting and waiting[0].begin <= self.nxt:
+            self.nxt = max(self.nxt, waiting[0].end)
+            waiting.popleft()
+        self.waiting_truesize = 0
+        for one in waiting:
+            self.waiting_truesize += one.end - one.begin + self.overhead
+        if not waiting:
+            blocks.clear()
+        place = 0
+        while place < len(blocks):
+            if blocks[place].begin > self.nxt:
+                place += 1
+            else:
+                del blocks[place]
 
     def _compresses(self, now_ns: int) -> bool:
         """Whether a duplicate ACK leaves at once; otherwise it waits for those after it."""
@@ -137,11 +186,16 @@ class GapReceiver(Receiver):
         if not self.compresses_until_ns:
             super().timer()
 
-    def acknowledged_blocks(self) -> tuple[Block, ...]:
+    def report(self) -> None:
         """The blocks of the next ACK, a duplicate first."""
-        found = (*self.duplicate, *self.blocks)[:SENT_BLOCKS]
-        self.duplicate = ()
-        return found
+        reported = self.reported
+        reported.clear()
+        if self.duplicate_end:
+            reported.append(Block(self.duplicate_begin, self.duplicate_end))
+            self.duplicate_end = 0
+        for one in self.blocks:
+            if len(reported) < SENT_BLOCKS:
+                reported.append(Block(one.begin, one.end))
 
     def acknowledge(self) -> tuple[int, int]:
         """Send an ACK, which includes what was compressed."""
@@ -149,5 +203,5 @@ class GapReceiver(Receiver):
         return super().acknowledge()
 
 
-def _touch(one: Block, other: Block) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def _touch(one: Block, begin: int, end: int) -> bool:
+    return one.begin <= end and begin <= one.end

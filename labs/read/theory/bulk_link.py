@@ -14,7 +14,7 @@ from typing import Any
 
 from labs.read.theory.bdp import HEADER_BYTES
 
-NEVER_NS = 1 << 62
+NEVER_NS = NO_LIMIT = 1 << 62
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +103,7 @@ class Link:
 class DroppingLink(Link):
     """A link that drops segments at random, and those for which its queue has no room."""
 
-    def __init__(self, *shaper: Any, limit: int | None, loss: float, random: Random) -> None:
+    def __init__(self, *shaper: Any, limit: int, loss: float, random: Random) -> None:
         super().__init__(*shaper)
         self.limit, self.loss, self.random = limit, loss, random
         self.dropped = 0
@@ -115,8 +115,8 @@ class DroppingLink(Link):
         return super().send(now_ns, packet, push, echoed_ms, waited)
 
     def _takes(self) -> bool:
-        lost = self.loss and self.random.random() < self.loss
-        if lost or (self.limit is not None and len(self.packets) >= self.limit):
+        lost = self.loss > 0 and self.random.random() < self.loss
+        if lost or len(self.packets) >= self.limit:
             self.dropped += 1
             return False
         return True

@@ -9,9 +9,7 @@ Times are in nanoseconds, sizes in bytes.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
-from operator import attrgetter
+from collections import deque
 from typing import Any
 
 from labs.read.theory.bulk_gaps import Block
@@ -54,7 +52,14 @@ class RecoveringSender(Scoreboard):
 
     # What an ACK tells.
 
-    def acknowledged(self, now_ns: int, ack: int, edge: int, blocks: Sequence[Block] = ()) -> None:
+    def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
+        """Take an ACK without blocks."""
+        self.acknowledged_selectively(now_ns, ack, edge, deque())
+
+    def acknowledged_selectively(
+        self, now_ns: int, ack: int, edge: int, blocks: deque[Block]
+    ) -> None:
+        """Take an ACK with the blocks that it reports."""
         if edge - ack > self.most_window:
             self.most_window = edge - ack
             self.goal = self._size_goal()
@@ -237,7 +242,7 @@ class RecoveringSender(Scoreboard):
         if not self.lost_out:
             return
         flight = self.flight
-        at = bisect_right(flight, self.resend_from, key=attrgetter("end"))
+        at = self._place(self.resend_from)
         while at < len(flight) and self.resent_out < self.lost_out:
             packet = flight[at]
             self.resend_from = packet.end - packet.length
@@ -326,7 +331,7 @@ class RecoveringSender(Scoreboard):
         if not self.packets:
             return
         new = self.state < RECOVERY
-        for packet in list(self.flight):
+        for packet in self.flight:
             if packet.state & SACKED:
                 continue
             overdue = self.rack_rtt_ns <= now_ns - packet.sent_ns

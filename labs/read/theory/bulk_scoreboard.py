@@ -7,14 +7,12 @@ bytes.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections import deque
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from labs.read.theory.bulk_gaps import Block
-from labs.read.theory.bulk_link import Sent
+from labs.read.theory.bulk_link import NEVER_NS, Sent
 from labs.read.theory.bulk_sender import TICK_NS, Sender, ticks
 
 SACKED, RESENT, LOST, EVER_RESENT = 1, 2, 4, 8
@@ -50,35 +48,65 @@ class Ack:
 
 
 class Scoreboard(Sender):
-    """A sender that finds its losses by selective ACKs and by time (RACK)."""
+    """A sender that finds its losses by selective ACKs and by time (RACK). `repeats` are the
+    packets that were sent again, in that order, `seen` the blocks of the last ACK that had any."""
+
+    repeats: deque[Sent]
+    seen: deque[Block]
 
     def __init__(self, kernel: str, **of_sender: Any) -> None:
         self.state, self.high_seq, self.lost_ever = OPEN, 0, 0
         self.sacked_out = self.lost_out = self.resent_out = self.delivered = 0
-        self.repeats: list[Sent] = []
+        self.repeats, self.seen = deque(), deque()
         self.scan_from = self.resend_from = 0
         self.rack_ns = self.rack_end = self.rack_rtt_ns = 0
         self.rack_advanced = self.reordered = False
         self.highest_sacked = 0
-        self.seen: tuple[Block, ...] = ()
         super().__init__(kernel, **of_sender)
         self.rto_ns = self._rto_ns()
 
     def _rto_ns(self) -> int:
         return ticks((self.srtt_us8 >> 3) + self.rttvar_us) * TICK_NS
 
-    def _tag(self, now_ns: int, blocks: Sequence[Block], found: Ack) -> None:
-        """Mark what the blocks of an ACK report for the first time."""
-        fresh = [one for one in blocks if one[1] > self.una and one not in self.seen]
-        for begin, end in sorted(fresh):
-            known = max((e for b, e in self.seen if b == begin and e < end), default=begin)
-            self._tag_block(now_ns, known, end, found)
+    def _tag(self, now_ns: int, blocks: deque[Block], found: Ack) -> None:
+        """Mark what the blocks of an ACK report for the first time, the lowest block first."""
+        after_begin = after_end = -1
+        while True:
+            begin = end = NEVER_NS
+            for one in blocks:
+                follows = (one.begin, one.end) > (after_begin, after_end)
+                if follows and one.end > self.una and (one.begin, one.end) < (begin, end):
+                    begin, end = one.begin, one.end
+            if begin == NEVER_NS:
+                break
+            known, is_new = begin, True
+            for one in self.seen:
+                if one.begin == begin and one.end < end:
+                    known = max(known, one.end)
+                is_new &= not (one.begin == begin and one.end == end)
+            if is_new:
+                self._tag_block(now_ns, known, end, found)
+            after_begin, after_end = begin, end
         if blocks:
-            self.seen = tuple(blocks)
+            self.seen.clear()
+            for one in blocks:
+                self.seen.append(Block(one.begin, one.end))
+
+    def _place(self, sequence: int) -> int:
+        """How many packets in flight end at or before a sequence number."""
+        flight = self.flight
+        low, high = 0, len(flight)
+        while low < high:
+            middle = (low + high) // 2
+            if flight[middle].end <= sequence:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _tag_block(self, now_ns: int, begin: int, end: int, found: Ack) -> None:
         flight = self.flight
-        at = bisect_right(flight, begin, key=attrgetter("end"))
+        at = self._place(begin)
         while at < len(flight):
             packet = flight[at]
             first = packet.end - packet.length
@@ -92,9 +120,9 @@ class Scoreboard(Sender):
                 if packet.end > end:
                     self._split(at, end - packet.end + packet.length)
                 self._sacked(now_ns, packet, found)
-                before = flight[at - 1] if at else None
-                if before is not None and before.state & SACKED:
+                if at and flight[at - 1].state & SACKED:
                     # tcp_shift_skb_data() joins them.
+                    before = flight[at - 1]
                     before.end, before.segments = packet.end, before.segments + packet.segments
                     before.length += packet.length
                     self.queued -= self.overhead
@@ -220,38 +248,53 @@ class Scoreboard(Sender):
         self.control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self.pacing_bytes_s)
 
     def _detect(self, now_ns: int) -> int:
-        """RACK: a packet is lost if one that was sent later has arrived, and it is overdue.
-        Returns how long to wait for others."""
+        """RACK: a packet is lost if one that was sent later has arrived, and it is overdue. Returns
+        how long to wait for others. What was sent once and what was sent again are each in the
+        order of sending."""
         window_ns = 0
         if self.reordered or (self.state < RECOVERY and self.sacked_out < REORDERING):
             window_ns = min(self.min_rtt_us >> 2, self.srtt_us8 >> 3) * 1000
-        latest, wait_ns = (self.rack_ns, self.rack_end), 0
-        for packet in self._unresolved():
-            if (packet.sent_ns, packet.end) >= latest:
-                continue
-            left_ns = self.rack_rtt_ns + window_ns - (now_ns - packet.sent_ns)
-            if left_ns <= 0:
-                self._mark_lost(packet)
-            else:
-                wait_ns = max(wait_ns, left_ns)
-        return wait_ns
-
-    def _unresolved(self) -> list[Sent]:
-        """The packets sent before the latest that arrived, without those that were found lost. Each
-        part is in the order of sending: what was sent once, and what was sent again."""
-        flight, found = self.flight, []
-        at = bisect_right(flight, self.scan_from, key=attrgetter("end"))
-        while at < len(flight):
+        overdue_ns = now_ns - self.rack_rtt_ns - window_ns
+        wait_ns = 0
+        flight, repeats, scans = self.flight, self.repeats, True
+        for at in range(self._place(self.scan_from), len(flight)):
             packet = flight[at]
             if not packet.state & EVER_RESENT and packet.sent_ns > self.rack_ns:
                 break
             if not packet.state:
-                found.append(packet)
-            elif not found:
+                scans = False
+                wait_ns = max(wait_ns, self._judge(packet, overdue_ns))
+            elif scans:
                 self.scan_from = packet.end
-            at += 1
-        self.repeats = [one for one in self.repeats if not one.state & SACKED]
-        return found + [one for one in self.repeats if one.state & (LOST | RESENT) != LOST]
+        self._drop_repeats()
+        at = 0
+        while at < len(repeats):
+            packet, count = repeats[at], len(repeats)
+            if packet.state & (LOST | RESENT) != LOST:
+                wait_ns = max(wait_ns, self._judge(packet, overdue_ns))
+            at += len(repeats) == count
+        return wait_ns
+
+    def _judge(self, packet: Sent, overdue_ns: int) -> int:
+        """How much longer to wait for a packet, which is lost if that is over."""
+        if (packet.sent_ns, packet.end) >= (self.rack_ns, self.rack_end):
+            return 0
+        left_ns = packet.sent_ns - overdue_ns
+        if left_ns <= 0:
+            self._mark_lost(packet)
+            return 0
+        return left_ns
+
+    def _drop_repeats(self) -> None:
+        """Forget what has arrived of the packets that were sent again."""
+        repeats, kept = self.repeats, 0
+        for at in range(len(repeats)):
+            packet = repeats[at]
+            if not packet.state & SACKED:
+                repeats[kept] = packet
+                kept += 1
+        while len(repeats) > kept:
+            repeats.pop()
 
     def _mark_lost(self, packet: Sent) -> None:
         segments = packet.segments

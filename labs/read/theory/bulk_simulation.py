@@ -14,7 +14,7 @@ from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
 from labs.read.theory.bulk_flow import RENO, Flow, buffers
 from labs.read.theory.bulk_gaps import GapReceiver
-from labs.read.theory.bulk_link import NEVER_NS, DroppingLink, Link
+from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, DroppingLink, Link
 from labs.read.theory.bulk_reader import Reader
 from labs.read.theory.bulk_receiver import Receiver
 from labs.read.theory.bulk_recovery import RecoveringSender
@@ -183,7 +183,7 @@ class Simulation:
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
         extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
         self.epochs = Epochs(self.link, enabled=extrapolates)
-        if self.lossy or not performed_as_c(self._events, DIGEST):
+        if not performed_as_c(self._events, DIGEST):
             self._events()
         if self.settles:
             self._extrapolate(self.now_ns, self.epochs.bytes_per_ns)
@@ -223,13 +223,13 @@ class Simulation:
             elif now_ns == reads_ns:
                 acknowledges, reads_ns = reader.read(now_ns)
                 if acknowledges:
-                    self._acknowledge(now_ns)
+                    self.acknowledge(now_ns)
             elif now_ns == writes_ns:
                 writes_ns = NEVER_NS
                 writer.write(now_ns)
             elif now_ns == timer_ns:
                 receiver.timer()
-                self._acknowledge(now_ns)
+                self.acknowledge(now_ns)
             else:
                 sender.probe(now_ns)
             if sender.woken:
@@ -258,9 +258,11 @@ class Simulation:
         if self.receiver.arrives(
             now_ns, length, self.flow.mss_bytes, packet.push, packet.echoed_ms
         ):
-            self._acknowledge(now_ns)
+            self.acknowledge(now_ns)
 
-    def _acknowledge(self, now_ns: int) -> None:
+    def acknowledge(self, now_ns: int) -> None:
+        """The receiver sends an ACK, which the sender takes at once: the link's delay is all on the
+        way to the receiver."""
         ack, edge = self.receiver.acknowledge()
         self.sender.acknowledged(now_ns, ack, edge)
 
@@ -280,27 +282,27 @@ class LossySimulation(Simulation):
         flow = self.flow
         self.link: DroppingLink = DroppingLink(
             *self._shaper(credit_bytes),
-            limit=flow.queue_packets,
+            limit=NO_LIMIT if flow.queue_packets is None else flow.queue_packets,
             loss=flow.loss_pct / 100,
             random=Random(self.seed),
         )
-        self.receiver = GapReceiver(flow.kernel, self._acknowledge, **self._of_receiver(now_ns))
+        self.receiver = GapReceiver(flow.kernel, self, **self._of_receiver(now_ns))
         self.sender = RecoveringSender(flow.kernel, **self._of_sender(now_ns))
 
     def _arrive(self) -> None:
         packet = self.link.packets.popleft()
-        now_ns = packet.arrives_ns
+        now_ns, length, push = packet.arrives_ns, packet.length, packet.push
         receiver, before = self.receiver, self.receiver.nxt
         acknowledges = receiver.segment(
-            *(now_ns, packet.begin, packet.length, self.flow.mss_bytes),
-            *(packet.push, packet.echoed_ms),
+            now_ns, packet.begin, length, self.flow.mss_bytes, push, packet.echoed_ms
         )
         self.times_ns.append(now_ns)
         self.lengths.append(receiver.nxt - before)
         if acknowledges or receiver.compressed_is_due(now_ns):
-            self._acknowledge(now_ns)
+            self.acknowledge(now_ns)
 
-    def _acknowledge(self, now_ns: int) -> None:
-        blocks = self.receiver.acknowledged_blocks()
-        ack, edge = self.receiver.acknowledge()
-        self.sender.acknowledged(now_ns, ack, edge, blocks)
+    def acknowledge(self, now_ns: int) -> None:
+        receiver = self.receiver
+        receiver.report()
+        ack, edge = receiver.acknowledge()
+        self.sender.acknowledged_selectively(now_ns, ack, edge, receiver.reported)

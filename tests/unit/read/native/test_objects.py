@@ -7,6 +7,7 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from shutil import which
 
 import pytest
@@ -122,6 +123,80 @@ class Depot:
         self.total = part
 
 
+@dataclass(slots=True, eq=False)
+class Wagon:
+    """Compared by identity, so it may be in two trains."""
+
+    number: int
+    load: int = 0
+
+
+class Track:
+    wagons: deque[Wagon]
+
+    def __init__(self) -> None:
+        self.wagons = deque()
+        self.moved = 0
+
+    def couple(self, number: int, load: int) -> int:
+        self.wagons.append(Wagon(number, load))
+        return len(self.wagons)
+
+
+class Yard(Track):
+    loaded: deque[Wagon]
+    parcels: deque[Parcel]
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.loaded, self.parcels = deque(), deque()
+        self.random = Random(seed)
+        self.numbers: array[int] = array("q")
+        self.best = 0
+
+    def couple(self, number: int, load: int) -> int:
+        count = super().couple(number, load)
+        if load > 3:
+            self.loaded.insert(len(self.loaded) // 2, self.wagons[count - 1])
+        return count
+
+    def shunt(self) -> None:
+        for number in range(700):
+            draw = self.random.random()
+            count = self.couple(number, int(draw * 9))
+            self.parcels.insert(0 if draw < 0.5 else len(self.parcels), Parcel(number, draw, LOUD))
+            if draw > 0.7:
+                wagon = self.wagons[int(count * (1 - draw))]
+                del self.wagons[int(count * (1 - draw))]
+                del self.parcels[-1]
+                if wagon in self.loaded:
+                    self.moved += self.loaded.index(wagon) * 1000
+                    self.loaded.remove(wagon)
+                wagon.load += 100
+            if self.loaded and self.loaded[0] is self.wagons[0]:
+                self.moved += 1
+        total = self.weigh(self.parcels)
+        for wagon in self.wagons:
+            if wagon.load in (2, 4) and wagon not in self.loaded:
+                continue
+            if (wagon.load, wagon.number) > (self.best >> 20, self.best & 1023):
+                self.best = (wagon.load << 20) + wagon.number
+            self.numbers.append(wagon.number)
+        for wagon in self.loaded:
+            self.numbers.append(wagon.load * total)
+
+    def weigh(self, parcels: deque[Parcel]) -> int:
+        total = 0
+        for one in parcels:
+            total += one.size
+        return total
+
+    def grow_while_counting(self) -> None:
+        self.couple(1, 1)
+        for wagon in self.wagons:
+            self.couple(wagon.number, 1)
+
+
 @pytest.fixture(autouse=True)
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user without a compiled library."""
@@ -143,6 +218,33 @@ def test_fill_is_the_same_in_c_and_in_python(first: int, last: int) -> None:
     in_python.fill()
     assert state(in_c) == state(in_python)
     assert bool(in_c.sizes) == (first != 5 and last != 2)
+
+
+@needs_compiler
+def test_records_by_reference_queues_and_draws_are_the_same() -> None:
+    for seed in range(4):
+        in_c, in_python = Yard(seed), Yard(seed)
+        assert performed_as_c(in_c.shunt, VERSION)
+        in_python.shunt()
+        assert in_c.numbers == in_python.numbers
+        assert (in_c.moved, in_c.best) == (in_python.moved, in_python.best)
+        assert in_c.moved > 1000 and in_c.best > 1 << 20
+        assert in_c.random.getstate() == in_python.random.getstate()
+
+
+@needs_compiler
+def test_a_queue_that_grows_while_it_is_counted_is_left_to_python() -> None:
+    yard = Yard(0)
+    assert not performed_as_c(yard.grow_while_counting, VERSION)
+    with pytest.raises(RuntimeError, match="mutated"):
+        yard.grow_while_counting()
+
+
+@needs_compiler
+def test_a_method_that_an_object_replaces_is_left_to_python() -> None:
+    depot = Depot(0, 80)
+    depot.shelf.measure = lambda size: 1000 + size  # type: ignore[method-assign]
+    assert not performed_as_c(depot.fill, VERSION)
 
 
 @needs_compiler

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from labs.read.theory import bulk
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import TOO_FEW, draws, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
-from labs.read.theory.bulk_gaps import GapReceiver
+from labs.read.theory.bulk_gaps import Block, GapReceiver
 from labs.read.theory.bulk_interval import interval
 from labs.read.theory.bulk_link import DroppingLink
 from labs.read.theory.bulk_scoreboard import OPEN, REDUCED
@@ -29,6 +31,7 @@ MEASURED: list[dict[str, Any]] = json.loads(
 )
 """Runs of the lab `buffers` with random losses (kernels 5.10 to 7.2): which segments that entered
 the link were lost, and how many arrived until each second."""
+PERFORMED = "labs.read.theory.bulk_simulation.performed_as_c"
 MSS = 1448
 PATH = Flow(rate_mbit=20, rtt_ms=40, kernel="6.12", offloads=False)
 WHOLE = replace(PATH, rcvbuf_bytes=256 * KIB, rcvbuf_locked=True)
@@ -145,7 +148,8 @@ def test_timeout_begins_anew() -> None:
     assert control.last_max == 0
 
 
-def test_every_byte_arrives_once() -> None:
+def test_every_byte_arrives_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PERFORMED, lambda *_: False)  # in C, what is in flight is not copied back
     flow = replace(WHOLE, loss_pct=3)
     for seed in range(5):
         simulation = LossySimulation(flow, MB, seed=seed)
@@ -157,18 +161,30 @@ def test_every_byte_arrives_once() -> None:
         assert sender.packets == sum(one.segments for one in sender.flight)
 
 
+class Sends:
+    """What sends a receiver's ACKs, and notes when."""
+
+    receiver: GapReceiver
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    def acknowledge(self, now_ns: int) -> None:
+        self.sent.append(now_ns)
+        self.receiver.acknowledge()
+
+
+def ranges(blocks: Iterable[Block]) -> list[tuple[int, int]]:
+    return [(one.begin, one.end) for one in blocks]
+
+
 def received(*begins: int) -> tuple[GapReceiver, list[int]]:
     """A receiver to which these segments came, by their numbers, one every 100 us; and the times
     at which it sent ACKs."""
-    sent: list[int] = []
-
-    def send(now_ns: int) -> None:
-        sent.append(now_ns)
-        receiver.acknowledge()
-
-    receiver = GapReceiver(
+    network = Sends()
+    receiver = network.receiver = GapReceiver(
         "6.12",
-        send,
+        network,
         mss_bytes=MSS,
         tcp_rmem=(4096, 131_072, 6_291_456),
         rcvbuf_bytes=MB,
@@ -183,25 +199,25 @@ def received(*begins: int) -> tuple[GapReceiver, list[int]]:
     for place, begin in enumerate(begins):
         now_ns = 100_000 * (place + 1)
         if receiver.segment(now_ns, begin * MSS, MSS, MSS, False, 0):
-            send(now_ns)
-    return receiver, sent
+            network.acknowledge(now_ns)
+    return receiver, network.sent
 
 
 def test_blocks_newest_first() -> None:
     # RFC 2018, section 4: the first block is that of the segment that triggered the ACK.
     receiver, _ = received(0, 2, 4, 6, 3)
-    assert receiver.blocks == [(2 * MSS, 5 * MSS), (6 * MSS, 7 * MSS)]
+    assert ranges(receiver.blocks) == [(2 * MSS, 5 * MSS), (6 * MSS, 7 * MSS)]
     assert receiver.nxt == MSS
     receiver, _ = received(0, 2, 3, 1)
-    assert (receiver.nxt, receiver.blocks, receiver.waiting) == (4 * MSS, [], [])
+    assert receiver.nxt == 4 * MSS
+    assert not receiver.blocks and not receiver.waiting
 
 
 def test_four_blocks_are_kept_and_three_sent() -> None:
     receiver, _ = received(0, 2, 4, 6, 8, 10)
     assert len(receiver.blocks) == 4
-    assert receiver.acknowledged_blocks() == tuple(
-        (place * MSS, (place + 1) * MSS) for place in (10, 8, 6)
-    )
+    receiver.report()
+    assert ranges(receiver.reported) == [(place * MSS, (place + 1) * MSS) for place in (10, 8, 6)]
 
 
 def test_duplicates_are_compressed() -> None:
@@ -216,7 +232,38 @@ def test_segment_that_came_before() -> None:
     # RFC 2883: the first block of the ACK reports it.
     receiver, _ = received(0, 1)
     assert receiver.segment(10**6, 0, MSS, MSS, False, 0)
-    assert receiver.acknowledged_blocks()[0] == (0, MSS)
+    receiver.report()
+    assert ranges(receiver.reported)[0] == (0, MSS)
+
+
+@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize(
+    "path",
+    [
+        {"loss_pct": 0.5},
+        {"loss_pct": 12.0, "queue_packets": 12, "congestion": RENO},
+        {"queue_packets": 60, "kernel": "5.10", "header_bytes": 238},
+        {"queue_packets": 12, "offloads": True, "kernel": "7.2"},
+    ],
+    ids=lambda path: " ".join(path),
+)
+def test_compiled_losses_are_those_of_python(
+    path: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = replace(PATH, **path)
+    compiled, python = (LossySimulation(flow, 2 * MB, seed=7) for _ in range(2))
+    compiled.run()
+    assert not compiled.sender.flight  # deques are not copied back, so C performed it
+    monkeypatch.setattr(PERFORMED, lambda *_: False)
+    python.run()
+    assert python.sender.flight
+    assert compiled.times_ns == python.times_ns and compiled.lengths == python.lengths
+    assert compiled.link.idle_ns == python.link.idle_ns
+    assert python.link.dropped > 0
+    for name in ("dropped", "most_queued", "free_ns"):
+        assert getattr(compiled.link, name) == getattr(python.link, name)
+    for name in ("rto_ns", "timeouts", "lost_ever", "srtt_us8", "state", "high_seq"):
+        assert getattr(compiled.sender, name) == getattr(python.sender, name)
 
 
 def test_queue_overflows() -> None:
