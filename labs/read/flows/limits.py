@@ -45,6 +45,9 @@ PLATEAU: Final = 3
 nothing was lost. After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
+DEFERRED_SEGMENTS: Final = 3
+"""After a round with a full window a sender may leave so much of it unused: it waits for room for a
+larger packet (tcp_tso_should_defer)."""
 BURST_SEGMENTS: Final = 8
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
@@ -229,13 +232,16 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
         numpy.minimum.reduceat(sender.unheard_ns, firsts) > (QUEUED - 1) * rtt_ns + LEAST_ROUND_NS
     )
     in_loss, lost_before = _losses(lost, begins)
+    room = numpy.minimum.reduceat(sender.room, firsts)
+    is_full = room < sender.full
+    is_full[1:] |= (room[1:] < DEFERRED_SEGMENTS * sender.full) & is_full[:-1]
     return _Seen(
         begins,
         ends,
         _burst_rates(times, sender.lengths, firsts, lasts),
         numpy.maximum.reduceat(sender.flight, firsts),
         sender.flight[firsts] / (ends - begins),
-        numpy.minimum.reduceat(sender.room, firsts) < sender.full,
+        is_full,
         numpy.minimum.reduceat(sender.offered, firsts),
         sender.lengths[lasts] % sender.full == 0,
         (lasts - firsts >= 2) & (longest < EVEN * (ends - begins)),
@@ -262,13 +268,13 @@ def _limited(sender: _Sender, seen: _Seen) -> Rounds:
     """The rounds with what limited each, as the earlier ones show it."""
     since = _since_idle(seen)
     saturated, path_rate = _filled(seen, since.slow)
-    flat = (seen.most < since.top + 0.5 * sender.full) & (since.top > 0)
+    flat = (seen.most < since.top + 0.5 * sender.full) & (since.top > 0) & ~seen.is_full
     place = numpy.arange(len(flat))
     # Rounds without a larger flight in a row, counted anew after an idle time.
     broken = numpy.where(flat, numpy.where(seen.is_idle, place - 1, -1), place)
     flat_rounds = place - numpy.maximum.accumulate(broken)
     grows = (seen.most >= GROWTH * since.top) & (since.top > 0)
-    begins = grows | (seen.most <= FIRST_SEGMENTS * sender.full)
+    begins = grows | (since.top == 0) | (seen.most <= FIRST_SEGMENTS * sender.full)
     reason = numpy.select(
         (
             seen.is_full & (seen.window < sender.full),

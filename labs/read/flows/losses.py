@@ -8,6 +8,7 @@ Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 288
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import FIN, RST, SYN
-from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import (
     DOUBLE_LOSS,
     FAST_RECOVERY,
@@ -80,7 +81,7 @@ def _of_direction(
     for one in found:
         if not one.ended:
             _end(known, one, last)
-        _judge(known, first, last, one)
+        _judge(known, again, last, one)
     return found
 
 
@@ -234,19 +235,35 @@ def _end(known: ConnectionState, episode: Episode, before: int) -> None:
         episode.last = before - 1
 
 
-def _judge(known: ConnectionState, first: int, last: int, episode: Episode) -> None:
-    """Is it spurious, or did the sender give up?"""
+def _judge(known: ConnectionState, again: Array, last: int, episode: Episode) -> None:
+    """Is it spurious, or did the sender give up? `again` are all retransmissions of that side."""
     at = episode.places[0]
     direction = episode.direction
-    after = slice(at + 1, min(last, episode.last + 40))
-    theirs = known.direction[after] != direction
-    twice = set(known.repeats[after][theirs & (known.repeats[after] >= 0)].tolist())
-    # Every retransmission of the episode was in vain, not only one among those that repair it.
-    in_vain = {int(known.begin[place]) for place in episode.places} <= twice
+    sent = Counter(known.begin[episode.places].tolist())
+    twice = _came_twice(known, again, last, episode)
+    # A hole that ACKs report is a loss, which the first retransmission repairs: only further ones
+    # may be in vain. After a timer all may be, and ACKs that report it may be lost.
+    needed = {seq: count - twice[seq] for seq, count in sent.items()}
+    in_vain = twice.keys() >= sent.keys() if episode.timers else max(needed.values()) <= 0
     if in_vain or known.marks[at] & bits.SPURIOUS_RETRANSMISSION:
         episode.reason = SPURIOUS
+    elif episode.reason == DOUBLE_LOSS and not episode.timers and max(needed.values()) == 1:
+        episode.reason = FAST_RECOVERY
     if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
         heard = known.direction[at:last] != direction
         if len(episode.timers) > 2 and not heard.any():
             episode.reason = GAVE_UP
             episode.last = last - 1
+
+
+def _came_twice(known: ConnectionState, again: Array, last: int, episode: Episode) -> Counter[int]:
+    """How often DSACKs say of each segment of an episode that it came twice. Each is told of the
+    last retransmission before it."""
+    since = slice(episode.places[0] + 1, min(last, episode.last + 40))
+    theirs = known.direction[since] != episode.direction
+    found = Counter[int]()
+    for place in (numpy.flatnonzero(theirs & (known.repeats[since] >= 0)) + since.start).tolist():
+        seq = int(known.repeats[place])
+        copies = again[(known.begin[again] == seq) & (again < place)]
+        found[seq] += len(copies) > 0 and int(copies[-1]) in episode.places
+    return +found

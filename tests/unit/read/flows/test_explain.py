@@ -171,6 +171,14 @@ def test_a_flight_that_does_not_grow_shows_the_send_buffer() -> None:
     assert of.CONGESTION_WINDOW not in times(found)
 
 
+def test_a_needless_copy_leaves_the_repair_of_a_loss_what_it_was() -> None:
+    """Linux 5.10 repairs one loss by fast recovery, and then sends that segment once more, of which
+    a DSACK tells (benchmarks/explain, seed 15485863)."""
+    found = trouble(only(FIXTURES / "explain" / "fast-recovery-08.pcap.gz"))
+    assert {of.FAST_RECOVERY, of.SPURIOUS} <= found
+    assert of.DOUBLE_LOSS not in found
+
+
 def test_a_fin_that_was_lost_before_the_capture_is_no_hole() -> None:
     """Both directions are dropped between client and server, and it was captured at the server: the
     client's FIN comes only with its retransmission, after a segment that follows it."""
