@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.read.capture import Remarks
+    from labs.read.capture.segment_table import Table
     from labs.read.flows.stalls import Stalls
 
 
@@ -429,21 +430,25 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.parts import whole_connections
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.explain import icmp_errors
-    from labs.read.flows.stalls import find_stalls, together
+    from labs.read.flows.stalls import COLUMNS, find_stalls, together
     from labs.read.flows.verdict import Judge, explained_waits
 
-    judge, parts, segments = Judge(), [], 0
+    judge = Judge()
+
+    def of_part(table: Table) -> tuple[Stalls, int]:
+        waited, kept, copies = explained_waits(table, errors)
+        judge.add(kept, waited, copies)
+        return find_stalls(waited, min_gap_ms=args.min_gap_ms), len(kept)
+
     with whole_connections(args.file, args.connection) as capture:
         held, errors = remarks(capture.reader.counts), icmp_errors(capture.reader.connections)
-        for table in capture.tables:
-            waited, kept, copies = explained_waits(table, errors)
-            judge.add(kept, waited, copies)
-            parts.append(find_stalls(waited, min_gap_ms=args.min_gap_ms))
-            segments += len(kept)
-    found, judged, ends = together(parts), judge.verdict(), capture.connections
+        # A function has let go of one part when the next one is read.
+        parts = [*map(of_part, capture.tables)]
+    segments = sum(count for _, count in parts)
+    found, judged, ends = together([own for own, _ in parts]), judge.verdict(), capture.connections
     chosen = ends if args.connection is None else [ends[number_of(ends, args.connection)]]
     begin_ns = min((int(one["first_ns"]) for one in chosen), default=0)
-    rows = [_stall(row, begin_ns, ends) for row in found.table.to_dict("records")]
+    rows = [_stall(dict(zip(COLUMNS, row, strict=True)), begin_ns, ends) for row in found.rows]
     reasons = by_reason(rows)
     if args.json:
         said = {

@@ -206,21 +206,20 @@ def _told(
     held: Remarks,
     errors: Mapping[int, str],
 ) -> FileAccount:
-    accounts: list[Account] = []
     judge = Judge()
-    for segments in parts:
+
+    def of_part(segments: Table) -> list[Account]:
         found, kept, copies = explained_waits(segments, errors)
         judge.add(kept, found, copies)
         known = found.known
-        accounts += [
+        edges = zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
+        return [
             _account(found, connections[int(known.connection[first])], first, last, spread_ms)
-            for first, last, spread_ms in zip(
-                known.starts[:-1].tolist(),
-                known.starts[1:].tolist(),
-                spreads_ms(known),
-                strict=True,
-            )
+            for (first, last), spread_ms in zip(edges, spreads_ms(known), strict=True)
         ]
+
+    # A function has let go of one part when the next one is read.
+    accounts = [one for own in map(of_part, parts) for one in own]
     accounts.sort(key=lambda one: one.connection)
     accounts.sort(key=lambda one: one.rank, reverse=True)
     judged = judge.verdict(

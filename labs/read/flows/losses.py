@@ -15,7 +15,7 @@ from typing import Final
 import numpy
 
 from labs.read.capture import tcp_marks as bits
-from labs.read.capture.segment_table import FIN, RST, SYN
+from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import (
     DOUBLE_LOSS,
@@ -51,6 +51,28 @@ class Episode:
     ended: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class _Heard:
+    """What one end's data is told by the other end: the places of its ACKs, the numbers that these
+    acknowledge and the highest so far, the places of DSACKs, and those of retransmissions."""
+
+    acks: Array
+    numbers: Array
+    highest: Array
+    dsacks: Array
+    again: Array
+
+    def first_of(self, number: int, begin: int, before: int) -> int | None:
+        """The first ACK of that number between two places; None if there is none."""
+        least = int(self.acks.searchsorted(begin))
+        for at in range(max(least, int(self.highest.searchsorted(number))), len(self.acks)):
+            if self.acks[at] >= before:
+                return None
+            if self.numbers[at] >= number:
+                return int(self.acks[at])
+        return None
+
+
 def episodes(known: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
     """The episodes of the connection on the places `first` to `last` - 1, in order."""
     found: list[Episode] = []
@@ -69,10 +91,16 @@ def _of_direction(
     plain = (known.flags[here] & (SYN | RST)) == 0
     probe = (known.marks[here] & PROBES) != 0
     again = numpy.flatnonzero(own & carries & old & plain & ~probe) + first
+    if not len(again):
+        return []
+    acks = numpy.flatnonzero(~own & ((known.flags[here] & ACK) != 0)) + first
+    dsacks = numpy.flatnonzero(~own & (known.repeats[here] >= 0)) + first
+    numbers = known.ack[acks]
+    heard = _Heard(acks, numbers, numpy.maximum.accumulate(numbers), dsacks, again)
     found: list[Episode] = []
     for at in again.tolist():
         if found and not found[-1].ended:
-            _end(known, found[-1], at)
+            _end(heard, found[-1], at)
         if not found or found[-1].ended:
             if _is_reordered(known, far, first, at):
                 continue
@@ -80,8 +108,8 @@ def _of_direction(
         _add(known, far, first, found[-1], at)
     for one in found:
         if not one.ended:
-            _end(known, one, last)
-        _judge(known, again, last, one)
+            _end(heard, one, last)
+        _judge(known, heard, last, one)
     return found
 
 
@@ -220,50 +248,45 @@ def _is_tail(known: ConnectionState, first: int, at: int) -> bool:
     return False
 
 
-def _end(known: ConnectionState, episode: Episode, before: int) -> None:
+def _end(heard: _Heard, episode: Episode, before: int) -> None:
     """End the episode at the first ACK before that place of everything sent when it began."""
     start = episode.places[-1] if episode.places else episode.first
-    begin = max(start, episode.first) + 1
-    acks = numpy.flatnonzero(
-        (known.direction[begin:before] != episode.direction)
-        & (known.ack[begin:before] >= episode.recover)
-        & ((known.flags[begin:before] & 16) != 0)
-    )
-    if len(acks):
-        episode.last, episode.ended = begin + int(acks[0]), True
-    else:
-        episode.last = before - 1
+    found = heard.first_of(episode.recover, max(start, episode.first) + 1, before)
+    episode.last, episode.ended = before - 1 if found is None else found, found is not None
 
 
-def _judge(known: ConnectionState, again: Array, last: int, episode: Episode) -> None:
-    """Is it spurious, or did the sender give up? `again` are all retransmissions of that side."""
+def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -> None:
+    """Is it spurious, or did the sender give up?"""
     at = episode.places[0]
     direction = episode.direction
-    sent = Counter(known.begin[episode.places].tolist())
-    twice = _came_twice(known, again, last, episode)
+    sent = Counter([int(known.begin[place]) for place in episode.places])
+    twice = _came_twice(known, heard, min(last, episode.last + 40), episode)
     # A hole that ACKs report is a loss, which the first retransmission repairs: only further ones
     # may be in vain. After a timer all may be, and ACKs that report it may be lost.
-    needed = {seq: count - twice[seq] for seq, count in sent.items()}
-    in_vain = twice.keys() >= sent.keys() if episode.timers else max(needed.values()) <= 0
+    needed = max([count - twice.get(seq, 0) for seq, count in sent.items()])
+    in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
     if in_vain or known.marks[at] & bits.SPURIOUS_RETRANSMISSION:
         episode.reason = SPURIOUS
-    elif episode.reason == DOUBLE_LOSS and not episode.timers and max(needed.values()) == 1:
+    elif episode.reason == DOUBLE_LOSS and not episode.timers and needed == 1:
         episode.reason = FAST_RECOVERY
     if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
-        heard = known.direction[at:last] != direction
-        if len(episode.timers) > 2 and not heard.any():
+        is_answer = known.direction[at:last] != direction
+        if len(episode.timers) > 2 and not is_answer.any():
             episode.reason = GAVE_UP
             episode.last = last - 1
 
 
-def _came_twice(known: ConnectionState, again: Array, last: int, episode: Episode) -> Counter[int]:
-    """How often DSACKs say of each segment of an episode that it came twice. Each is told of the
-    last retransmission before it."""
-    since = slice(episode.places[0] + 1, min(last, episode.last + 40))
-    theirs = known.direction[since] != episode.direction
-    found = Counter[int]()
-    for place in (numpy.flatnonzero(theirs & (known.repeats[since] >= 0)) + since.start).tolist():
+def _came_twice(
+    known: ConnectionState, heard: _Heard, before: int, episode: Episode
+) -> dict[int, int]:
+    """How often DSACKs before that place say of each segment of an episode that it came twice. Each
+    is told of the last retransmission before it."""
+    found: dict[int, int] = {}
+    first, last = heard.dsacks.searchsorted((episode.places[0] + 1, before))
+    for place in heard.dsacks[first:last].tolist():
         seq = int(known.repeats[place])
-        copies = again[(known.begin[again] == seq) & (again < place)]
-        found[seq] += len(copies) > 0 and int(copies[-1]) in episode.places
-    return +found
+        again = heard.again[: heard.again.searchsorted(place)]
+        copies = again[known.begin[again] == seq]
+        if len(copies) and int(copies[-1]) in episode.places:
+            found[seq] = found.get(seq, 0) + 1
+    return found

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
-from pandas import DataFrame, concat
+import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, must_fit
 from labs.read.flows.reasons import NAMES
 from labs.read.flows.verdict import explained_waits
 from labs.read.flows.waits import Waits
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MIN_GAP_MS: Final = 20.0
 """Half the shortest delay of an ACK."""
@@ -37,17 +41,25 @@ COLUMNS: Final = (
     "waited_for",
     "rtt_ms",
 )
+BY_TIME: Final = itemgetter(COLUMNS.index("at_ns"))
 
 
 @dataclass(frozen=True, eq=False)
 class Stalls:
     """The stalls of a table of segments, and the gaps that could not be decided."""
 
-    table: DataFrame  # as `stalls` returns it
+    rows: list[tuple[Any, ...]]  # by time, with COLUMNS
     rtt_unknown: int  # connections whose RTT is not measured
     undecided: int  # their gaps above the minimum that a round trip may explain
     longest_undecided_ms: float
     acks_of_missing: int  # ACKs of bytes that the capture lacks
+
+    @property
+    def table(self) -> DataFrame:
+        """As `stalls` returns it."""
+        from pandas import DataFrame  # noqa: PLC0415  slow to load
+
+        return DataFrame(self.rows, columns=list(COLUMNS))
 
 
 def stalls(
@@ -71,14 +83,15 @@ def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
     least_ns = min_gap_ms * 1e6
     chosen = [gap for gap in found.gaps.values() if gap.wait_ns >= least_ns]
     must_fit(len(chosen) * STALL_BYTES, f"{len(chosen):,} stalls", IN_PARTS)
+    places = numpy.array([gap.place for gap in chosen], dtype=numpy.int64)
+    labels = zip(known.rows[places - 1].tolist(), known.rows[places].tolist(), strict=True)
     rows = [
         (
             int(known.connection[gap.place]),
             int(known.time_ns[gap.place - 1]),
             gap.length_ns / 1e6,
             gap.wait_ns / 1e6,
-            known.rows[gap.place - 1],
-            known.rows[gap.place],
+            *label,
             int(known.frame[gap.place - 1]),
             int(known.frame[gap.place]),
             NAMES[known.direction[gap.place]],
@@ -87,15 +100,14 @@ def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
             gap.wait.waited_for,
             float(far.rtt_ns[gap.place]) / 1e6 if far.measured[gap.place] else float("nan"),
         )
-        for gap in chosen
+        for gap, label in zip(chosen, labels, strict=True)
     ]
-    table = DataFrame(rows, columns=list(COLUMNS))
     undecided = [
         float(known.time_ns[place] - known.time_ns[place - 1]) / 1e6 for place in found.undecided
     ]
     undecided = [ms for ms in undecided if ms >= min_gap_ms]
     return Stalls(
-        table.sort_values("at_ns", kind="stable", ignore_index=True),
+        sorted(rows, key=BY_TIME),
         int((~far.measured[known.starts[:-1]]).sum()),
         len(undecided),
         max(undecided, default=0.0),
@@ -105,10 +117,8 @@ def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
 
 def together(parts: Sequence[Stalls]) -> Stalls:
     """The stalls of all parts of a capture."""
-    tables = [one.table for one in parts if len(one.table)] or [one.table for one in parts[:1]]
-    table = concat(tables) if tables else DataFrame(columns=list(COLUMNS))
     return Stalls(
-        table.sort_values("at_ns", kind="stable", ignore_index=True),
+        sorted((row for one in parts for row in one.rows), key=BY_TIME),
         sum(one.rtt_unknown for one in parts),
         sum(one.undecided for one in parts),
         max((one.longest_undecided_ms for one in parts), default=0.0),

@@ -653,6 +653,9 @@ def _holes(
         own[carries[own - first] & (known.begin[own] < known.sent[side][own])]
         for side, own in enumerate(sides)
     ]
+    repeats = [own[numpy.argsort(known.begin[own], kind="stable")] for own in repeats]
+    begins = [known.begin[own] for own in repeats]
+    longest = [int((known.end[own] - known.begin[own]).max(initial=0)) for own in repeats]
     for at in marked:
         by = int(known.direction[at])
         if known.marks[at] & bits.ACK_LOST_SEGMENT:
@@ -660,8 +663,9 @@ def _holes(
         else:
             side = by
             begin = int(known.sent[side][at])
-            later = repeats[side][numpy.searchsorted(repeats[side], at) :]
-            if ((known.begin[later] <= begin) & (known.end[later] > begin)).any():
+            near = numpy.searchsorted(begins[side], (begin - longest[side], begin + 1))
+            those = repeats[side][near[0] : near[1]]
+            if ((those >= at) & (known.end[those] > begin)).any():
                 continue
         own = sides[side]
         before = int(numpy.searchsorted(own, at)) - 1
