@@ -246,8 +246,7 @@ class Simulation:
 
     def mean_bytes(self) -> float:
         """The mean size of the packets that arrived."""
-        arrived = self.lengths if self.settled_ns is None else self.lengths[:-1]
-        return sum(arrived) / len(arrived)
+        return self.receiver.nxt / (len(self.lengths) - (self.settled_ns is not None))
 
     def _arrive(self) -> None:
         """The next packet arrives."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from papermill.iorw import write_ipynb
 
 from labs.batches import notebooks
 from labs.errors import LabError, RunFailed
@@ -62,6 +63,24 @@ def test_execute_all_keeps_whole_notebooks_and_those_that_stopped(tmp_path: Path
     assert outputs(notebooks.failed(tmp_path, 2)) == "rate 2.0\n"
     names = sorted(one.name for one in (tmp_path / notebooks.FOLDER).iterdir())
     assert names == ["0001.ipynb", "0002.failed.ipynb", "0003.ipynb"]
+
+
+def test_execute_all_does_not_save_a_notebook_at_each_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[str] = []
+
+    def write(book: Any, path: str) -> None:
+        saved.append(path)
+        write_ipynb(book, path)
+
+    monkeypatch.setattr("papermill.engines.write_ipynb", write)
+    notebook = book(tmp_path / "n.ipynb", *(f"print({number})" for number in range(9)))
+    notebooks.execute_all(
+        notebook, {1: ({}, "a")}, tmp_path, jobs=1, tell=lambda number, error: None
+    )
+    assert outputs(notebooks.executed(tmp_path, 1)) == "".join(f"{one}\n" for one in range(9))
+    assert len(saved) == 2  # as it begins, and as it ends
 
 
 def test_execute_all_with_fail_fast_raises_the_first_error(tmp_path: Path) -> None:
