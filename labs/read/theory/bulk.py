@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 from statistics import median
 
 from labs.drive.record.kept_answers import kept
@@ -110,7 +109,7 @@ def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
     for seed in range(MOST_DRAWS):
         simulation = LossySimulation(flow, part_bytes, seed=seed)
         found.append(_continued(_told(simulation), simulation, transfer_bytes))
-        segments += len(simulation.lengths)
+        segments += len(simulation.had_bytes)
         if len(found) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
             break
     return tuple(found)
@@ -192,8 +191,7 @@ def _told(simulation: Simulation) -> Transfer:
     simulation.run()
     if not simulation.times_ns:
         return _unknown("nothing arrives within the time limit")
-    had_bytes = list(accumulate(simulation.lengths))
-    found = of_arrivals(simulation.times_ns, had_bytes, simulation.transfer_bytes)
+    found = of_arrivals(simulation.times_ns, simulation.had_bytes, simulation.transfer_bytes)
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
     waits = _waits(simulation, found.first_ns, simulation.settled_ns or found.last_ns)

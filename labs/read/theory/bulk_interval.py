@@ -13,7 +13,6 @@ from statistics import quantiles
 
 from labs.read.theory.bulk import LINK, Transfer, draws, kept_transfers, simulated, transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW
 from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
 
 UNKNOWN: tuple[dict[str, int], ...] = (
@@ -22,10 +21,12 @@ UNKNOWN: tuple[dict[str, int], ...] = (
     {"phase_ns": 750_000, "credit_bytes": HTB_CBURST_BYTES - 200, "writing_ns": 1500},
     {"phase_ns": 3_700_000, "writing_ns": 9000, "reading_ns": 1500},
     {"phase_ns": 3_100_000, "writing_ns": 14_000},
+    *({"reads_by_chance": seed} for seed in range(1, 9)),
 )
 """What is unknown beforehand: whether the shaper's credit has just been used, when the flow begins
-within a tick of the kernel's clock (4 ms), and how fast the programs are. Some combinations are
-simulated."""
+within a tick of the kernel's clock (4 ms), how fast the programs are, and whether the reader reads
+between two packets of a burst. The receiver sizes its window by what was read until then
+(tcp_rcv_space_adjust()). Some combinations are simulated."""
 SHOWN_WIDTH = 0.005
 """The least width of an interval that is shown, relative to its upper end."""
 CUTS = 40
@@ -64,10 +65,10 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
 
 
 def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
-    """The interval of a prediction if it is wide enough to be shown. What the link or the receive
-    window limits does not depend on single packets, and is not simulated again."""
+    """The interval of a prediction if it is wide enough to be shown. What the link limits does not
+    depend on single packets, and is not simulated again."""
     found = transfer(flow, transfer_bytes)
-    if found.bound in (LINK, RECEIVE_WINDOW) and not (flow.loss_pct or flow.pause_ms):
+    if found.bound == LINK and not (flow.loss_pct or flow.pause_ms):
         return None
     wide = interval(flow, transfer_bytes)
     return wide if wide is not None and wide.width > SHOWN_WIDTH else None

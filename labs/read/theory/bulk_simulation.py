@@ -35,6 +35,9 @@ HTB_CBURST_BYTES = 1600
 READING_NS, WRITING_NS = 300, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
+BETWEEN = 0.5
+"""With `reads_by_chance`, how often a program reads before the next packet of a burst arrives. On
+virtual time these are 0 to 0.8 us apart."""
 SLOW_WRITING_NS, WRITES_SOONER_SINCE = 9500, (5, 15)
 """On 5.10 nginx writes later. This was not measured: it is the delay with which the downloads of
 the sets `wget` and `discard` on 5.10 are predicted best."""
@@ -115,11 +118,13 @@ class Simulation:
         phase_ns: int = 0,
         writing_ns: int | None = None,
         reading_ns: int = READING_NS,
+        reads_by_chance: int = 0,
     ) -> None:
         self.flow, self.transfer_bytes = flow, transfer_bytes
         soon = series(flow.kernel) >= WRITES_SOONER_SINCE
         self.writing_ns = writing_ns or (WRITING_NS if soon else SLOW_WRITING_NS)
         self.reading_ns = reading_ns
+        self.by_chance, self.chance = reads_by_chance > 0, Random(reads_by_chance)
         self.rtt_ns = round(flow.rtt_ms * 1e6)
         began_ns = 2 * self.rtt_ns + phase_ns
         limit_s = flow.limit_s
@@ -138,7 +143,7 @@ class Simulation:
         self.settles, self.now_ns = False, 0
         self.settled_ns: int | None = None
         self.times_ns: array[int] = array("q")
-        self.lengths: array[int] = array("q")
+        self.had_bytes: array[int] = array("q")
 
     def _connect(self, credit_bytes: int, now_ns: int) -> None:
         """The link, and both ends after the handshake."""
@@ -210,16 +215,18 @@ class Simulation:
                 if now_ns == NEVER_NS:
                     raise RuntimeError("no packet is in flight and no timer is set")
                 return
-            if now_ns == arrives_ns:
+            if now_ns == arrives_ns and not (self.by_chance and now_ns == reads_ns):
                 if now_ns >= epochs.ends_ns:
                     settled = epochs.settled(now_ns, receiver.nxt)
-                    enough = len(self.lengths) >= LEAST_PACKETS
+                    enough = len(self.had_bytes) >= LEAST_PACKETS
                     if settled and enough and receiver.nxt <= MOST_ARRIVED * transfer_bytes:
                         self.settles, self.now_ns = True, now_ns
                         return
                 self._arrive()
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
+                    if self.by_chance and self.chance.random() < BETWEEN:
+                        reads_ns = now_ns
             elif now_ns == reads_ns:
                 acknowledges, reads_ns = reader.read(now_ns)
                 if acknowledges:
@@ -242,18 +249,18 @@ class Simulation:
         left = min(left, int((self.ends_ns - now_ns) * bytes_per_ns))
         self.settled_ns = now_ns
         self.times_ns.append(now_ns + round(left / bytes_per_ns))
-        self.lengths.append(left)
+        self.had_bytes.append(self.receiver.nxt + left)
 
     def mean_bytes(self) -> float:
         """The mean size of the packets that arrived."""
-        return self.receiver.nxt / (len(self.lengths) - (self.settled_ns is not None))
+        return self.receiver.nxt / (len(self.had_bytes) - (self.settled_ns is not None))
 
     def _arrive(self) -> None:
         """The next packet arrives."""
         packet = self.link.packets.popleft()
         now_ns, length = packet.arrives_ns, packet.length
         self.times_ns.append(now_ns)
-        self.lengths.append(length)
+        self.had_bytes.append(self.receiver.nxt + length)
         if self.receiver.arrives(
             now_ns, length, self.flow.mss_bytes, packet.push, packet.echoed_ms
         ):
@@ -291,12 +298,12 @@ class LossySimulation(Simulation):
     def _arrive(self) -> None:
         packet = self.link.packets.popleft()
         now_ns, length, push = packet.arrives_ns, packet.length, packet.push
-        receiver, before = self.receiver, self.receiver.nxt
+        receiver = self.receiver
         acknowledges = receiver.segment(
             now_ns, packet.begin, length, self.flow.mss_bytes, push, packet.echoed_ms
         )
         self.times_ns.append(now_ns)
-        self.lengths.append(receiver.nxt - before)
+        self.had_bytes.append(receiver.nxt)
         if acknowledges or receiver.compressed_is_due(now_ns):
             self.acknowledge(now_ns)
 
