@@ -442,7 +442,7 @@ def main_stalls(args: argparse.Namespace) -> int:
 
     with whole_connections(args.file, args.connection) as capture:
         held, errors = remarks(capture.reader.counts), icmp_errors(capture.reader.connections)
-        # A function has let go of one part when the next one is read.
+        # As a function, so that each part is freed before the next one is read.
         parts = [*map(of_part, capture.tables)]
     segments = sum(count for _, count in parts)
     found, judged, ends = together([own for own, _ in parts]), judge.verdict(), capture.connections

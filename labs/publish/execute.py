@@ -33,7 +33,7 @@ ENGINE = "labs"
 
 
 class SavedAtTheEnd(NBClientEngine):  # type: ignore[misc]
-    """Papermill's engine, which saves the whole notebook before and after each cell: a third of the
+    """Papermill's engine saves the whole notebook before and after each cell, which is half the
     time of a notebook with many figures. This one saves it when it has ended or stopped."""
 
     @classmethod

@@ -283,8 +283,8 @@ def test_missing_congestion_control_is_refused_with_those_that_there_are(
 def test_equal_runs_have_one_digest(
     lab: Lab, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One in the mode of booting that a lab in a file has, of an earlier call if there is one, and
-    one now in the faster mode; nine with LABS_FRESH=1."""
+    """One run as a lab in a file boots it, kept if there is one, and one new run in seccomp mode;
+    nine with LABS_FRESH=1."""
     digests = set()
     for number in range(10 if os.environ.get("LABS_FRESH") == "1" else 2):
         monkeypatch.setenv("LABS_BOOT", "seccomp" if number else "auto")

@@ -55,8 +55,11 @@ def cpu_ticks(memory: Path) -> dict[int, int]:
     return found
 
 
-def signal_busy_program(memory: Path, busy: Path, numbers: Sequence[signal.Signals]) -> None:
-    """Wait for the busy program, the only one that uses CPU time, and send it signals."""
+def signal_busy_program(
+    memory: Path, busy: Path, numbers: Sequence[signal.Signals], sent: list[signal.Signals]
+) -> None:
+    """Wait for the busy program, the only one that uses CPU time, and send it signals; note those
+    that were sent."""
     while not busy.exists():
         time.sleep(0.01)
     before = cpu_ticks(memory)
@@ -65,17 +68,22 @@ def signal_busy_program(memory: Path, busy: Path, numbers: Sequence[signal.Signa
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):  # the first one ended it
             os.kill(used[0], number)
+            sent.append(number)
         time.sleep(0.05)
 
 
-def signal_kernel(memory: Path, busy: Path, numbers: Sequence[signal.Signals]) -> None:
-    """Wait for the busy program, and send the kernel's own process, the oldest, these signals."""
+def signal_kernel(
+    memory: Path, busy: Path, numbers: Sequence[signal.Signals], sent: list[signal.Signals]
+) -> None:
+    """Wait for the busy program, and send the kernel's own process, the oldest, these signals; note
+    those that were sent."""
     while not busy.exists():
         time.sleep(0.01)
     kernel = min(cpu_ticks(memory))
     for number in numbers:
         with contextlib.suppress(ProcessLookupError):
             os.kill(kernel, number)
+            sent.append(number)
         time.sleep(0.03)
 
 
@@ -84,17 +92,23 @@ def busy_run(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     *numbers: signal.Signals,
-    send: Callable[[Path, Path, Sequence[signal.Signals]], None] = signal_busy_program,
+    send: Callable[
+        [Path, Path, Sequence[signal.Signals], list[signal.Signals]], None
+    ] = signal_busy_program,
     mode: str = PTRACE,
 ) -> list[str]:
-    """Boot the run and send its busy program these signals; the lines of the console."""
+    """Boot the run and send its busy program these signals; the lines of the console. All were sent
+    if the run ended well."""
     steps = SHORT if len(numbers) < MANY else LONG
     memory, staging = folder / "memory", folder / "staging"
     memory.mkdir()
     staging.mkdir()
     monkeypatch.setenv("LABS_MEMORY_DIR", str(memory))
     lines: list[str] = []
-    sender = threading.Thread(target=send, args=(memory, staging / "busy", numbers), daemon=True)
+    sent: list[signal.Signals] = []
+    sender = threading.Thread(
+        target=send, args=(memory, staging / "busy", numbers, sent), daemon=True
+    )
     if numbers:
         sender.start()
     try:
@@ -110,6 +124,7 @@ def busy_run(
         )
     finally:
         (folder / "lines").write_text("\n".join(lines))
+    assert sent == list(numbers)
     return lines
 
 

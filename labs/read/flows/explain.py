@@ -218,7 +218,7 @@ def _told(
             for (first, last), spread_ms in zip(edges, spreads_ms(known), strict=True)
         ]
 
-    # A function has let go of one part when the next one is read.
+    # As a function, so that each part is freed before the next one is read.
     accounts = [one for own in map(of_part, parts) for one in own]
     accounts.sort(key=lambda one: one.connection)
     accounts.sort(key=lambda one: one.rank, reverse=True)

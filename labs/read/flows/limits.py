@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, SYN
+from labs.read.capture.segment_table import ACK, CWR, SYN
 from labs.read.flows.connection_state import Array, ConnectionState, highest_so_far
 from labs.read.flows.reasons import (
     CONGESTION_WINDOW,
@@ -41,8 +41,11 @@ QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 LEADS: Final = 0.5
 PLATEAU: Final = 3
-"""Rounds in which the flight does not grow that show a limit other than the congestion window, if
-nothing was lost. After a loss, cubic keeps its window for tens of rounds (RFC 9438 4.4)."""
+"""Rounds in which the flight neither grows nor is reduced that show a limit other than the
+congestion window, if nothing was lost. After a loss, cubic keeps its window for tens of rounds
+(RFC 9438 4.4)."""
+REDUCED: Final = 0.85
+"""A reduced window is smaller: 0.7 with cubic, 0.5 with reno (RFC 9438 4.6, RFC 5681 3.1)."""
 EVEN: Final = 0.3
 """The longest pause of a round as a share of it, below which segments come evenly."""
 DEFERRED_SEGMENTS: Final = 3
@@ -135,7 +138,9 @@ def rounds(
         rtt_ns=far.rtt_ns,
         direction=direction,
     )
-    return _limited(sender, _seen(sender, lost))
+    # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
+    reduced = known.time_ns[data[(known.flags[data] & CWR) != 0]].tolist()
+    return _limited(sender, _seen(sender, [*lost, *((at, at) for at in reduced)]))
 
 
 def _unheard_ns(known: ConnectionState, data: Array, acks: Array) -> Array:
@@ -234,7 +239,9 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
     in_loss, lost_before = _losses(lost, begins)
     room = numpy.minimum.reduceat(sender.room, firsts)
     is_full = room < sender.full
-    is_full[1:] |= (room[1:] < DEFERRED_SEGMENTS * sender.full) & is_full[:-1]
+    is_whole = sender.lengths[lasts] % sender.full == 0
+    deferred = (room < DEFERRED_SEGMENTS * sender.full) & is_whole
+    is_full[1:] |= deferred[1:] & is_full[:-1]
     return _Seen(
         begins,
         ends,
@@ -243,7 +250,7 @@ def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
         sender.flight[firsts] / (ends - begins),
         is_full,
         numpy.minimum.reduceat(sender.offered, firsts),
-        sender.lengths[lasts] % sender.full == 0,
+        is_whole,
         (lasts - firsts >= 2) & (longest < EVEN * (ends - begins)),
         (has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS)) | queued,
         asked,
@@ -268,13 +275,17 @@ def _limited(sender: _Sender, seen: _Seen) -> Rounds:
     """The rounds with what limited each, as the earlier ones show it."""
     since = _since_idle(seen)
     saturated, path_rate = _filled(seen, since.slow)
-    flat = (seen.most < since.top + 0.5 * sender.full) & (since.top > 0) & ~seen.is_full
+    flat = (seen.most < since.top + 0.5 * sender.full) & (seen.most > REDUCED * since.top)
+    flat &= (since.top > 0) & ~seen.is_full
     place = numpy.arange(len(flat))
     # Rounds without a larger flight in a row, counted anew after an idle time.
     broken = numpy.where(flat, numpy.where(seen.is_idle, place - 1, -1), place)
     flat_rounds = place - numpy.maximum.accumulate(broken)
     grows = (seen.most >= GROWTH * since.top) & (since.top > 0)
-    begins = grows | (since.top == 0) | (seen.most <= FIRST_SEGMENTS * sender.full)
+    next_grows = numpy.append(seen.most[1:] >= GROWTH * seen.most[:-1], False)
+    next_grows[:-1] &= ~seen.is_idle[1:]
+    begins = grows | (seen.most <= FIRST_SEGMENTS * sender.full)
+    begins |= (since.top == 0) & next_grows
     reason = numpy.select(
         (
             seen.is_full & (seen.window < sender.full),

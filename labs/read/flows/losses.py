@@ -8,6 +8,7 @@ Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 288
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
@@ -53,14 +54,15 @@ class Episode:
 
 @dataclass(frozen=True, eq=False)
 class _Heard:
-    """What one end's data is told by the other end: the places of its ACKs, the numbers that these
-    acknowledge and the highest so far, the places of DSACKs, and those of retransmissions."""
+    """What the other end reports about one end's data: the places of its ACKs, the numbers that
+    these acknowledge and the highest so far, and the places of DSACKs; and of each segment the
+    places of its retransmissions."""
 
     acks: Array
     numbers: Array
     highest: Array
     dsacks: Array
-    again: Array
+    copies: dict[int, list[int]]
 
     def first_of(self, number: int, begin: int, before: int) -> int | None:
         """The first ACK of that number between two places; None if there is none."""
@@ -96,7 +98,11 @@ def _of_direction(
     acks = numpy.flatnonzero(~own & ((known.flags[here] & ACK) != 0)) + first
     dsacks = numpy.flatnonzero(~own & (known.repeats[here] >= 0)) + first
     numbers = known.ack[acks]
-    heard = _Heard(acks, numbers, numpy.maximum.accumulate(numbers), dsacks, again)
+    copies: dict[int, list[int]] = {}
+    if len(dsacks):
+        for place, seq in zip(again.tolist(), known.begin[again].tolist(), strict=True):
+            copies.setdefault(seq, []).append(place)
+    heard = _Heard(acks, numbers, numpy.maximum.accumulate(numbers), dsacks, copies)
     found: list[Episode] = []
     for at in again.tolist():
         if found and not found[-1].ended:
@@ -280,13 +286,14 @@ def _came_twice(
     known: ConnectionState, heard: _Heard, before: int, episode: Episode
 ) -> dict[int, int]:
     """How often DSACKs before that place say of each segment of an episode that it came twice. Each
-    is told of the last retransmission before it."""
+    DSACK is assigned to the latest retransmission before it."""
     found: dict[int, int] = {}
     first, last = heard.dsacks.searchsorted((episode.places[0] + 1, before))
+    own = set(episode.places) if last > first else set()
     for place in heard.dsacks[first:last].tolist():
         seq = int(known.repeats[place])
-        again = heard.again[: heard.again.searchsorted(place)]
-        copies = again[known.begin[again] == seq]
-        if len(copies) and int(copies[-1]) in episode.places:
+        copies = heard.copies.get(seq, [])
+        latest = bisect_left(copies, place) - 1
+        if latest >= 0 and copies[latest] in own:
             found[seq] = found.get(seq, 0) + 1
     return found

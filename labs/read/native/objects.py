@@ -137,9 +137,9 @@ class _Program:
             elif kind.startswith("s_"):
                 setattr(struct, name, ctypes.addressof(self._filled(value, made)))
             elif isinstance(value, Random):
-                words = (ctypes.c_uint32 * RANDOM_WORDS)(*value.getstate()[1])
-                made[id(value)] = value, words
-                setattr(struct, name, ctypes.addressof(words))
+                if id(value) not in made:
+                    made[id(value)] = value, (ctypes.c_uint32 * RANDOM_WORDS)(*value.getstate()[1])
+                setattr(struct, name, ctypes.addressof(made[id(value)][1]))
             else:
                 setattr(struct, name, value.encode() if kind == "string" else value)
         return struct

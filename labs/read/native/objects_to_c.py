@@ -7,9 +7,11 @@ also attributes, float division, keywords, chained comparisons, `in`, `is`, `del
 pairs, `super()`, for over a deque, and tuples on both sides of an assignment. The type of any other
 field is that of its value in the object at hand, and a method is that of the object's class.
 
-A record is copied when it is appended, so nothing else may refer to it afterwards. One that is
-compared by identity (`eq=False`) is referred to, and lives until the function ends. What Python
-would compute with more than 64 bits, or refuse, ends the C function without a result.
+A record is copied when it is appended, so nothing else may refer to it afterwards, and one that was
+taken from a deque may not be used once the deque has changed. One that is compared by identity
+(`eq=False`) is referred to, and lives until the function ends. Calls within one expression may be
+made in any order. What Python would compute with more than 64 bits, or refuse, ends the C function
+without a result.
 """
 
 from __future__ import annotations
@@ -453,12 +455,20 @@ class _Body(Translation):
     ) -> str:
         found, before = [], self.typed(first)
         for operator, other in zip(operators, others, strict=True):
-            if isinstance(operator, ast.In | ast.NotIn):
+            if isinstance(first, ast.Tuple) or isinstance(operator, ast.In | ast.NotIn):
+                if len(operators) > 1:
+                    raise self.refused(first)
+                if isinstance(first, ast.Tuple) and isinstance(other, ast.Tuple):
+                    return self.pairs(first, operator, other)
                 return self.contained(before, operator, other)
-            if isinstance(first, ast.Tuple) and isinstance(other, ast.Tuple):
-                return self.pairs(first, operator, other)
             after = self.typed(other)
             one, two = before[1], after[1]
+            if isinstance(operator, ast.Is):
+                if not before[0] == after[0] or before[0][:-2] not in self.program.references:
+                    raise self.refused(other)
+                return f"({one} == {two})"
+            if before[0].startswith("r_") or after[0].startswith("r_"):
+                raise self.refused(other)
             if TEXT in (before[0], after[0]):
                 one, two = f"strcmp({one}, {two})", "0"
             found.append(f"{one} {OPERATORS[type(operator)]} {two}")
@@ -468,6 +478,8 @@ class _Body(Translation):
     def contained(self, one: Typed, operator: ast.cmpop, other: ast.expr) -> str:
         """Whether a number is one of several, or a record that is referred to is in a queue."""
         if isinstance(other, ast.Tuple):
+            if any(self.typed(each)[0] != INT for each in other.elts) or one[0] != INT:
+                raise self.refused(other)
             found = " || ".join(f"{one[1]} == {self.value(value)}" for value in other.elts)
         else:
             queue, text = self.typed(other)
@@ -475,7 +487,10 @@ class _Body(Translation):
         return f"({'!' if isinstance(operator, ast.NotIn) else ''}({found}))"
 
     def pairs(self, one: ast.Tuple, operator: ast.cmpop, other: ast.Tuple) -> str:
-        """Two pairs of numbers are compared by the first that differ."""
+        """Two pairs of numbers are compared by the first that differ. They are written twice, so
+        they may call nothing."""
+        if any(isinstance(each, ast.Call) for both in (one, other) for each in ast.walk(both)):
+            raise self.refused(one)
         (a, b), (c, d) = ([self.value(each) for each in both.elts] for both in (one, other))
         sign = OPERATORS[type(operator)]
         return f"({a} == {c} ? {b} {sign} {d} : {a} {sign} {c})"

@@ -52,10 +52,6 @@ class RecoveringSender(Scoreboard):
 
     # What an ACK tells.
 
-    def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
-        """Take an ACK without blocks."""
-        self.acknowledged_selectively(now_ns, ack, edge, deque())
-
     def acknowledged_selectively(
         self, now_ns: int, ack: int, edge: int, blocks: deque[Block]
     ) -> None:

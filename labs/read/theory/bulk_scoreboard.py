@@ -140,7 +140,7 @@ class Scoreboard(Sender):
         packet.length, packet.segments = length, segments
         self.flight.insert(at + 1, rest)
         self.queued += self.overhead
-        if rest.state & EVER_RESENT:
+        if rest.state & EVER_RESENT and packet in self.repeats:
             self.repeats.insert(self.repeats.index(packet) + 1, rest)
 
     def _sacked(self, now_ns: int, packet: Sent, found: Ack) -> None:

@@ -35,7 +35,7 @@ HTB_CBURST_BYTES = 1600
 READING_NS, WRITING_NS = 300, 2800
 """How long after its kernel woke it a program reads or writes: on virtual time some readings of the
 clock, of 256 ns each, and on machines not much more."""
-BETWEEN = 0.5
+READS_BETWEEN_PACKETS = 0.5
 """With `reads_by_chance`, how often a program reads before the next packet of a burst arrives. On
 virtual time these are 0 to 0.8 us apart."""
 SLOW_WRITING_NS, WRITES_SOONER_SINCE = 9500, (5, 15)
@@ -225,7 +225,7 @@ class Simulation:
                 self._arrive()
                 if reads_ns == NEVER_NS and receiver.copied < receiver.nxt:
                     reads_ns = now_ns + self.reading_ns
-                    if self.by_chance and self.chance.random() < BETWEEN:
+                    if self.by_chance and self.chance.random() < READS_BETWEEN_PACKETS:
                         reads_ns = now_ns
             elif now_ns == reads_ns:
                 acknowledges, reads_ns = reader.read(now_ns)

@@ -20,6 +20,7 @@ import pytest
 from benchmarks.explain.worsen import doubled, from_client, records, written
 from labs.cli.__main__ import main
 from labs.read.capture import read
+from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
 from labs.read.flows.account_schema import SCHEMA
 from labs.read.flows.account_text import as_json, as_text, sentence
@@ -339,16 +340,51 @@ def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
     assert codes and LIMITS.index(of.SEND_BUFFER) not in codes
 
 
+def flights(path: Path, sizes: list[int], *, pause_us: int = 0, cwr_in: int = -1) -> Account:
+    """A response of so many full segments per round trip of 20 ms, captured at the client, whose
+    window is large. One flight may begin with CWR; pauses may precede the flights."""
+    scaled = MSS + b"\3\3\7"
+    made = [
+        (0, segment(PORT, 0, 1000, 0, SYN, options=scaled)),
+        (20_000, segment(PORT, 1, 5000, 1001, SYN | ACK, options=scaled)),
+        (20_020, segment(PORT, 0, 1001, 5001, ACK)),
+        (20_100, segment(PORT, 0, 1001, 5001, ACK | PSH, length=200)),
+    ]
+    seq = 5001
+    for number, size in enumerate(sizes):
+        at = 40_200 + number * (20_100 + pause_us)
+        own = burst(at, seq, size, step_us=25)
+        if number == cwr_in:
+            own[0] = (at, segment(PORT, 1, seq, 1201, ACK | CWR, length=1460))
+        made += own
+        seq += 1460 * size
+    return only(capture(path, made))
+
+
+@pytest.mark.parametrize("cwr_in", [-1, 4])
+def test_a_reduced_flight_is_the_congestion_window(cwr_in: int, tmp_path: Path) -> None:
+    """Marks (ECN) reduce cubic's window to 0.7, from which it grows slowly; nothing is lost."""
+    sizes = [10, 20, 40, 80, *([56] * 6), *([57] * 4), *([58] * 4)]
+    found = times(flights(tmp_path / "x.pcap", sizes, cwr_in=cwr_in))
+    assert of.SEND_BUFFER not in found
+    assert found[of.CONGESTION_WINDOW] > 200
+
+
+def test_bursts_after_idle_time_that_do_not_grow_are_no_slow_start(tmp_path: Path) -> None:
+    found = times(flights(tmp_path / "x.pcap", [40] * 12, pause_us=300_000))
+    assert of.SLOW_START not in found
+
+
 def answered(rtt_us: int = 20_000) -> list[tuple[int, bytes]]:
     """A handshake seen at the client, over a path with that RTT, and a request."""
     return [*handshake(rtt_us), (rtt_us + 100, segment(PORT, 0, 1001, 5001, ACK | PSH, length=200))]
 
 
-def burst(at_us: int, seq: int, count: int) -> list[tuple[int, bytes]]:
+def burst(at_us: int, seq: int, count: int, step_us: int = 200) -> list[tuple[int, bytes]]:
     """Full segments from the server and their ACKs, next to each other."""
     made = []
     for number in range(count):
-        at, begin = at_us + 200 * number, seq + 1460 * number
+        at, begin = at_us + step_us * number, seq + 1460 * number
         made.append((at, segment(PORT, 1, begin, 1201, ACK, length=1460)))
         made.append((at + 20, segment(PORT, 0, 1201, begin + 1460, ACK)))
     return made

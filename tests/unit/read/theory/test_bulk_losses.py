@@ -296,6 +296,12 @@ def test_own_queue_refuses() -> None:
     assert simulation.receiver.nxt >= 4 * MB
 
 
+def test_a_part_of_a_packet_that_was_lost_again() -> None:
+    # Such a packet is no longer in the order of retransmissions when its first part is sent.
+    flow = replace(PATH, rate_mbit=100, rtt_ms=2, loss_pct=5)
+    assert transfer(flow, MB).goodput_bytes_s > 0
+
+
 def test_random_losses() -> None:
     # Mathis holds within a few per cent for many losses; 20 draws of some 60 losses each vary by
     # a quarter.
