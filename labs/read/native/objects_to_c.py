@@ -185,7 +185,7 @@ class Program:
                 *(PRELUDE, *structs, *self.heads, *self.bodies.values()),
                 f"const char layout[] = {layout};",
                 f"int64_t perform(s_{owner.__name__} *self)",
-                f"{{ int64_t done = !setjmp(failed); if (done) {called}(self);",
+                f"{{ int64_t done = 0; if (!setjmp(failed)) {{ {called}(self); done = 1; }}",
                 "f_forget(); return done; }",
             )
         )

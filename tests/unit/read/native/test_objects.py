@@ -117,6 +117,9 @@ class Depot:
     def with_a_set(self) -> None:
         self.total = len({self.first})
 
+    def with_a_text_in_a_tuple(self) -> None:
+        self.total = int(self.name in (QUIET, LOUD))
+
     def with_another_type(self) -> None:
         part = self.first
         part = self.mean  # type: ignore[assignment]
@@ -150,7 +153,7 @@ class Yard(Track):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.loaded, self.parcels = deque(), deque()
-        self.random = Random(seed)
+        self.random = self.same = Random(seed)
         self.numbers: array[int] = array("q")
         self.best = 0
 
@@ -191,6 +194,19 @@ class Yard(Track):
             total += one.size
         return total
 
+    def draw_from_both(self) -> None:
+        self.best = int(self.random.random() * 1000)
+        self.moved = int(self.same.random() * 1000)
+
+    def with_records_compared(self) -> None:
+        self.moved = int(self.parcels[0] == self.parcels[1])
+
+    def with_pairs_in_a_row(self) -> None:
+        self.moved = int((self.moved, 1) < (self.best, 2) < (0, 0))
+
+    def with_a_call_in_a_pair(self) -> None:
+        self.moved = int((self.couple(1, 1), 1) < (self.best, 2))
+
     def grow_while_counting(self) -> None:
         self.couple(1, 1)
         for wagon in self.wagons:
@@ -230,6 +246,15 @@ def test_records_by_reference_queues_and_draws_are_the_same() -> None:
         assert (in_c.moved, in_c.best) == (in_python.moved, in_python.best)
         assert in_c.moved > 1000 and in_c.best > 1 << 20
         assert in_c.random.getstate() == in_python.random.getstate()
+
+
+@needs_compiler
+def test_two_fields_that_refer_to_one_random_draw_from_it() -> None:
+    in_c, in_python = Yard(3), Yard(3)
+    assert performed_as_c(in_c.draw_from_both, VERSION)
+    in_python.draw_from_both()
+    assert (in_c.best, in_c.moved) == (in_python.best, in_python.moved)
+    assert in_c.random.getstate() == in_python.random.getstate()
 
 
 @needs_compiler
@@ -277,9 +302,17 @@ def test_without_a_compiler_python_performs_the_method(
     assert not performed_as_c(Depot(0, 80).fill, VERSION)
 
 
-@pytest.mark.parametrize("method", ["with_a_set", "with_another_type"])
+@pytest.mark.parametrize("method", ["with_a_set", "with_another_type", "with_a_text_in_a_tuple"])
 def test_what_c_would_do_otherwise_is_refused(method: str) -> None:
     depot = Depot(0, 80)
     found: dict[type, object] = {Depot: depot, DeepShelf: depot.shelf}
     with pytest.raises(TypeError, match="is not restricted"):
         Program(found).text(Depot, method)
+
+
+@pytest.mark.parametrize(
+    "method", ["with_records_compared", "with_pairs_in_a_row", "with_a_call_in_a_pair"]
+)
+def test_what_c_would_compare_otherwise_is_refused(method: str) -> None:
+    with pytest.raises(TypeError, match="is not restricted"):
+        Program({Yard: Yard(0)}).text(Yard, method)
