@@ -375,6 +375,25 @@ def test_bursts_after_idle_time_that_do_not_grow_are_no_slow_start(tmp_path: Pat
     assert of.SLOW_START not in found
 
 
+def test_the_end_of_a_response_is_no_full_window(tmp_path: Path) -> None:
+    """Responses of 14.5 segments into a window of 8: after a full window the rest fits, and leaves
+    less than three segments of room. What follows it is a round trip, not the window."""
+    made, seq, asked, at = handshake(20_000), 5001, 1001, 20_100
+    for _ in range(12):
+        made.append((at, segment(PORT, 0, asked, seq, ACK | PSH, window=8 * 1460, length=100)))
+        asked += 100
+        for sizes in ([1460] * 8, [*([1460] * 6), 730]):
+            at += 20_000
+            for length in sizes:
+                made.append((at, segment(PORT, 1, seq, asked, ACK, length=length)))
+                seq, at = seq + length, at + 25
+                made.append((at, segment(PORT, 0, asked, seq, ACK, window=8 * 1460)))
+        at += 1_000
+    found = times(only(capture(tmp_path / "x.pcap", made)))
+    assert 230 < found[of.FULL_WINDOW] < 250
+    assert found[of.ROUND_TRIP] > 10
+
+
 def answered(rtt_us: int = 20_000) -> list[tuple[int, bytes]]:
     """A handshake seen at the client, over a path with that RTT, and a request."""
     return [*handshake(rtt_us), (rtt_us + 100, segment(PORT, 0, 1001, 5001, ACK | PSH, length=200))]
