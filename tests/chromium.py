@@ -79,7 +79,8 @@ def open_file(
     seen = watch(page)
     page.goto(path.resolve().as_uri())
     page.wait_for_load_state("load")
+    # A function is compiled once; a bare expression at each try, which a page's policy forbids.
     page.wait_for_function(
-        "[...document.querySelectorAll('.plot')].every(it => it.querySelector('.main-svg'))"
+        "() => [...document.querySelectorAll('.plot')].every(it => it.querySelector('.main-svg'))"
     )
     return page, seen

@@ -110,7 +110,7 @@ def test_site_front_page_filters_claims(browser: Browser, written: Path) -> None
         page.select_option("select[name=testbed]", "vagrant")  # which has no such kernel
         assert page.evaluate(shown) == []
         page.click("button[type=reset]")
-        page.wait_for_function(f"{shown}.length === {len(every)}")
+        page.wait_for_function(f"() => {shown}.length === {len(every)}")
     finally:
         page.close()
 
