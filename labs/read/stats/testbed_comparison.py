@@ -16,8 +16,10 @@ from labs.drive.host_load import HERE
 from labs.drive.record.seal import canonical
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
+from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Table, Words
 from labs.read.lab import Lab
+from labs.read.readings.goodput import own_socket
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
@@ -51,6 +53,10 @@ FULL_PCT = 85.0
 # What the devices of the virtual testbed have on; gro is not included, because packets pass
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
 VETH = {"tso": True, "gso": True}
+SAMPLES = "server/samples.bin"
+# Half of what a margin allows. A receiver that read late has told of a smaller window, and tells of
+# the whole one only if that is at least twice as large (net/ipv4/tcp.c __tcp_cleanup_rbuf()).
+OFFERED_PCT = 5.0
 
 
 @dataclass(frozen=True)
@@ -229,12 +235,11 @@ def _judged(one: Repeated, other: Repeated) -> ConditionComparison:
     if verdict == AGREE:
         return found(AGREE, "", ratio)
     edges = (margin.low, margin.high)
+    sides = facts(one.lab, one.middle), facts(other.lab, other.middle)
     if verdict == UNDECIDED:
-        low, high = edges
-        because = f"the interval crosses an edge of the margin, {low:g} to {high:g}"
-    else:
-        because = in_words(facts(one.lab, one.middle), facts(other.lab, other.middle), edges)
-    return found(verdict, because, ratio)
+        crosses = "the interval crosses an edge of the margin, {:g} to {:g}".format(*edges)
+        return found(verdict, "; ".join((crosses, *reasons(*sides, edges))), ratio)
+    return found(verdict, in_words(*sides, edges), ratio)
 
 
 def _exact(side: Repeated) -> bool:
@@ -267,7 +272,23 @@ def facts(lab: Lab, run: Run) -> Facts:
         run.kernel.hz or (measured[-1] if measured else None),
         lab.prediction(run),
         seen,
+        _offered_bytes(run),
     )
+
+
+def _offered_bytes(run: Run) -> float | None:
+    """The receive window that the sender knew, in the mean of its samples while data was in flight;
+    None if another limit held it back for most of the time, or without samples."""
+    if SAMPLES not in run.seal.files:
+        return None
+    rows = own_socket(run.samples("server"), "bytes_acked")
+    if rows.empty or not {"snd_wnd_bytes", "busy_time_us"} <= set(rows):
+        return None
+    last = rows[rows["busy_time_us"] > 0].tail(1)
+    if last.empty or last["rwnd_limited_us"].iloc[0] < last["busy_time_us"].iloc[0] / 2:
+        return None
+    in_flight = rows[rows["unacked_segments"] > 0]
+    return float(in_flight["snd_wnd_bytes"].mean())
 
 
 @dataclass(frozen=True)
@@ -275,7 +296,8 @@ class Facts:
     """What is known of a run that may explain its figure; None for what was not measured.
 
     `predicted` is what the theory expects of this kernel under this condition, in the unit of the
-    figure; `machines` are those of the run, none in virtual time, where no machine limits.
+    figure; `machines` are those of the run, none in virtual time, where no machine limits;
+    `offered_bytes` is the mean receive window of a sender that it limited for most of the time.
     """
 
     testbed: str
@@ -283,18 +305,21 @@ class Facts:
     hz: int | None = None
     predicted: float | None = None
     machines: Mapping[str, Machine] = field(default_factory=dict)
+    offered_bytes: float | None = None
 
 
 def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
     """The measurements that can explain why `other` differs from `one`, each with its figures.
 
-    A busy CPU; kernels whose predicted figures differ by more than the margin; other offloads;
-    another HZ. The first is the likeliest. Empty if no measurement differs.
+    A busy CPU; kernels whose predicted figures differ by more than the margin; receive windows that
+    were offered; other offloads; another HZ. The first is the likeliest. Empty if no measurement
+    differs.
     """
     return (
         *_cpu(one),
         *_cpu(other),
         *_kernels(one, other, margin),
+        *_windows(one, other),
         *_offloads(one, other),
         *_ticks(one, other),
     )
@@ -335,6 +360,15 @@ def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[
         yield (
             f"kernel: the prediction is {other.predicted:.3g} for Linux {other.release} and "
             f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}"
+        )
+
+
+def _windows(one: Facts, other: Facts) -> Iterator[str]:
+    before, after = one.offered_bytes, other.offered_bytes
+    if before and after and abs(after / before - 1) > OFFERED_PCT / 100:
+        yield (
+            f"receive window: in the mean {size_in_words(after)} were offered ({other.testbed}), "
+            f"{size_in_words(before)} ({one.testbed}), a ratio of {after / before:.2f}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
+from labs.drive.units import KIB
 from labs.errors import BadInput
+from labs.experiments.buffers.parameters import Buffers
 from labs.read.runs import recorded
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run
@@ -26,6 +29,7 @@ from labs.read.stats.testbed_comparison import (
     Facts,
     as_table,
     compare_testbeds,
+    facts,
     grade,
     in_words,
     judge,
@@ -33,7 +37,7 @@ from labs.read.stats.testbed_comparison import (
     reasons,
 )
 from labs.studies.run_access import flat_table
-from labs.studies.study import Study
+from labs.studies.study import Study, study
 from tests.made_verdicts import runs_of
 from tests.real_runs import real_study
 from tests.repeated_runs import machines, repetition, repetitions, study_file
@@ -183,7 +187,7 @@ def test_compare_testbeds_refuses_mixed_sides(tmp_path: Path) -> None:
     assert as_table(compare_testbeds(LAB, VIRTUAL.every, [])).empty
 
 
-ONE = Facts("virtual", "6.1.192", 250, 10.0)
+ONE = Facts("virtual", "6.1.192", 250, 10.0, offered_bytes=128 * KIB)
 
 
 def two(**client: Any) -> Facts:
@@ -210,10 +214,42 @@ def two(**client: Any) -> Facts:
             dataclasses.replace(two(), machines={"here": Machine(busy_pct=95.0)}),
             ("CPU: the host's CPUs were 95 % busy (vagrant)",),
         ),
+        (
+            dataclasses.replace(two(), offered_bytes=112 * KIB),
+            (
+                "receive window: in the mean 112 KiB were offered (vagrant), 128 KiB (virtual), "
+                "a ratio of 0.88",
+            ),
+        ),
+        (dataclasses.replace(two(), offered_bytes=124 * KIB), ()),
     ],
 )
 def test_reasons_are_measurements(other: Facts, said: tuple[str, ...]) -> None:
     assert reasons(ONE, other, (0.9, 1.1)) == said
+
+
+def test_window_that_a_late_reader_leaves_small() -> None:
+    """By a reader of whole blocks behind a fixed buffer. On emulated machines the last ACK of a
+    burst is sent while much is unread; the read that follows tells of the whole window only if that
+    is at least twice as large (net/ipv4/tcp.c __tcp_cleanup_rbuf()). Goodput is the mean window by
+    the RTT, so both ratios are equal but for the window's samples (100 ms) and the RTT: 3 %."""
+    here = study(
+        Buffers(
+            testbed="recorded",
+            kernel="6.1",
+            only="by-hand,default",
+            rate_mbit=200,
+            transfer_mib=128,
+        )
+    )
+    rows = here.compare(here.on_testbed("vagrant")).set_index("condition")
+    because = str(rows.loc["by-hand", "because"])
+    windows = re.search(r"receive window: .*, a ratio of ([\d.]+)$", because)
+    assert windows is not None, because
+    assert float(windows[1]) < 0.95
+    assert float(windows[1]) == pytest.approx(rows.loc["by-hand", "ratio"], rel=0.03)
+    # The send buffer limits it in virtual time, so its window explains nothing.
+    assert facts(here.lab, here.run("default")).offered_bytes is None
 
 
 def test_in_words_without_a_reason() -> None:
