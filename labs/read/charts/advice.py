@@ -21,12 +21,11 @@ from labs.read.charts.style import (
 )
 from labs.read.display.advice import path_in_words, reached_in_words
 from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.theory.advice import Advice, Reached, by_formula, reached
+from labs.read.theory.advice import Advice, Reached, reached
 
 TITLE = "Goodput against the largest size of one socket buffer"
 HEIGHT_PX = 460
 POINTS_PER_DOUBLING = 4
-QUICK_BYTES = 2 * MIB
 TICKS = [1 << power for power in range(10, 32, 2)]
 SMALLEST_SHARE, LARGEST_SHARE = 1 / 16, 2
 """The range of sizes, as shares of the smallest and the largest size that is marked."""
@@ -39,9 +38,14 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     """
     marked = (advice.receive_bytes, advice.send_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
     sizes = _sizes(SMALLEST_SHARE * min(marked), LARGEST_SHARE * max(marked))
+    send, receive = advice.send_set_bytes, advice.receive_set_bytes
     curves = {
-        "receive buffer varies": [_point(advice, advice.send_set_bytes, size) for size in sizes],
-        "send buffer varies": [_point(advice, size, advice.receive_set_bytes) for size in sizes],
+        "receive buffer varies": [
+            reached(advice, sndbuf_bytes=send, rcvbuf_bytes=n) for n in sizes
+        ],
+        "send buffer varies": [
+            reached(advice, sndbuf_bytes=n, rcvbuf_bytes=receive) for n in sizes
+        ],
     }
     figure = Figure()
     looks = ((BLUE, "solid", "circle"), (VERMILION, "dash", "square"))
@@ -78,20 +82,11 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{path_in_words(advice)} · curves: {curves['send buffer varies'][0].method}, "
-        f"your point: {here.method}",
+        caption=f"{path_in_words(advice)} · simulated packet by packet",
         height=HEIGHT_PX,
         tell=_tell(advice, here),
         table=_table(sizes, curves),
     )
-
-
-def _point(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
-    """A point of a curve; on a path with a large BDP, where simulating dozens of points takes long,
-    from the formulas."""
-    if advice.bdp_bytes <= QUICK_BYTES:
-        return reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
-    return by_formula(advice, sndbuf_bytes, rcvbuf_bytes)
 
 
 def _sizes(low: float, high: float) -> list[int]:

@@ -9,17 +9,18 @@ from functools import lru_cache
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import KIB, MB
+from labs.drive.units import GIB, KIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import shown
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
+"""More than an int holds, in which the kernel keeps the size of a buffer."""
+LARGEST_WINDOW_BYTES = 65_535 << 14
 STEP_BYTES = 2 * KIB
 """Half of a size, the request of a program, is whole KiB."""
 FULL = 0.98
@@ -108,11 +109,20 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     buffer has at least one BDP, and at least the smallest size that a kernel grants, because below
     that the formulas are meaningless. Two such buffers together may still be too small if a buffer
     holds few packets. Then all sizes are enlarged by the same factor until the prediction for both
-    together is FULL. Both ends run the same kernel. A size is LARGEST_BYTES if no buffer is enough.
+    together is FULL, unless it is not within a factor of LARGEST_FACTOR: then the flow is still
+    growing after ROUND_TRIPS, and other sizes do not help. Both ends run the same kernel. BadInput
+    if the path holds more than the largest window.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
     needed = line * rtt_ms / 1e3
     bdp = bdp_bytes(rate_mbit, rtt_ms)
+    if needed > LARGEST_WINDOW_BYTES:
+        flows = ceil(needed / LARGEST_WINDOW_BYTES)
+        raise BadInput(
+            f"one flow cannot fill {rate_mbit:g} Mbit/s over {rtt_ms:g} ms: a window has at most "
+            f"1 GiB (RFC 7323, section 2.3), and the path holds {needed / GIB:.1f} GiB. Use at "
+            f"least {flows} connections: --rate-mbit {rate_mbit / flows:g} is the share of each"
+        )
     least = ceil(max(bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
 
     def receive(*, offloads: bool, locked: bool = False) -> int:
@@ -142,14 +152,16 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     if _fills(alone, FACTOR_STEPS):
         return _enlarged(alone, FACTOR_STEPS)
     steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
-    return _enlarged(alone, steps[bisect_left(steps, True, key=lambda one: _fills(alone, one))])
+    enough = bisect_left(steps, True, key=lambda one: _fills(alone, one))
+    return _enlarged(alone, steps[enough] if enough < len(steps) else FACTOR_STEPS)
 
 
 def _enlarged(advice: Advice, steps: int) -> Advice:
     """An advice with all sizes enlarged by the factor steps / FACTOR_STEPS."""
 
     def size(of: int) -> int:
-        return ceil(of * steps / (FACTOR_STEPS * STEP_BYTES)) * STEP_BYTES
+        steps_of = ceil(of * steps / (FACTOR_STEPS * STEP_BYTES))
+        return min(steps_of * STEP_BYTES, LARGEST_BYTES - STEP_BYTES)
 
     return replace(
         advice,
@@ -171,8 +183,7 @@ def _fills(advice: Advice, steps: int) -> bool:
 class Reached:
     """The steady goodput of a flow with certain buffers, and its limits, the lowest first.
 
-    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have. `method` says
-    how the goodput was computed.
+    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have.
     """
 
     sndbuf_bytes: int
@@ -180,14 +191,9 @@ class Reached:
     goodput_bytes_s: float
     bound: str
     limits: tuple[Limit, ...]
-    method: str
 
 
-SIMULATED, BY_FORMULA = "simulated", "computed from the sizes"
 ROUND_TRIPS, LEAST_SEGMENTS = 40, 500
-LARGEST_SIMULATED_BYTES = 32 * MB
-"""Simulating a larger BDP takes seconds, and its buffers hold so many packets that formulas are as
-accurate."""
 
 
 @lru_cache(maxsize=1024)
@@ -197,26 +203,23 @@ def reached(
     """What one flow reaches on the path of an advice with these buffers, given as the maxima of
     tcp_wmem and tcp_rmem; None is the kernel's default.
 
-    The flow is that of iperf3 with blocks of 128 KiB. It is simulated, unless the path is too
-    large for that.
+    The flow is that of iperf3 with blocks of 128 KiB, as the model predicts it.
     """
     sndbuf = DEFAULT_WMEM[-1] if sndbuf_bytes is None else sndbuf_bytes
     rcvbuf = advice.default_rmem[-1] if rcvbuf_bytes is None else rcvbuf_bytes
-    if 0 < min(advice.bdp_bytes, sndbuf, rcvbuf) <= LARGEST_SIMULATED_BYTES:
-        flow = _flow(advice, sndbuf, rcvbuf)
-        found = transfer(flow, transfer_bytes(advice, sndbuf, rcvbuf))
-        if not found.cannot_say:
-            # A shaper's credit lets a short flow exceed the line, but not one without an end.
-            goodput = min(found.steady_bytes_s, advice.line_bytes_s)
-            bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound
-            limits = _ordered(found.bounds, bound)
-            return Reached(sndbuf, rcvbuf, goodput, bound, limits, SIMULATED)
-    return by_formula(advice, sndbuf, rcvbuf)
+    if not advice.rtt_ms:  # no buffer limits a flow without a round trip
+        line = Limit(LINK, advice.line_bytes_s, FUNCTIONS[LINK])
+        return Reached(sndbuf, rcvbuf, advice.line_bytes_s, LINK, (line,))
+    found = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
+    # A shaper's credit lets a short flow exceed the line, but not one without an end.
+    goodput = min(found.steady_bytes_s, advice.line_bytes_s)
+    bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound
+    return Reached(sndbuf, rcvbuf, goodput, bound, _ordered(found.bounds, bound))
 
 
 def between_bytes_s(advice: Advice, found: Reached) -> tuple[float, float] | None:
     """The lowest and the highest goodput that are likely, where single packets decide."""
-    if found.method != SIMULATED or found.bound == LINK:
+    if found.bound == LINK:
         return None
     sizes = found.sndbuf_bytes, found.rcvbuf_bytes
     wide = shown(_flow(advice, *sizes), transfer_bytes(advice, *sizes))
@@ -251,21 +254,6 @@ def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
     held = min(advice.bdp_bytes, sndbuf_bytes, rcvbuf_bytes)
     least = LEAST_SEGMENTS * advice.mss_bytes
     return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
-
-
-def by_formula(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Reached:
-    """The same from the formulas of `windows`, for large paths: simulating them would take seconds,
-    and their buffers hold so many packets that the formulas are accurate to 2 %."""
-    speeds = {LINK: advice.line_bytes_s}
-    if rtt_s := advice.rtt_ms / 1e3:
-        window = receive_window_bytes(rcvbuf_bytes, advice.kernel, mss_bytes=advice.mss_bytes)
-        send = send_bound_bytes(sndbuf_bytes, advice.kernel, mss_bytes=advice.mss_bytes)
-        speeds |= {RECEIVE_WINDOW: window / rtt_s, WAKE_UP: send / rtt_s}
-    goodput = min(speeds.values())
-    full = goodput >= FULL * advice.line_bytes_s
-    bound = LINK if full else min(speeds, key=lambda name: speeds[name])
-    limits = tuple(Limit(name, speed, FUNCTIONS[name]) for name, speed in speeds.items())
-    return Reached(sndbuf_bytes, rcvbuf_bytes, goodput, bound, _ordered(limits, bound), BY_FORMULA)
 
 
 def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:

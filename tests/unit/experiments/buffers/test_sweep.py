@@ -14,7 +14,7 @@ from labs.experiments.buffers.buffer_sizes import advice, to_paste
 from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
 from labs.read.display.advice import ENOUGH
-from labs.read.theory.advice import advise, by_formula
+from labs.read.theory.advice import advise, reached
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bulk import LINK
 from tests.real_runs import real_study
@@ -198,7 +198,7 @@ def test_advice_fills_the_line(kernel: str, rate_mbit: float, rtt_ms: float) -> 
     assert found.bdp_bytes == bdp_bytes(rate_mbit, rtt_ms)
 
     def bound(receive: float, send: float) -> str:
-        return by_formula(found, int(send), int(receive)).bound
+        return reached(found, sndbuf_bytes=int(send), rcvbuf_bytes=int(receive)).bound
 
     receive, send = found.receive_bytes, found.send_bytes
     assert bound(receive, send) == LINK

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
-from labs.read.theory.advice import BY_FORMULA, advise, checked_path, reached
+from labs.read.theory.advice import advise, checked_path, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.windows import granted_bytes
@@ -73,14 +73,26 @@ def test_reached_names_limits_with_their_functions() -> None:
     assert all(re.search(r"/\w+\.[ch] \w+\(\)$", one.function) for one in found.limits)
 
 
-def test_reached_on_a_large_path_is_computed() -> None:
-    """A BDP of 250 MB, which takes too long to simulate; the limits are those of `predict`."""
-    advice = advise(10_000, 200, "6.1")
-    full = reached(advice, sndbuf_bytes=advice.send_bytes, rcvbuf_bytes=advice.receive_bytes)
-    assert (full.method, full.bound) == (BY_FORMULA, LINK)
-    half = reached(advice, sndbuf_bytes=advice.send_bytes, rcvbuf_bytes=advice.receive_bytes // 2)
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.2"])
+def test_reached_on_a_large_path(kernel: str) -> None:
+    """A BDP of 250 MB; half a buffer is half a window. 2 %: the goal of the model."""
+    advice = advise(10_000, 200, kernel)
+    send, receive = advice.send_bytes, advice.receive_bytes
+    full = reached(advice, sndbuf_bytes=send, rcvbuf_bytes=receive)
+    assert full.bound == LINK
+    half = reached(advice, sndbuf_bytes=send, rcvbuf_bytes=receive // 2)
     assert half.bound == RECEIVE_WINDOW
-    assert half.goodput_bytes_s == pytest.approx(0.5 * advice.line_bytes_s, rel=0.01)
+    assert half.goodput_bytes_s == pytest.approx(0.5 * advice.line_bytes_s, rel=0.02)
+
+
+def test_advise_on_the_largest_paths() -> None:
+    """A window of 1 GiB is the largest (RFC 7323), a buffer of 2 GiB too large for an int."""
+    for kernel in ("5.10", "6.1", "6.12", "7.2"):
+        advice = advise(8500, 1000, kernel)
+        assert max(advice.send_bytes, advice.receive_alone_bytes) < 1 << 31
+    with pytest.raises(BadInput, match=r"at least 3 connections: --rate-mbit 33333\.3") as caught:
+        advise(100_000, 200, "6.1")
+    assert "\n" not in str(caught.value)
 
 
 def test_advise_requests_are_granted_in_full() -> None:
