@@ -21,8 +21,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from pandas import DataFrame, concat
+import numpy as np
+from pandas import DataFrame
 
 from labs.errors import LabError
 from labs.read.capture.connection_tracking import connection_rows
@@ -39,9 +41,9 @@ SECONDS = 60
 MEMORY_BYTES = 3 << 30
 MOST_ROWS = 2_000
 
-Input = tuple[
-    DataFrame, list[dict[str, object]], dict[int, str]
-]  # segments, connections, ICMP errors
+Array = np.ndarray[Any, Any]
+Input = tuple[dict[str, Array], Array]
+"""Its segments by column, and the words of its connections."""
 
 
 def sources(folder: Path) -> list[bytes]:
@@ -62,21 +64,20 @@ def taken(path: Path) -> Input | None:
         return None
     if not columns.rows:
         return None
-    errors = icmp_errors(reader.connections)
-    return columns.table().iloc[:MOST_ROWS], connection_rows(reader.connections), errors
+    return {name: values[:MOST_ROWS] for name, values in columns.arrays()}, reader.connections
 
 
 def joined(inputs: Sequence[Input]) -> FileAccount:
     """The account of all inputs as one table."""
-    tables: list[DataFrame] = []
-    rows: list[dict[str, object]] = []
-    errors: dict[int, str] = {}
-    for table, own, told in inputs:
-        tables.append(table.assign(connection=table["connection"] + len(rows)))
-        errors |= {number + len(rows): reason for number, reason in told.items()}
-        rows += own
-    table = concat(tables, ignore_index=True)
-    return account("x", table, rows, remarks([0] * COUNTS), errors)
+    known = np.concatenate([connections for _, connections in inputs])
+    before = np.cumsum([0, *(len(connections) for _, connections in inputs)])
+    columns = {
+        name: np.concatenate([segments[name] for segments, _ in inputs]) for name in inputs[0][0]
+    }
+    counts = [len(segments["connection"]) for segments, _ in inputs]
+    columns["connection"] += np.repeat(before[:-1], counts).astype(np.int32)
+    table = DataFrame(columns, copy=False)
+    return account("x", table, connection_rows(known), remarks([0] * COUNTS), icmp_errors(known))
 
 
 def judge(told: FileAccount) -> None:
