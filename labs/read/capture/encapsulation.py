@@ -43,7 +43,7 @@ from labs.read.capture.segment_table import (
     SHORT,
     TUNNELLED,
 )
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32, rare
 
 # What begins at a place of a frame.
 MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NSH, NOTHING = range(10)
@@ -62,7 +62,7 @@ ESP, GRE, ETHER_IP, MPLS_IN_IP, OLD_IP_IN_IP, L2TP_IP = 50, 47, 97, 137, 94, 115
 IKE_NAT, WIREGUARD, OPENVPN = 4500, 51820, 1194
 
 
-@compiled
+@rare
 def after_type(kind: int) -> int:
     """What follows an EtherType; NOTHING if that is unknown."""
     if kind in (IPV4_TYPE, IPV6_TYPE):
@@ -80,7 +80,7 @@ def after_type(kind: int) -> int:
     return NOTHING
 
 
-@compiled
+@rare
 def by_type(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What the EtherType at `at` announces, and where that begins."""
     if at + 2 > end:
@@ -108,7 +108,7 @@ def by_type(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return (found, at + 2) if found != NOTHING else (NOTHING, -NOT_IP)
 
 
-@compiled
+@rare
 def by_llc(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What an LLC header announces."""
     if at + 8 > end:
@@ -124,7 +124,7 @@ def by_llc(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return NOTHING, -NOT_IP
 
 
-@compiled
+@rare
 def by_labels(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What follows a stack of MPLS labels: IP, or Ethernet with or without a control word."""
     for _ in range(MOST_LAYERS):
@@ -140,7 +140,7 @@ def by_labels(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return NOTHING, -NESTED
 
 
-@compiled
+@rare
 def by_ppp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What a PPP frame carries."""
     if at + 2 <= end and be16(data, at) in (PPP_ADDRESS, 0x0F00):
@@ -162,7 +162,7 @@ def by_ppp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return NOTHING, -NOT_IP
 
 
-@compiled
+@rare
 def by_wireless(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What an 802.11 frame carries: LLC, if it has data that is not encrypted."""
     if at + 24 > end:
@@ -183,7 +183,7 @@ def by_wireless(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return LLC, at + length
 
 
-@compiled
+@rare
 def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What GRE carries, in either version."""
     if at + 4 > end:
@@ -211,7 +211,7 @@ def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     return (found, inner) if found != NOTHING else (NOTHING, -NOT_TCP)
 
 
-@compiled
+@rare
 def by_nsh(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What a network service header carries."""
     if at + 8 > end:
@@ -222,7 +222,7 @@ def by_nsh(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return (MAC, inner) if data[at + 3] == 3 else (NOTHING, -NOT_TCP)
 
 
-@compiled
+@rare
 def by_gtp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What GTP-U carries: IP in a message of type 255, after any extension headers."""
     if at + 12 > end or data[at] >> 5 != 1 or data[at + 1] != 255:
@@ -242,7 +242,7 @@ def by_gtp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return NOTHING, -NESTED
 
 
-@compiled
+@rare
 def by_l2tp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What L2TP carries, if it is data: PPP in version 2, Ethernet in version 3."""
     if at + 6 > end:
@@ -260,7 +260,7 @@ def by_l2tp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return PPP_FRAME, inner
 
 
-@compiled
+@rare
 def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What UDP at `at` carries, by its ports."""
     if at + 16 > end:
@@ -315,7 +315,7 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     return NOTHING, -NOT_TCP
 
 
-@compiled
+@rare
 def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What the payload of an IP packet is."""
     if protocol in (IP_IN_IP, IPV6_IN_IP, OLD_IP_IN_IP):
@@ -335,7 +335,7 @@ def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Int64s) -
     return NOTHING, -ENCRYPTED if protocol == ESP else -NOT_TCP
 
 
-@compiled
+@rare
 def marked(version: int, identity: int) -> int:
     """The VERSION word of what is inside a tunnel: the version, and a number that two tunnels
     hardly share."""
@@ -343,7 +343,7 @@ def marked(version: int, identity: int) -> int:
     return mixed << 8 | version & 0xFF
 
 
-@compiled
+@rare
 def entered(data: Bytes, at: int, packet: Int64s) -> None:
     """Mark what is inside the IP packet at `at` by its outer addresses, in either order."""
     if data[at] >> 4 == 4:
@@ -354,7 +354,7 @@ def entered(data: Bytes, at: int, packet: Int64s) -> None:
     packet[VERSION] = marked(packet[VERSION], identity)
 
 
-@compiled
+@rare
 def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """The protocol of the payload of the IP packet at `at`, and its place, after AH and the
     extension headers of IPv6."""
@@ -370,7 +370,7 @@ def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return beyond_extensions(data, int(data[at + 6]), at + 40, end)
 
 
-@compiled
+@rare
 def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
     if link == ETHERNET:
@@ -436,7 +436,7 @@ def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     return NOTHING, -LINK
 
 
-@compiled
+@rare
 def descend(
     data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
 ) -> int:
@@ -496,7 +496,7 @@ def descend(
     return NESTED
 
 
-@compiled
+@rare
 def behind_authentication(
     data: Bytes, at: int, inner: int, end: int, wire_end: int, packet: Int64s
 ) -> int:

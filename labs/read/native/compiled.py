@@ -37,13 +37,19 @@ _ELEMENTS = {
     "Uint32s": np.uint32,
     "Int64s": np.int64,
 }
-_known: dict[Callable[..., Any], None] = {}
+_known: dict[Callable[..., Any], bool] = {}
 _said: set[str] = set()
 
 
 def compiled(function: Function) -> Function:
     """A function that a native one may call."""
-    _known[function] = None
+    _known[function] = False
+    return function
+
+
+def rare(function: Function) -> Function:
+    """One that few captures need. Compiling it takes less time, and performing it more."""
+    _known[function] = True
     return function
 
 

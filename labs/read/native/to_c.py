@@ -45,18 +45,21 @@ OPERATORS: Final[Mapping[type[ast.AST], str]] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }  # fmt: skip
 Function = Callable[..., Any]
+RARE = '__attribute__((optimize("O1"), noinline)) static'
+"""A compiler that does not know the attribute ignores it."""
 
 
-def translated(function: Function, known: Mapping[Function, object]) -> str:
-    """A C file that exports `function`; those that it calls must be in `known`."""
+def translated(function: Function, known: Mapping[Function, bool]) -> str:
+    """A C file that exports `function`. Those that it calls must be in `known`, which says whether
+    they are needed rarely: then they are compiled quickly, and not made part of their callers."""
     bodies: dict[str, str] = {}
     _add(function, known, bodies)
     name = function.__name__
-    bodies[name] = bodies[name].removeprefix("static ")
+    bodies[name] = bodies[name].replace("static ", "", 1)
     return "\n".join((*PRELUDE, *bodies.values()))
 
 
-def _add(function: Function, known: Mapping[Function, object], bodies: dict[str, str]) -> None:
+def _add(function: Function, known: Mapping[Function, bool], bodies: dict[str, str]) -> None:
     one = Translation(function, known)
     text = one.text()
     for called in one.calls:
@@ -85,8 +88,12 @@ def returned(function: Function) -> str:
 class Translation:
     """One function."""
 
-    def __init__(self, function: Function, known: Mapping[Function, object]) -> None:
+    linkage = "static"
+
+    def __init__(self, function: Function, known: Mapping[Function, bool]) -> None:
         self.function, self.known = function, known
+        if known[function]:
+            self.linkage = RARE
         self.calls: list[Function] = []
         self.parameters = dict(parameters(function))
         self.locals: dict[str, str] = {}
@@ -100,7 +107,7 @@ class Translation:
         body = "\n".join(line for one in parsed.body for line in self.statement(one))
         taken = ", ".join(f"{kind} v_{name}" for name, kind in self.parameters.items())
         made = "".join(f"{kind} v_{name} = {{0}};\n" for name, kind in self.locals.items())
-        return f"static {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
+        return f"{self.linkage} {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
 
     def refused(self, node: ast.AST) -> TypeError:
         return TypeError(f"{self.function.__qualname__} is not restricted: {ast.unparse(node)}")

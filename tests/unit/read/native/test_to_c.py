@@ -10,13 +10,23 @@ import numpy as np
 import pytest
 
 from labs.errors import Missing
-from labs.read.native.compiled import Bytes, Int32s, Int64s, _library, be32, be64, compiled, native
+from labs.read.native.compiled import (
+    Bytes,
+    Int32s,
+    Int64s,
+    _library,
+    be32,
+    be64,
+    compiled,
+    native,
+    rare,
+)
 from labs.read.native.to_c import translated
 
 PRIMES = (2, 3, 5)
 
 
-@compiled
+@rare
 def halves(number: int) -> tuple[int, int]:
     return (number >> 4, number & 15) if number >= 0 else (-1, max(-number, 1))
 
@@ -50,6 +60,11 @@ def test_everything_is_the_same_in_c_and_in_python() -> None:
 
     assert in_python(data.data, table.data, found[1].data, 30) == compiled_total
     assert found[0].any() and (found[0] == found[1]).all()
+
+
+def test_rare_function_is_not_made_part_of_its_callers() -> None:
+    assert translated(halves, {halves: True}).count("noinline") == 1
+    assert "noinline" not in translated(halves, {halves: False})
 
 
 def test_another_type_of_numbers_is_refused() -> None:
@@ -111,4 +126,4 @@ def with_a_list(number: int) -> int:
 @pytest.mark.parametrize("function", [with_a_float, with_two_comparisons, with_a_list])
 def test_what_c_would_do_otherwise_is_refused(function: Callable[[int], int]) -> None:
     with pytest.raises(TypeError, match="is not restricted"):
-        translated(function, {function: None})
+        translated(function, {function: False})
