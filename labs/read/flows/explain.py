@@ -28,6 +28,7 @@ from labs.read.capture.segment_table import (
     Table,
     remarks,
 )
+from labs.read.flows.connection_gaps import WINDOWS, refusals
 from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
 from labs.read.flows.reasons import (
@@ -61,7 +62,7 @@ from labs.read.flows.reasons import (
 )
 from labs.read.flows.rtt import spreads_ms
 from labs.read.flows.verdict import Judge, Verdict, explained_waits
-from labs.read.flows.waits import LOOKED_AT_NS, WINDOWS, Waits, refusals
+from labs.read.flows.waits import LOOKED_AT_NS, Waits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
