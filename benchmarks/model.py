@@ -59,8 +59,9 @@ SAMPLES = 100
 GOAL_MEDIAN_PCT, GOAL_95_PCT, GOAL_WORST_PCT, GOAL_SILENT = 0.5, 2.0, 5.0, 3
 """The goal for a set of 104 points: the median error, that of 95 % of the points, the largest, and
 how many points may be without a prediction."""
-GOAL_BEYOND_PCT = 0.5
-"""How far a measurement may lie beyond the model's interval: then a larger error is allowed."""
+GOAL_BEYOND_PCT, GOAL_CHANCE_SHARE = 0.5, 0.01
+"""A larger error is allowed at one point in a hundred, if the measurement lies in the interval of
+the model, or this far outside it."""
 NOT_MET = 5
 """The exit code if the goal is not met."""
 WORST_SHOWN = 12
@@ -73,7 +74,7 @@ class Compared:
     `steady_error_pct` is that of the goodput in the last third, `time_error_pct` that of the time
     for the whole transfer. They are None if the point was not measured or not predicted; `reason`
     says why. `disturbed` says what was wrong with the run. `beyond_pct` is known for errors above
-    the goal: how far the measurement lies beyond the interval of the model, 0 if within.
+    the goal: how far the measurement lies outside the interval of the model, 0 if within.
     """
 
     point: Point
@@ -234,17 +235,18 @@ def compare(point: Point, measured: Run | str) -> Compared:
         reason = str(error)
     if isinstance(measured, str):
         return _compared(point, None, predicted, measured)
-    found = _compared(point, measured, predicted, reason)
-    return replace(found, beyond_pct=beyond_pct(found)) if too_far(found) else found
+    return judged(_compared(point, measured, predicted, reason))
 
 
-def too_far(one: Compared) -> bool:
-    """Whether the error of a point is above the goal."""
-    return one.error_pct is not None and one.error_pct > GOAL_WORST_PCT
+def judged(one: Compared) -> Compared:
+    """The same, with `beyond_pct` if the error is above the goal."""
+    if one.error_pct is None or one.error_pct <= GOAL_WORST_PCT:
+        return one
+    return replace(one, beyond_pct=beyond_pct(one))
 
 
 def beyond_pct(one: Compared) -> float | None:
-    """How far a measurement lies beyond the model's interval, in percent of the measurement."""
+    """How far a measurement lies outside the model's interval, in percent of the measurement."""
     wide = interval(flow_of(one.point), one.point.transfer_bytes)
     if wide is None:
         return None
@@ -386,7 +388,8 @@ def missed(compared: Sequence[Compared]) -> list[str]:
     """The parts of the goal that these points do not meet."""
     found = summary("all points", compared)
     silent_points = found.points - found.predicted
-    held = [one for one in compared if one not in within(compared)]
+    allowed = within(compared)[: int(GOAL_CHANCE_SHARE * len(compared))]
+    held = [one for one in compared if one not in allowed]
     limits = (
         ("median", found.median_pct, GOAL_MEDIAN_PCT),
         ("95 % of the points", found.p95_pct, GOAL_95_PCT),
@@ -414,8 +417,8 @@ def goal(compared: Sequence[Compared]) -> str:
     lacking, wide = missed(compared), [one.point.name for one in within(compared)]
     return (
         f"Goal: median error at most {GOAL_MEDIAN_PCT:g} %, 95 % of the points within "
-        f"{GOAL_95_PCT:g} %, none above {GOAL_WORST_PCT:g} % unless the measurement is in the "
-        f"model's interval (or {GOAL_BEYOND_PCT:g} % beyond), at most {GOAL_SILENT} points not "
+        f"{GOAL_95_PCT:g} %, none above {GOAL_WORST_PCT:g} % (but one in a hundred whose "
+        f"measurement is in the model's interval), at most {GOAL_SILENT} points not "
         f"predicted. {'Not met: ' + '; '.join(lacking) if lacking else 'Met'}."
         + (f" Above {GOAL_WORST_PCT:g} % and in the interval: {', '.join(wide)}." if wide else "")
     )

@@ -21,7 +21,7 @@ from labs.read.charts.style import (
 )
 from labs.read.display.advice import path_in_words, reached_in_words
 from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.theory.advice import Advice, Reached, reached
+from labs.read.theory.advice import LARGEST_BYTES, Advice, Reached, reached
 
 TITLE = "Goodput against the largest size of one socket buffer"
 HEIGHT_PX = 460
@@ -37,7 +37,7 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     `here` is what the buffers of today reach. Sizes are the maxima of tcp_rmem and tcp_wmem.
     """
     marked = (advice.receive_bytes, advice.send_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
-    sizes = _sizes(SMALLEST_SHARE * min(marked), LARGEST_SHARE * max(marked))
+    sizes = _sizes(SMALLEST_SHARE * min(marked), min(LARGEST_SHARE * max(marked), LARGEST_BYTES))
     send, receive = advice.send_set_bytes, advice.receive_set_bytes
     curves = {
         "receive buffer varies": [

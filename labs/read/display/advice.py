@@ -161,7 +161,9 @@ def size_rows(advice: Advice) -> list[dict[str, str]]:
             "default": size_in_words(advice.default_rmem[-1]),
             "smallest that fills the link": _coalesced(advice),
             "advised": size_in_words(advice.receive_set_bytes),
-            "or SO_RCVBUF / SO_SNDBUF": size_in_words(advice.receive_request_bytes),
+            "or SO_RCVBUF / SO_SNDBUF": "none is enough"
+            if advice.receive_request_bytes is None
+            else size_in_words(advice.receive_request_bytes),
         },
         {
             "buffer": "sender, tcp_wmem",
@@ -291,7 +293,9 @@ def core_to_paste(advice: Advice) -> str:
     )
 
 
-def _core_line(name: str, option: str, request_bytes: int, advice: Advice) -> str:
+def _core_line(name: str, option: str, request_bytes: int | None, advice: Advice) -> str:
+    if request_bytes is None:
+        return f"# net.core.{name}: no {option} is enough; leave the size to the kernel"
     if request_bytes <= advice.core_max_bytes:
         return f"# net.core.{name}: {ENOUGH} for {option} {request_bytes}"
     return f"sysctl -w net.core.{name}={request_bytes}  # for {option}"

@@ -48,7 +48,7 @@ def compiled(function: Function) -> Function:
 
 
 def rare(function: Function) -> Function:
-    """One that few captures need. Compiling it takes less time, and performing it more."""
+    """One that few packets need: compiling it takes less time, and running it more."""
     _known[function] = True
     return function
 

@@ -54,9 +54,9 @@ FULL_PCT = 85.0
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
 VETH = {"tso": True, "gso": True}
 SAMPLES = "server/samples.bin"
-# Half of what a margin allows. A receiver that read late has told of a smaller window, and tells of
-# the whole one only if that is at least twice as large (net/ipv4/tcp.c __tcp_cleanup_rbuf()).
-OFFERED_PCT = 5.0
+MOST = 0.5
+LIMITS = {"rwnd_limited_us": "receive window", "sndbuf_limited_us": "send buffer"}
+"""What limited a sender that was busy, by the column of tcp_info that counts the time."""
 
 
 @dataclass(frozen=True)
@@ -272,23 +272,28 @@ def facts(lab: Lab, run: Run) -> Facts:
         run.kernel.hz or (measured[-1] if measured else None),
         lab.prediction(run),
         seen,
-        _offered_bytes(run),
+        *_limited(run),
+        figure=(found := lab.headline(run)) and found[1],
     )
 
 
-def _offered_bytes(run: Run) -> float | None:
-    """The receive window that the sender knew, in the mean of its samples while data was in flight;
-    None if another limit held it back for most of the time, or without samples."""
+def _limited(run: Run) -> tuple[dict[str, float], float | None]:
+    """What limited the sender, in shares of the time for which it was busy; and the mean receive
+    window that it was offered while data was in flight. Neither without samples."""
     if SAMPLES not in run.seal.files:
-        return None
+        return {}, None
     rows = own_socket(run.samples("server"), "bytes_acked")
-    if rows.empty or not {"snd_wnd_bytes", "busy_time_us"} <= set(rows):
-        return None
+    if rows.empty or not {"snd_wnd_bytes", "unacked_segments", "busy_time_us", *LIMITS} <= set(
+        rows
+    ):
+        return {}, None
     last = rows[rows["busy_time_us"] > 0].tail(1)
-    if last.empty or last["rwnd_limited_us"].iloc[0] < last["busy_time_us"].iloc[0] / 2:
-        return None
-    in_flight = rows[rows["unacked_segments"] > 0]
-    return float(in_flight["snd_wnd_bytes"].mean())
+    in_flight = rows["unacked_segments"] > 0
+    if last.empty or not in_flight.any():
+        return {}, None
+    busy_us = float(last["busy_time_us"].iloc[0])
+    shares = {name: float(last[column].iloc[0]) / busy_us for column, name in LIMITS.items()}
+    return shares, float(rows.loc[in_flight, "snd_wnd_bytes"].mean())
 
 
 @dataclass(frozen=True)
@@ -296,8 +301,9 @@ class Facts:
     """What is known of a run that may explain its figure; None for what was not measured.
 
     `predicted` is what the theory expects of this kernel under this condition, in the unit of the
-    figure; `machines` are those of the run, none in virtual time, where no machine limits;
-    `offered_bytes` is the mean receive window of a sender that it limited for most of the time.
+    figure; `machines` are those of the run, none in virtual time, where no machine limits.
+    `limited` has the shares of the time for which a limit held the sender back, and `offered_bytes`
+    is the mean receive window that it was offered.
     """
 
     testbed: str
@@ -305,7 +311,14 @@ class Facts:
     hz: int | None = None
     predicted: float | None = None
     machines: Mapping[str, Machine] = field(default_factory=dict)
+    limited: Mapping[str, float] = field(default_factory=dict)
     offered_bytes: float | None = None
+    figure: float | None = None
+
+    @property
+    def limit(self) -> str:
+        """What limited the sender for most of the time; "" if nothing did."""
+        return next((name for name, share in self.limited.items() if share > MOST), "")
 
 
 def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
@@ -319,7 +332,7 @@ def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str,
         *_cpu(one),
         *_cpu(other),
         *_kernels(one, other, margin),
-        *_windows(one, other),
+        *_windows(one, other, margin),
         *_offloads(one, other),
         *_ticks(one, other),
     )
@@ -363,13 +376,34 @@ def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[
         )
 
 
-def _windows(one: Facts, other: Facts) -> Iterator[str]:
+def _windows(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+    """Another limit; or the same receive window, of another size by more than half of the margin.
+
+    A receiver that reads late has advertised a smaller window, and announces the whole one only if
+    that is at least twice as large as what is left (net/ipv4/tcp.c __tcp_cleanup_rbuf()).
+    """
+    if one.limit != other.limit:
+        told = [
+            f"the {side.limit} for {100 * side.limited[side.limit]:.0f} % of the time"
+            if side.limit
+            else "nothing for most of the time"
+            for side in (other, one)
+        ]
+        if one.limited and other.limited:
+            yield f"limit: {told[0]} ({other.testbed}), {told[1]} ({one.testbed})"
+        return
     before, after = one.offered_bytes, other.offered_bytes
-    if before and after and abs(after / before - 1) > OFFERED_PCT / 100:
-        yield (
-            f"receive window: in the mean {size_in_words(after)} were offered ({other.testbed}), "
-            f"{size_in_words(before)} ({one.testbed}), a ratio of {after / before:.2f}"
-        )
+    if one.limit != LIMITS["rwnd_limited_us"] or not before or not after:
+        return
+    ratio = after / before
+    low, high = ((1 + edge) / 2 for edge in margin)
+    is_slower = (other.figure or 0) < (one.figure or 0)
+    if low <= ratio <= high or is_slower != (ratio < 1):
+        return
+    yield (
+        f"receive window: the sender was offered {size_in_words(after)} on average "
+        f"({other.testbed}), {size_in_words(before)} ({one.testbed}), a ratio of {ratio:.2f}"
+    )
 
 
 def _offloads(one: Facts, other: Facts) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB
+from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
@@ -43,8 +43,8 @@ class Advice:
     The sizes are those that getsockopt must return. `receive_bytes` is for packets that are
     coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
     the two are the same. `receive_locked_bytes` is for a buffer that a program sets, however
-    packets arrive. `receive_suffices` and `send_suffices`: the kernel's default maximum is enough
-    (`default_rmem` for the receiver).
+    packets arrive; None if the largest is not enough. `receive_suffices` and `send_suffices`: the
+    kernel's default maximum is enough (`default_rmem` for the receiver).
     """
 
     rate_mbit: float
@@ -56,7 +56,7 @@ class Advice:
     default_rmem: tuple[int, int, int]
     receive_bytes: int
     receive_alone_bytes: int
-    receive_locked_bytes: int
+    receive_locked_bytes: int | None
     send_bytes: int
 
     @property
@@ -87,9 +87,9 @@ class Advice:
         return " ".join(map(str, three_wmem(self.send_set_bytes)))
 
     @property
-    def receive_request_bytes(self) -> int:
+    def receive_request_bytes(self) -> int | None:
         """What a program passes to SO_RCVBUF: half of the size that is granted."""
-        return self.receive_locked_bytes // 2
+        return None if self.receive_locked_bytes is None else self.receive_locked_bytes // 2
 
     @property
     def send_request_bytes(self) -> int:
@@ -111,30 +111,34 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     holds few packets. Then all sizes are enlarged by the same factor until the prediction for both
     together is FULL, unless it is not within a factor of LARGEST_FACTOR: then the flow is still
     growing after ROUND_TRIPS, and other sizes do not help. Both ends run the same kernel. BadInput
-    if the path holds more than the largest window.
+    if the path holds more than the largest window or buffer.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
     needed = line * rtt_ms / 1e3
     bdp = bdp_bytes(rate_mbit, rtt_ms)
     if needed > LARGEST_WINDOW_BYTES:
-        flows = ceil(needed / LARGEST_WINDOW_BYTES)
-        raise BadInput(
-            f"one flow cannot fill {rate_mbit:g} Mbit/s over {rtt_ms:g} ms: a window has at most "
-            f"1 GiB (RFC 7323, section 2.3), and the path holds {needed / GIB:.1f} GiB. Use at "
-            f"least {flows} connections: --rate-mbit {rate_mbit / flows:g} is the share of each"
-        )
+        raise _too_large(rate_mbit, rtt_ms, needed, "a window", LARGEST_WINDOW_BYTES)
     least = ceil(max(bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
 
-    def receive(*, offloads: bool, locked: bool = False) -> int:
+    def receive(*, offloads: bool, locked: bool = False) -> int | None:
         def window(size: int) -> int:
             return receive_window_bytes(
                 size, kernel, offloads=offloads, locked=locked, mss_bytes=mss_bytes
             )
 
-        return max(least, _smallest(needed, window))
+        size = _smallest(needed, window)
+        return size if size is None else max(least, size)
 
     def send(size: int) -> int:
         return send_bound_bytes(size, kernel, mss_bytes=mss_bytes)
+
+    receive_alone, sent = receive(offloads=False), _smallest(needed, send)
+    receive_pairs = receive(offloads=True)
+    if receive_alone is None or receive_pairs is None:
+        most = receive_window_bytes(LARGEST_BYTES, kernel, offloads=False, mss_bytes=mss_bytes)
+        raise _too_large(rate_mbit, rtt_ms, needed, f"a window of Linux {kernel}", most)
+    if sent is None:
+        raise _too_large(rate_mbit, rtt_ms, needed, "a send buffer", send(LARGEST_BYTES))
 
     alone = Advice(
         rate_mbit=rate_mbit,
@@ -144,16 +148,27 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
         bdp_bytes=bdp,
         line_bytes_s=line,
         default_rmem=default_rmem(kernel),
-        receive_bytes=receive(offloads=True),
-        receive_alone_bytes=receive(offloads=False),
+        receive_bytes=receive_pairs,
+        receive_alone_bytes=receive_alone,
         receive_locked_bytes=receive(offloads=False, locked=True),
-        send_bytes=max(least, _smallest(needed, send)),
+        send_bytes=max(least, sent),
     )
     if _fills(alone, FACTOR_STEPS):
         return _enlarged(alone, FACTOR_STEPS)
     steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
     enough = bisect_left(steps, True, key=lambda one: _fills(alone, one))
     return _enlarged(alone, steps[enough] if enough < len(steps) else FACTOR_STEPS)
+
+
+def _too_large(
+    rate_mbit: float, rtt_ms: float, needed: float, what: str, most_bytes: float
+) -> BadInput:
+    flows = ceil(needed / most_bytes)
+    return BadInput(
+        f"one flow cannot fill {rate_mbit:g} Mbit/s over {rtt_ms:g} ms: {what} holds at most "
+        f"{most_bytes / MIB:,.0f} MiB of payload, and the path {needed / MIB:,.0f} MiB. Use at "
+        f"least {flows} connections: --rate-mbit {rate_mbit / flows:g} is the share of each"
+    )
 
 
 def _enlarged(advice: Advice, steps: int) -> Advice:
@@ -163,11 +178,12 @@ def _enlarged(advice: Advice, steps: int) -> Advice:
         steps_of = ceil(of * steps / (FACTOR_STEPS * STEP_BYTES))
         return min(steps_of * STEP_BYTES, LARGEST_BYTES - STEP_BYTES)
 
+    locked = advice.receive_locked_bytes
     return replace(
         advice,
         receive_bytes=size(advice.receive_bytes),
         receive_alone_bytes=size(advice.receive_alone_bytes),
-        receive_locked_bytes=size(advice.receive_locked_bytes),
+        receive_locked_bytes=None if locked is None else size(locked),
         send_bytes=size(advice.send_bytes),
     )
 
@@ -289,13 +305,9 @@ def checked_path(
         )
 
 
-def _smallest(needed: float, held: Callable[[int], int]) -> int:
-    """The smallest size in whole steps with which `held` reaches what is needed, by bisection."""
-    low, high = 1, LARGEST_BYTES // STEP_BYTES
-    while low < high:
-        middle = (low + high) // 2
-        if held(middle * STEP_BYTES) >= needed:
-            high = middle
-        else:
-            low = middle + 1
-    return low * STEP_BYTES
+def _smallest(needed: float, held: Callable[[int], int]) -> int | None:
+    """The smallest size in whole steps with which `held` reaches what is needed; None if the
+    largest does not."""
+    sizes = range(STEP_BYTES, LARGEST_BYTES, STEP_BYTES)
+    place = bisect_left(sizes, needed, key=held)
+    return sizes[place] if place < len(sizes) else None

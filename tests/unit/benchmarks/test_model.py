@@ -143,12 +143,14 @@ def test_goal() -> None:
 
 
 def test_goal_allows_what_the_interval_contains() -> None:
-    near = [compared(0.1, 0.2)] * 60
+    near = [compared(0.1, 0.2)] * 99
     chance = replace(compared(5.5, 0.0), beyond_pct=0.4)
     assert model.missed([*near, chance]) == []
     assert model.goal([*near, chance]).endswith("Met. Above 5 % and in the interval: a-000.")
     beyond = replace(compared(5.5, 0.0), beyond_pct=0.6)
     assert model.missed([*near, chance, beyond]) == ["worst 5.50 %, not 5 %"]
+    another = replace(chance, point=read("a")[1])
+    assert model.missed([*near, chance, another]) == ["worst 5.50 %, not 5 %"]
 
 
 def test_beyond_pct_of_a_point_that_chance_decides() -> None:
@@ -160,8 +162,8 @@ def test_beyond_pct_of_a_point_that_chance_decides() -> None:
         measured_steady_bytes_s=96_107_597.0,
         measured_goodput_bytes_s=89_352_781.0,
     )
-    assert model.too_far(found)
-    assert model.beyond_pct(found) == pytest.approx(0, abs=0.01)
+    assert model.judged(found).beyond_pct == pytest.approx(0, abs=0.01)
+    assert model.judged(replace(found, steady_error_pct=4.9)).beyond_pct is None
     slow = model.beyond_pct(replace(found, measured_steady_bytes_s=48e6))
     assert slow == pytest.approx(100, abs=1)
 

@@ -187,12 +187,14 @@ def test_compare_testbeds_refuses_mixed_sides(tmp_path: Path) -> None:
     assert as_table(compare_testbeds(LAB, VIRTUAL.every, [])).empty
 
 
-ONE = Facts("virtual", "6.1.192", 250, 10.0, offered_bytes=128 * KIB)
+WINDOW = {"receive window": 0.9, "send buffer": 0.0}
+ONE = Facts("virtual", "6.1.192", 250, 10.0, {}, WINDOW, 128 * KIB, 10.0)
 
 
 def two(**client: Any) -> Facts:
     given = {"release": "6.1.0-49", "busiest_pct": 40.0, **client}
-    return Facts("vagrant", "6.1.0-49", 250, 10.0, {"client": Machine(**given)})
+    machines = {"client": Machine(**given)}
+    return Facts("vagrant", "6.1.0-49", 250, 10.0, machines, WINDOW, 128 * KIB, 8.0)
 
 
 @pytest.mark.parametrize(
@@ -217,11 +219,20 @@ def two(**client: Any) -> Facts:
         (
             dataclasses.replace(two(), offered_bytes=112 * KIB),
             (
-                "receive window: in the mean 112 KiB were offered (vagrant), 128 KiB (virtual), "
-                "a ratio of 0.88",
+                "receive window: the sender was offered 112 KiB on average (vagrant), 128 KiB "
+                "(virtual), a ratio of 0.88",
             ),
         ),
-        (dataclasses.replace(two(), offered_bytes=124 * KIB), ()),
+        (dataclasses.replace(two(), offered_bytes=124 * KIB), ()),  # within half of the margin
+        (dataclasses.replace(two(), offered_bytes=112 * KIB, figure=12.0), ()),  # and yet faster
+        (
+            dataclasses.replace(two(), limited={"receive window": 0.3, "send buffer": 0.6}),
+            (
+                "limit: the send buffer for 60 % of the time (vagrant), the receive window for "
+                "90 % of the time (virtual)",
+            ),
+        ),
+        (dataclasses.replace(two(), limited={}, offered_bytes=None), ()),  # no samples
     ],
 )
 def test_reasons_are_measurements(other: Facts, said: tuple[str, ...]) -> None:
@@ -248,8 +259,11 @@ def test_window_that_a_late_reader_leaves_small() -> None:
     assert windows is not None, because
     assert float(windows[1]) < 0.95
     assert float(windows[1]) == pytest.approx(rows.loc["by-hand", "ratio"], rel=0.03)
-    # The send buffer limits it in virtual time, so its window explains nothing.
-    assert facts(here.lab, here.run("default")).offered_bytes is None
+    # With the default buffers machines are limited by another buffer than virtual time.
+    known = [facts(side.lab, side.run("default")) for side in (here, here.on_testbed("vagrant"))]
+    virtual_time, machines = (one.limited for one in known)
+    assert virtual_time["send buffer"] > 0.45 > 0.4 > virtual_time["receive window"]
+    assert machines["receive window"] > 0.6 > 0.2 > machines["send buffer"]
 
 
 def test_in_words_without_a_reason() -> None:

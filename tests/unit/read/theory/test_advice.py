@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
-from labs.read.theory.advice import advise, checked_path, reached
+from labs.read.display.advice import core_to_paste, size_rows
+from labs.read.theory.advice import LARGEST_BYTES, advise, checked_path, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.windows import granted_bytes
@@ -85,14 +86,40 @@ def test_reached_on_a_large_path(kernel: str) -> None:
     assert half.goodput_bytes_s == pytest.approx(0.5 * advice.line_bytes_s, rel=0.02)
 
 
-def test_advise_on_the_largest_paths() -> None:
-    """A window of 1 GiB is the largest (RFC 7323), a buffer of 2 GiB too large for an int."""
-    for kernel in ("5.10", "6.1", "6.12", "7.2"):
-        advice = advise(8500, 1000, kernel)
-        assert max(advice.send_bytes, advice.receive_alone_bytes) < 1 << 31
-    with pytest.raises(BadInput, match=r"at least 3 connections: --rate-mbit 33333\.3") as caught:
-        advise(100_000, 200, "6.1")
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("kernel", ["6.1", "6.12", "7.2"])
+def test_advise_on_the_largest_path(kernel: str) -> None:
+    """A BDP of 1,013 MiB, of 1,024 that a window can have."""
+    advice = advise(8500, 1000, kernel)
+    full = reached(advice, sndbuf_bytes=advice.send_bytes, rcvbuf_bytes=advice.receive_bytes)
+    assert full.bound == LINK
+    assert 1 << 30 < max(advice.send_bytes, advice.receive_alone_bytes) < LARGEST_BYTES
+
+
+def test_advise_where_a_program_cannot_set_a_buffer() -> None:
+    """6.6 to 6.17 take half of a buffer that a program sets for overhead until segments arrive."""
+    advice = advise(8000, 1000, "6.8")
+    assert advice.receive_request_bytes is None and advice.receive_alone_bytes < LARGEST_BYTES
+    assert "no SO_RCVBUF is enough" in core_to_paste(advice)
+    assert size_rows(advice)[0]["or SO_RCVBUF / SO_SNDBUF"] == "none is enough"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((100_000, 200, "6.1", 1448), "a window holds at most 1,024 MiB of payload, and the path "),
+        ((9000, 1000, "6.1", 1448), "and the path 1,026 MiB. Use at least 2 connections: "),
+        ((8000, 1000, "6.12", 536), "a window of Linux 6.12 holds at most 4"),
+    ],
+)
+def test_advise_refuses_what_one_flow_cannot_fill(
+    given: tuple[float, float, str, int], said: str
+) -> None:
+    rate_mbit, rtt_ms, kernel, mss_bytes = given
+    with pytest.raises(BadInput) as caught:
+        advise(rate_mbit, rtt_ms, kernel, mss_bytes=mss_bytes)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    flows = int(re.search(r"least (\d+) connections", str(caught.value))[1])  # type: ignore[index]
+    assert advise(rate_mbit / flows, rtt_ms, kernel, mss_bytes=mss_bytes).send_bytes
 
 
 def test_advise_requests_are_granted_in_full() -> None:
@@ -101,6 +128,7 @@ def test_advise_requests_are_granted_in_full() -> None:
         ("receive", advice.receive_request_bytes, advice.receive_locked_bytes),
         ("send", advice.send_request_bytes, advice.send_bytes),
     ):
+        assert request is not None
         assert granted_bytes(request, request, socket) == size
         assert granted_bytes(request, advice.core_max_bytes, socket) == 2 * advice.core_max_bytes
 
