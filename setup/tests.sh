@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # All tests that can run here. Those on namespaces mostly wait in real time: they run beside the
-# others, and what they print follows at the end. The others are shared out by file, because the tests
-# of a file share runs, pages and browsers; there is a worker more than CPUs, because tests that wait
-# for the end of a process leave a fifth of the time. The code is 0 only if all passed.
+# others, and what they print follows at the end. The others are shared out by file among the CPUs,
+# because the tests of a file share runs, pages and browsers. The code is 0 only if all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pytest=.venv/bin/pytest
@@ -37,7 +36,7 @@ trap leave EXIT
 
 code=0
 $pytest tests/unit tests/virtual tests/browser \
-    --numprocesses $(($(nproc) + 1)) --dist loadfile --no-loadscope-reorder || code=$?
+    --numprocesses auto --dist loadfile --no-loadscope-reorder || code=$?
 echo "the tests on namespaces and on virtual machines:"
 wait "$beside" || code=$?
 cat "$printed"
