@@ -60,8 +60,8 @@ GOAL_MEDIAN_PCT, GOAL_95_PCT, GOAL_WORST_PCT, GOAL_SILENT = 0.5, 2.0, 5.0, 3
 """The goal for a set of 104 points: the median error, that of 95 % of the points, the largest, and
 how many points may be without a prediction."""
 GOAL_BEYOND_PCT, GOAL_CHANCE_SHARE = 0.5, 0.01
-"""A larger error is allowed at one point in a hundred, if the measurement lies in the interval of
-the model, or this far outside it."""
+"""One point in a hundred may have a larger error if the measurement lies within the model's
+interval, or at most this far (in percent) outside it."""
 NOT_MET = 5
 """The exit code if the goal is not met."""
 WORST_SHOWN = 12
@@ -406,14 +406,15 @@ def missed(compared: Sequence[Compared]) -> list[str]:
 
 
 def within(compared: Sequence[Compared]) -> list[Compared]:
-    """The points above the goal whose measurement the interval of the model contains."""
+    """The points above the goal whose measurement lies within the model's interval, or at most
+    GOAL_BEYOND_PCT outside it."""
     return [
         one for one in compared if one.beyond_pct is not None and one.beyond_pct <= GOAL_BEYOND_PCT
     ]
 
 
 def goal(compared: Sequence[Compared]) -> str:
-    """The goal, whether it is met, and the points whose interval alone contains the measurement."""
+    """The goal, whether it is met, and the points above it that the model's interval permits."""
     lacking, wide = missed(compared), [one.point.name for one in within(compared)]
     return (
         f"Goal: median error at most {GOAL_MEDIAN_PCT:g} %, 95 % of the points within "

@@ -1,7 +1,7 @@
-"""Packets that a capture lacks: told by the numbers of what it has, and by those of IP.
+"""Packets missing from a capture, found by sequence numbers and by IP identification.
 
-A hole in a side's numbers that a later segment fills is a loss before the capture, not a hole of
-the capture. Linux counts the packets of a connection in their identification.
+A hole in a side's sequence numbers that a later segment fills is a loss upstream of the capture
+point, not a hole in the capture. Linux counts the packets of a connection in their identification.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def holes(
 ) -> tuple[Array, int]:
     """For each segment whether packets that the capture lacks may have ended the gap before it.
 
-    A hole in a side's numbers that a later segment fills is a loss before the capture, not a hole
-    of the capture. The second value is the number of holes.
+    A hole in a side's sequence numbers that a later segment fills is a loss upstream of the capture
+    point, not a hole in the capture. The second value is the number of holes.
     """
     found, count = numpy.zeros(last - first, dtype=bool), 0
     marked = (numpy.flatnonzero(known.marks[first:last] & MISSING) + first).tolist()
@@ -67,8 +67,8 @@ def skipped_packets(known: ConnectionState, before: int, at: int) -> int:
 
 
 def counts_ids(known: ConnectionState, places: Array) -> bool:
-    """Whether a side counts its packets in their identification: half of them follow the one
-    before, and of the others nearly all are near."""
+    """Whether a side counts its packets in their identification: at least half of the numbers
+    follow the previous one directly, and at least 90 % skip fewer than MOST_LOST packets."""
     plain = places[(known.flags[places] & SYN) == 0]
     if len(plain) < 3 or known.ip_id[plain[0]] < 0:
         return False

@@ -48,7 +48,7 @@ def compiled(function: Function) -> Function:
 
 
 def rare(function: Function) -> Function:
-    """One that few packets need: compiling it takes less time, and running it more."""
+    """A function that few packets need. It is faster to compile but slower to run."""
     _known[function] = True
     return function
 

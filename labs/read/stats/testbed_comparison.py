@@ -302,8 +302,8 @@ class Facts:
 
     `predicted` is what the theory expects of this kernel under this condition, in the unit of the
     figure; `machines` are those of the run, none in virtual time, where no machine limits.
-    `limited` has the shares of the time for which a limit held the sender back, and `offered_bytes`
-    is the mean receive window that it was offered.
+    `limited` has the share of the busy time for which each buffer limited the sender, and
+    `offered_bytes` is the mean receive window that it was offered.
     """
 
     testbed: str
@@ -377,7 +377,8 @@ def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[
 
 
 def _windows(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
-    """Another limit; or the same receive window, of another size by more than half of the margin.
+    """Different limits; or, if the receive window limits both, sizes that differ by more than half
+    of the margin.
 
     A receiver that reads late has advertised a smaller window, and announces the whole one only if
     that is at least twice as large as what is left (net/ipv4/tcp.c __tcp_cleanup_rbuf()).

@@ -19,7 +19,7 @@ from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, defa
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
-"""More than an int holds, in which the kernel keeps the size of a buffer."""
+"""One more than the largest int, the type in which the kernel stores buffer sizes."""
 LARGEST_WINDOW_BYTES = 65_535 << 14
 STEP_BYTES = 2 * KIB
 """Half of a size, the request of a program, is whole KiB."""
@@ -109,9 +109,9 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     buffer has at least one BDP, and at least the smallest size that a kernel grants, because below
     that the formulas are meaningless. Two such buffers together may still be too small if a buffer
     holds few packets. Then all sizes are enlarged by the same factor until the prediction for both
-    together is FULL, unless it is not within a factor of LARGEST_FACTOR: then the flow is still
-    growing after ROUND_TRIPS, and other sizes do not help. Both ends run the same kernel. BadInput
-    if the path holds more than the largest window or buffer.
+    together is FULL. If no factor up to LARGEST_FACTOR is enough, the sizes are not enlarged: the
+    flow is then still growing after ROUND_TRIPS, and other sizes do not help. Both ends run the
+    same kernel. BadInput if the path holds more than the largest window or buffer.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
     needed = line * rtt_ms / 1e3
@@ -166,8 +166,8 @@ def _too_large(
     flows = ceil(needed / most_bytes)
     return BadInput(
         f"one flow cannot fill {rate_mbit:g} Mbit/s over {rtt_ms:g} ms: {what} holds at most "
-        f"{most_bytes / MIB:,.0f} MiB of payload, and the path {needed / MIB:,.0f} MiB. Use at "
-        f"least {flows} connections: --rate-mbit {rate_mbit / flows:g} is the share of each"
+        f"{most_bytes / MIB:,.0f} MiB of payload, but the path holds {needed / MIB:,.0f} MiB. "
+        f"Use at least {flows} connections, each with --rate-mbit {rate_mbit / flows:g}"
     )
 
 
