@@ -178,7 +178,11 @@ def side_by_side(
 def _end_kernels() -> None:
     """End the notebook kernels that this process started, so that their threads end, too."""
     for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
+        try:
+            started = (task / "children").read_text().split()
+        except OSError:  # this thread has ended meanwhile
+            continue
+        for pid in started:
             with suppress(OSError):
                 if b"ipykernel_launcher" in Path("/proc", pid, "cmdline").read_bytes():
                     os.kill(int(pid), signal.SIGKILL)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from papermill.iorw import write_ipynb
 
 from labs.batches import notebooks
 from labs.errors import LabError, RunFailed
+from labs.publish import execute
 from labs.read.notebook_file import NotebookFile, read_notebook
 
 PARAMETERS = "RATE_MBIT = 1.0  # link rate"
@@ -165,3 +167,23 @@ def test_execute_all_ends_the_kernels_when_it_is_interrupted(tmp_path: Path) -> 
     process.send_signal(signal.SIGINT)
     assert process.wait(60) != 0
     assert notebook.path.exists() and not notebooks.executed(tmp_path, 1).exists()
+
+
+def test_kernels_are_ended_while_threads_end() -> None:
+    """A thread that ends between two looks at /proc has no children, and is no error."""
+    enough = threading.Event()
+
+    def begin_threads() -> None:
+        while not enough.is_set():
+            one = threading.Thread(target=lambda: None)
+            one.start()
+            one.join()
+
+    beginning = threading.Thread(target=begin_threads)
+    beginning.start()
+    try:
+        for _ in range(1000):
+            execute._end_kernels()
+    finally:
+        enough.set()
+        beginning.join()
