@@ -7,7 +7,7 @@ from math import ceil, log2
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.drive.units import MIB
+from labs.drive.units import KIB, MIB
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -27,6 +27,7 @@ TITLE = "Goodput against the largest size of one socket buffer"
 HEIGHT_PX = 460
 POINTS_PER_DOUBLING = 4
 TICKS = [1 << power for power in range(10, 32, 2)]
+LEAST_BYTES = 16 * KIB
 SMALLEST_SHARE, LARGEST_SHARE = 1 / 16, 2
 """The range of sizes, as shares of the smallest and the largest size that is marked."""
 
@@ -37,7 +38,8 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     `here` is what the buffers of today reach. Sizes are the maxima of tcp_rmem and tcp_wmem.
     """
     marked = (advice.receive_bytes, advice.send_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
-    sizes = _sizes(SMALLEST_SHARE * min(marked), min(LARGEST_SHARE * max(marked), LARGEST_BYTES))
+    low = max(SMALLEST_SHARE * min(marked), LEAST_BYTES)
+    sizes = _sizes(low, min(LARGEST_SHARE * max(marked), LARGEST_BYTES))
     send, receive = advice.send_set_bytes, advice.receive_set_bytes
     curves = {
         "receive buffer varies": [

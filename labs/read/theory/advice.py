@@ -226,7 +226,13 @@ def reached(
     if not advice.rtt_ms:  # no buffer limits a flow without a round trip
         line = Limit(LINK, advice.line_bytes_s, FUNCTIONS[LINK])
         return Reached(sndbuf, rcvbuf, advice.line_bytes_s, LINK, (line,))
-    found = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
+    try:
+        found = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
+    except RuntimeError as error:  # both ends wait, which the model cannot end
+        raise BadInput(
+            f"nothing is predicted for a receive buffer of {rcvbuf} bytes and a send buffer of "
+            f"{sndbuf}: they hold less than a few segments. Use larger ones, such as 16K"
+        ) from error
     # A shaper's credit lets a short flow exceed the line, but not one without an end.
     goodput = min(found.steady_bytes_s, advice.line_bytes_s)
     bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
+from labs.read.charts.advice import against_buffer_size
 from labs.read.display.advice import core_to_paste, size_rows
 from labs.read.theory.advice import LARGEST_BYTES, advise, checked_path, reached
 from labs.read.theory.bulk import LINK
@@ -172,3 +173,15 @@ def test_checked_path_refuses_in_one_line(given: dict[str, object], said: str) -
     with pytest.raises(BadInput) as caught:
         checked_path(**path)  # type: ignore[arg-type]
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_reached_refuses_buffers_of_less_than_a_few_segments() -> None:
+    advice = advise(100, 10, "6.1")
+    with pytest.raises(BadInput, match="nothing is predicted for a receive buffer of 2304 bytes"):
+        reached(advice, rcvbuf_bytes=2304)
+
+
+@pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(0.1, 0.1), (1, 1), (10, 1)])
+def test_chart_of_a_small_path(rate_mbit: float, rtt_ms: float) -> None:
+    advice = advise(rate_mbit, rtt_ms, "6.1")
+    assert against_buffer_size(advice, reached(advice)).data[0].x[0] == 16 << 10
