@@ -12,6 +12,7 @@ the identification of its IP packet shows that another one was lost before.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -29,7 +30,7 @@ from labs.read.capture.segment_table import (
     TLS_HANDSHAKE,
 )
 from labs.read.flows.connection_state import ConnectionState
-from labs.read.flows.limits import LIMITS, rounds
+from labs.read.flows.limits import rounds
 from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
 from labs.read.flows.missing_packets import MOST_LOST, counts_ids, holes, skipped_packets
 from labs.read.flows.reasons import (
@@ -108,14 +109,16 @@ class ConnectionGaps:
     def __init__(
         self, known: ConnectionState, far: Distances, first: int, last: int, error: str
     ) -> None:
-        self.known, self.first, self.last = known, first, last
+        self.state, self.known = known, known.each
+        self.first, self.last = first, last
         self.is_measured = bool(far.measured[first])
         self.far = far.most(first)
         self.error = error
         here = slice(first, last)
         flags, direction = known.flags[here], known.direction[here]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
-        self.times = tuple(known.time_ns[places] for places in self.sides)
+        self.places = tuple(places.data for places in self.sides)
+        self.times = tuple(known.time_ns[places].data for places in self.sides)
         self.has_both = all(len(places) for places in self.sides)
         self.is_answered = bool((((flags & SYN) != 0) & ((flags & ACK) != 0)).any()) or not bool(
             ((flags & SYN) != 0).any()
@@ -139,25 +142,25 @@ class ConnectionGaps:
             for one in self.episodes:
                 if not self._waited_for_timer(one):
                     one.reason = UNTOLD
-        self.in_episode = numpy.full(last - first, -1)
+        in_episode = numpy.full(last - first, -1)
         # Of two at once the loss matters: what an end repeats in vain meanwhile follows from it.
         order = sorted(enumerate(self.episodes), key=lambda one: one[1].reason != SPURIOUS)
         for number, one in order:
-            self.in_episode[one.first + 1 - first : one.last + 1 - first] = number
-        lost = [
-            (int(known.time_ns[one.first]), int(known.time_ns[max(one.first, one.last)]))
-            for one in self.episodes
-        ]
+            in_episode[one.first + 1 - first : one.last + 1 - first] = number
+        self.in_episode = in_episode.data
+        times = self.known.time_ns
+        lost = [(times[one.first], times[max(one.first, one.last)]) for one in self.episodes]
         self.bulk = tuple(
             rounds(known, near, first, last, side, lost) if self.has_both else None
             for side in (0, 1)
         )
-        self.holes, self.hole_count = holes(known, first, last, self.sides)
+        missing, self.hole_count = holes(known, first, last, self.sides)
+        self.holes = missing.data
 
     @cached_property
     def counts_ids(self) -> tuple[bool, ...]:
         """Which side counts its packets in their identification."""
-        return tuple(counts_ids(self.known, places) for places in self.sides)
+        return tuple(counts_ids(self.state, places) for places in self.sides)
 
     def _waited_for_timer(self, one: Episode) -> bool:
         """Whether the episode is what it seems even if the distance is unknown: a timer that took
@@ -170,7 +173,7 @@ class ConnectionGaps:
     def gap(self, at: int) -> Gap | None:
         """The gap before the segment at that place; None if it may be no more than a round trip."""
         known = self.known
-        length = int(known.time_ns[at] - known.time_ns[at - 1])
+        length = known.time_ns[at] - known.time_ns[at - 1]
         if not self.has_both:
             return self._one_sided(at, length)
         if self.holes[at - self.first]:
@@ -188,7 +191,7 @@ class ConnectionGaps:
     def _one_sided(self, at: int, length: int) -> Gap:
         known = self.known
         repeated = known.flags[at] & SYN and known.flags[at - 1] & SYN
-        if repeated and not (known.flags[self.first : self.last] & ACK).any():
+        if repeated and not (self.state.flags[self.first : self.last] & ACK).any():
             reason = self.error or UNANSWERED
             return Gap(at, length, Wait(reason, NAMES[0], NAMES[1]), length, ROUND_TRIP)
         return Gap(at, length, Wait(UNTOLD), length, ROUND_TRIP)
@@ -196,9 +199,9 @@ class ConnectionGaps:
     def _gap(self, at: int, length: int, far: Distance) -> Gap:
         """The same, if the distances are these."""
         known = self.known
-        by = int(known.direction[at])
-        flags, marked = int(known.flags[at]), int(known.marks[at])
-        number = int(self.in_episode[at - self.first])
+        by = known.direction[at]
+        flags, marked = known.flags[at], known.marks[at]
+        number = self.in_episode[at - self.first]
         if flags & RST:
             return self._reset(at, length, far, by)
         if flags & SYN:
@@ -236,7 +239,7 @@ class ConnectionGaps:
     def _closed_late(self, at: int, by: int) -> Wait:
         """The other end visibly waits for that end if it has closed before."""
         theirs = self.sides[1 - by]
-        closed = bool(((self.known.flags[theirs[theirs < at]] & FIN) != 0).any())
+        closed = bool(((self.state.flags[theirs[theirs < at]] & FIN) != 0).any())
         return Wait(CLOSED_LATE, NAMES[1 - by] if closed else NOBODY, NAMES[by])
 
     def ends_nothing(self, at: int, gap: Gap) -> bool:
@@ -256,15 +259,15 @@ class ConnectionGaps:
             ends = known.length[place] or known.flags[place] & (FIN | RST)
             if not ends or known.marks[place] & PROBED:
                 continue
-            by = int(known.direction[place])
-            number = int(self.in_episode[place - self.first])
+            by = known.direction[place]
+            number = self.in_episode[place - self.first]
             if number >= 0:
                 if self.episodes[number].reason != SPURIOUS:
                     return None
                 if place in self.episodes[number].places:
                     continue
             late, heard = self._late(place, self.far, by)
-            length = int(known.time_ns[place] - known.time_ns[at - 1])
+            length = known.time_ns[place] - known.time_ns[at - 1]
             if heard >= 0 and known.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
                 late = length  # what it heard last did not make it send
             if known.flags[place] & RST:
@@ -283,28 +286,29 @@ class ConnectionGaps:
     def _heard(self, at: int, far: Distance, by: int) -> int:
         """The last segment of the other end that had reached `by` before it sent; -1 if none."""
         until = self.known.time_ns[at] - far.far_ns[by] + min(SOON_NS // 5, self._slack(far, by))
-        place = int(numpy.searchsorted(self.times[1 - by], until, side="right")) - 1
-        while place >= 0 and self.sides[1 - by][place] >= at:
+        places = self.places[1 - by]
+        place = bisect_right(self.times[1 - by], until) - 1
+        while place >= 0 and places[place] >= at:
             place -= 1
-        return int(self.sides[1 - by][place]) if place >= 0 else -1
+        return places[place] if place >= 0 else -1
 
     def _previous(self, at: int, side: int) -> int:
         """The segment of that side before the place; -1 if none."""
-        place = int(numpy.searchsorted(self.sides[side], at)) - 1
-        return int(self.sides[side][place]) if place >= 0 else -1
+        place = bisect_left(self.places[side], at) - 1
+        return self.places[side][place] if place >= 0 else -1
 
     def _late(self, at: int, far: Distance, by: int) -> tuple[int, int]:
         """How long after the last thing that could have made its sender send, and the segment of
         the other end that it had heard last."""
         known = self.known
-        now = int(known.time_ns[at])
+        now = known.time_ns[at]
         heard = self._heard(at, far, by)
-        since = int(known.time_ns[self.first])
+        since = known.time_ns[self.first]
         if heard >= 0:
-            since = int(known.time_ns[heard]) + far.far_ns[by]
+            since = known.time_ns[heard] + far.far_ns[by]
         own = self._previous(at, by)
         if own >= 0 and (known.length[own] or known.flags[own] & SYN):
-            since = max(since, int(known.time_ns[own]))
+            since = max(since, known.time_ns[own])
         return max(0, now - since), heard
 
     def _reset(self, at: int, length: int, far: Distance, by: int) -> Gap:
@@ -315,7 +319,7 @@ class ConnectionGaps:
         late, _ = self._late(at, far, by)
         if late < self._slack(far, by):
             return Gap(at, length, Wait(ROUND_TRIP), 0, ROUND_TRIP)
-        number = int(self.in_episode[at - self.first])
+        number = self.in_episode[at - self.first]
         if number >= 0 and self.episodes[number].direction == by:
             wait = Wait(GAVE_UP, NAMES[by], NAMES[1 - by])
         elif known.sent[by][at] > known.acked[by][at] or self._outstanding(at, 1 - by):
@@ -325,10 +329,10 @@ class ConnectionGaps:
         return Gap(at, length, wait, min(late, length), ROUND_TRIP)
 
     def _outstanding(self, at: int, side: int) -> bool:
-        return bool(self.known.sent[side][at] > max(0, self.known.acked[side][at]))
+        return self.known.sent[side][at] > max(0, self.known.acked[side][at])
 
     def _syn(self, at: int, length: int, far: Distance, by: int) -> Gap:
-        known = self.known
+        known = self.state
         own = self.sides[by]
         earlier = own[own < at]
         repeated = ((known.flags[earlier] & SYN) != 0).any()
@@ -366,18 +370,24 @@ class ConnectionGaps:
     def _next_data(self, at: int, sender: int) -> int | None:
         """The first new data of the sender at or after the place, before any of the other."""
         known = self.known
-        place = at if known.length[at] else known.next_carrying(at)
-        if place is None or place >= self.last or known.direction[place] != sender:
+        place = at if known.length[at] else self._next_carrying(at)
+        return place if place is not None and known.direction[place] == sender else None
+
+    def _next_carrying(self, at: int) -> int | None:
+        """The next segment with payload."""
+        carrying = self.known.carrying
+        after = bisect_right(carrying, at)
+        if after == len(carrying) or carrying[after] >= self.last:
             return None
-        return place
+        return carrying[after]
 
     def _released(self, at: int, far: Distance, sender: int) -> int | None:
         """The new data that the sender sent because of the ACK at that place, if any."""
         known = self.known
-        place = known.next_carrying(at)
-        if place is None or place >= self.last or known.direction[place] != sender:
+        place = self._next_carrying(at)
+        if place is None or known.direction[place] != sender:
             return None
-        after = int(known.time_ns[place] - known.time_ns[at])
+        after = known.time_ns[place] - known.time_ns[at]
         away = far.far_ns[sender]
         if away - SOON_NS // 5 <= after <= away + self._slack(far, sender):
             return place if known.end[place] > known.sent[sender][at] else None
@@ -411,9 +421,9 @@ class ConnectionGaps:
         of it may then have been lost before the capture, and this be its retransmission by a loss
         probe, after two round trips or more, or by a timer (RFC 8985 7.2, RFC 6298)."""
         known = self.known
-        number = int(numpy.searchsorted(known.carrying, at)) - 1
-        before = int(known.carrying[number]) if number >= 0 else -1
-        return before >= self.first and bool(known.direction[before] == by)
+        number = bisect_left(known.carrying, at) - 1
+        before = known.carrying[number] if number >= 0 else -1
+        return before >= self.first and known.direction[before] == by
 
     def _lost_before(self, at: int, by: int) -> int:
         """How many packets of this side are missing between the segment and the one before it, by
@@ -431,7 +441,7 @@ class ConnectionGaps:
         if heard >= 0 and known.length[heard]:
             first_own = self._previous(at, by)
             if first_own < heard or not known.length[first_own]:
-                contents = (int(known.content[at]), int(known.content[heard]))
+                contents = (known.content[at], known.content[heard])
                 if TLS_HANDSHAKE in contents:
                     return TLS_TURN
                 if HTTP_REQUEST in contents or HTTP_RESPONSE in contents:
@@ -456,25 +466,24 @@ class ConnectionGaps:
         own = self.bulk[sender]
         if own is None:
             return ROUND_TRIP
-        which, inside = own.at(self.known.time_ns[at - 1])
-        return LIMITS[own.reason[which]] if inside else ROUND_TRIP
+        return own.limit_at(self.known.time_ns[at - 1])
 
     def _acknowledged(self, at: int, length: int, far: Distance, by: int, late: int) -> Gap:
         """An ACK without data ends the gap."""
         known = self.known
         sender = 1 - by
-        ack, before = int(known.ack[at]), int(known.acked[sender][at])
-        full = int(known.mss_bytes[at])
+        ack, before = known.ack[at], known.acked[sender][at]
+        full = known.mss_bytes[at]
         released = self._released(at, far, sender)
-        room = int(known.edge[sender][at] - known.sent[sender][at])
-        window = int(known.window[by][at])
+        room = known.edge[sender][at] - known.sent[sender][at]
+        window = known.window[by][at]
         known_scale = known.edge[sender][at] >= 0
         limited = known_scale and room < full and window >= 0
         waiting = Wait(ROUND_TRIP, NAMES[sender], NAMES[by])
         slack = self._slack(far, by)
         newest = self._newest_heard(at, far, by)
         if newest >= 0:
-            late = int(known.time_ns[at] - known.time_ns[newest]) - far.far_ns[by]
+            late = known.time_ns[at] - known.time_ns[newest] - far.far_ns[by]
         if ack <= before:
             if limited and released is not None and known.offered[at] != window:
                 reason = SILLY_WINDOW if window < full else FULL_WINDOW

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
+from labs.read.capture.segment_table import FIN, IN_PARTS, PSH, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
+from labs.read.flows import both_sides
 from labs.read.flows.acknowledged import NOT_ONCE, find_first_acks
+from labs.read.flows.both_sides import NONE
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
-NONE = -1
+Column: TypeAlias = "memoryview[int]"
 COLUMNS = (
     "time_ns",
     "connection",
@@ -41,6 +43,34 @@ LEAST_BYTES = 48
 """TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
 LEAST_SEEN_BYTES = 536
 MOST_WORD = 1 << 62
+
+
+class Elements(NamedTuple):
+    """Columns of `ConnectionState` as views, for whoever reads single elements: those of a view are
+    Python's own numbers, which are several times as fast as numpy's."""
+
+    frame: Column
+    time_ns: Column
+    direction: Column
+    flags: Column
+    length: Column
+    begin: Column
+    end: Column
+    ack: Column
+    offered: Column
+    marks: Column
+    mss_bytes: Column
+    ip_id: Column
+    content: Column
+    sacks: Column
+    repeats: Column
+    carrying: Column
+    sent: tuple[Column, Column]
+    acked: tuple[Column, Column]
+    edge: tuple[Column, Column]
+    window: tuple[Column, Column]
+    shut: tuple[Column, Column]
+    small: tuple[Column, Column]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +114,14 @@ class ConnectionState:
         return len(self.rows)
 
     @cached_property
+    def each(self) -> Elements:
+        """The columns for reading single elements."""
+        columns = [getattr(self, name) for name in Elements._fields]
+        return Elements._make(
+            (one[0].data, one[1].data) if isinstance(one, tuple) else one.data for one in columns
+        )
+
+    @cached_property
     def acked_by(self) -> Array:
         """The place of the first ACK of each segment with new data, -1 if none was captured;
         NOT_ONCE of all other segments, and of data that was sent again."""
@@ -98,17 +136,6 @@ class ConnectionState:
         gaps = numpy.diff(self.time_ns, prepend=self.time_ns[:1])
         gaps[self.starts[:-1]] = 0
         return gaps
-
-    def end_of(self, at: int) -> int:
-        """The place after the last segment of the connection that has the segment at `at`."""
-        return int(self.starts[numpy.searchsorted(self.starts, at, side="right")])
-
-    def next_carrying(self, at: int) -> int | None:
-        """The place of the next segment with payload on the same connection."""
-        after = int(numpy.searchsorted(self.carrying, at, side="right"))
-        if after == len(self.carrying) or self.carrying[after] >= self.end_of(at):
-            return None
-        return int(self.carrying[after])
 
 
 def connection_state(segments: Table) -> ConnectionState:
@@ -128,23 +155,16 @@ def connection_state(segments: Table) -> ConnectionState:
     )
     end = begin + length + ((flags & (SYN | FIN)) != 0)
     starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
-    own = (direction == 0, direction == 1)
-    told = (flags & ACK) != 0
-
-    def before(which: Array, values: Array, how: str = "last") -> Array:
-        return _before(numpy.where(which, values, NONE), starts, how)
-
-    def both(values: Array, which: Array | None = None) -> tuple[Array, Array]:
-        first, second = (side if which is None else side & which for side in own)
-        return before(first, values), before(second, values)
-
-    edges = both(ack + window, told & (window >= 0))
-    sacks, repeats = _selective(segments)
-    sent = before(own[0], end, "cummax"), before(own[1], end, "cummax")
     full = mss_bytes(segments)[order]
-    # As in tcp_minshall_update(), retransmissions do not count. A frame that the device splits
-    # (TSO) is not full if its last piece is not.
-    small = (length % full != 0) & (end > numpy.where(own[0], *sent))
+    states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
+    shut = (column["window"] == 0).astype(numpy.int64)
+    columns = (direction, flags, length, end, ack, window, shut, full)
+    both_sides.follow(starts, *columns, numpy.empty(both_sides.ROWS, dtype=numpy.int64), states)
+
+    def both(row: int) -> tuple[Array, Array]:
+        return states[row], states[row + 1]
+
+    sacks, repeats = _selective(segments)
     return ConnectionState(
         order=order,
         rows=numpy.asarray(segments.index)[order],
@@ -166,12 +186,12 @@ def connection_state(segments: Table) -> ConnectionState:
         tsval=column["tsval"],
         tsecr=column["tsecr"],
         repeats=repeats[order],
-        sent=sent,
-        acked=(before(own[1] & told, ack, "cummax"), before(own[0] & told, ack, "cummax")),
-        edge=(edges[1], edges[0]),
-        window=both(window),
-        shut=both((column["window"] == 0).astype(numpy.int64), told & ((flags & RST) == 0)),
-        small=both(end, small),
+        sent=both(both_sides.SENT),
+        acked=both(both_sides.ACKED),
+        edge=both(both_sides.EDGE),
+        window=both(both_sides.WINDOW),
+        shut=both(both_sides.SHUT),
+        small=both(both_sides.SMALL),
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )
@@ -200,23 +220,6 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
     return sacks, repeats
-
-
-def _before(values: Array, starts: Array, how: str) -> Array:
-    """The highest or the last known value among the earlier segments of the same connection."""
-    before = numpy.full(len(values), NONE, dtype=numpy.int64)
-    if not len(values):
-        return before
-    if how == "cummax":
-        found = highest_so_far(values, starts)
-    else:
-        known = numpy.where(values != NONE, numpy.arange(len(values)), NONE)
-        known = numpy.maximum.accumulate(known)
-        begun = numpy.repeat(starts[:-1], numpy.diff(starts))
-        found = numpy.where(known >= begun, values[numpy.maximum(known, 0)], NONE)
-    before[1:] = found[:-1]
-    before[starts[:-1]] = NONE
-    return before
 
 
 def highest_so_far(values: Array, starts: Array) -> Array:

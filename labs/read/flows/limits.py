@@ -8,6 +8,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from labs.read.flows.reasons import (
     UNTOLD,
 )
 from labs.read.flows.rtt import SOON_NS, Distance
+from labs.read.native.compiled import Int64s, native
 
 BULK_SEGMENTS: Final = 10
 """A sender of less fits into its first congestion window (RFC 6928)."""
@@ -90,6 +92,13 @@ class Rounds:
         which = numpy.searchsorted(self.begin_ns, times_ns, side="right") - 1
         inside: Array = (which >= 0) & (times_ns <= self.end_ns[which] + SOON_NS)
         return which, inside
+
+    def limit_at(self, time_ns: int) -> str:
+        """What limited the sender at that time; a round trip outside the rounds."""
+        which = bisect_right(self.begin_ns.data, time_ns) - 1
+        if which < 0 or time_ns > self.end_ns[which] + SOON_NS:
+            return ROUND_TRIP
+        return LIMITS[int(self.reason[which])]
 
 
 def rounds(
@@ -388,9 +397,16 @@ def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> A
 
 def _chain(following: Array) -> Array:
     """The places 0, following[0], following[following[0]] and so on."""
-    places, at, count = [], 0, len(following)
-    after = following.tolist()
-    while at < count:
-        places.append(at)
-        at = after[at]
-    return numpy.array(places)
+    found = numpy.empty(len(following), dtype=numpy.int64)
+    return found[: _follow_chain(following, found)]
+
+
+@native
+def _follow_chain(following: Int64s, found: Int64s) -> int:
+    """Write the same into `found`; their number."""
+    at, count = 0, 0
+    while at < len(following):
+        found[count] = at
+        count += 1
+        at = following[at]
+    return count

@@ -17,7 +17,7 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
-from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.connection_state import Column, ConnectionState, Elements
 from labs.read.flows.reasons import (
     DOUBLE_LOSS,
     FAST_RECOVERY,
@@ -58,20 +58,21 @@ class _Heard:
     these acknowledge and the highest so far, and the places of DSACKs; and of each segment the
     places of its retransmissions."""
 
-    acks: Array
-    numbers: Array
-    highest: Array
-    dsacks: Array
+    acks: Column
+    numbers: Column
+    highest: Column
+    dsacks: Column
     copies: dict[int, list[int]]
 
     def first_of(self, number: int, begin: int, before: int) -> int | None:
         """The first ACK of that number between two places; None if there is none."""
-        least = int(self.acks.searchsorted(begin))
-        for at in range(max(least, int(self.highest.searchsorted(number))), len(self.acks)):
-            if self.acks[at] >= before:
+        acks = self.acks
+        least = bisect_left(acks, begin)
+        for at in range(bisect_left(self.highest, number, least), len(acks)):
+            if acks[at] >= before:
                 return None
             if self.numbers[at] >= number:
-                return int(self.acks[at])
+                return acks[at]
         return None
 
 
@@ -102,16 +103,18 @@ def _of_direction(
     if len(dsacks):
         for place, seq in zip(again.tolist(), known.begin[again].tolist(), strict=True):
             copies.setdefault(seq, []).append(place)
-    heard = _Heard(acks, numbers, numpy.maximum.accumulate(numbers), dsacks, copies)
+    highest = numpy.maximum.accumulate(numbers)
+    heard = _Heard(acks.data, numbers.data, highest.data, dsacks.data, copies)
+    each = known.each
     found: list[Episode] = []
     for at in again.tolist():
         if found and not found[-1].ended:
             _end(heard, found[-1], at)
         if not found or found[-1].ended:
-            if _is_reordered(known, far, first, at):
+            if _is_reordered(each, far, first, at):
                 continue
-            found.append(_begun(known, first, at))
-        _add(known, far, first, found[-1], at)
+            found.append(_begun(each, first, at))
+        _add(each, far, first, found[-1], at)
     for one in found:
         if not one.ended:
             _end(heard, one, last)
@@ -119,10 +122,10 @@ def _of_direction(
     return found
 
 
-def _is_reordered(known: ConnectionState, far: Distance, first: int, at: int) -> bool:
+def _is_reordered(known: Elements, far: Distance, first: int, at: int) -> bool:
     """Whether the segment was overtaken on its way: it fills a hole that is younger than the time
     in which an ACK could have made its sender retransmit it."""
-    direction = int(known.direction[at])
+    direction = known.direction[at]
     if far.far_ns[direction] < SOON_NS // 5:
         return False
     place = at - 1
@@ -134,17 +137,20 @@ def _is_reordered(known: ConnectionState, far: Distance, first: int, at: int) ->
     for later in range(at - 1, max(first, at - 400) - 1, -1):
         if known.direction[later] == direction and known.begin[later] >= known.end[at]:
             opened = later
-    return bool(
+    return (
         opened < at
         and known.time_ns[at] - known.time_ns[opened] < 0.8 * far.far_ns[direction]
-        and not ((known.direction[opened:at] != direction) & (known.repeats[opened:at] >= 0)).any()
+        and not any(
+            known.direction[later] != direction and known.repeats[later] >= 0
+            for later in range(opened, at)
+        )
     )
 
 
-def _begun(known: ConnectionState, first: int, at: int) -> Episode:
+def _begun(known: Elements, first: int, at: int) -> Episode:
     """The episode that the retransmission at that place begins: from the first ACK that shows the
     hole, or from the segment before the retransmission."""
-    direction = int(known.direction[at])
+    direction = known.direction[at]
     start, place = at - 1, at - 1
     while place > first and known.acked[direction][place] >= known.begin[at] - 1:
         shows = known.marks[place] & bits.DUPLICATE_ACK or known.sacks[place]
@@ -157,13 +163,13 @@ def _begun(known: ConnectionState, first: int, at: int) -> Episode:
         place -= 1
         if at - place > 4000:
             break
-    return Episode(direction, start, int(known.sent[direction][at]), FAST_RECOVERY)
+    return Episode(direction, start, known.sent[direction][at], FAST_RECOVERY)
 
 
-def _add(known: ConnectionState, far: Distance, first: int, episode: Episode, at: int) -> None:
+def _add(known: Elements, far: Distance, first: int, episode: Episode, at: int) -> None:
     """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
     direction = episode.direction
-    seq = int(known.begin[at])
+    seq = known.begin[at]
     if is_by_timer(known, far, first, at):
         if not episode.timers and (
             seq in episode.by_ack or _was_reported(known, far, first, at, seq)
@@ -179,13 +185,13 @@ def _add(known: ConnectionState, far: Distance, first: int, episode: Episode, at
             episode.reason = DOUBLE_LOSS
         episode.by_ack.add(seq)
     episode.places.append(at)
-    episode.recover = max(episode.recover, int(known.sent[direction][at]))
+    episode.recover = max(episode.recover, known.sent[direction][at])
 
 
-def _was_reported(known: ConnectionState, far: Distance, first: int, at: int, seq: int) -> bool:
+def _was_reported(known: Elements, far: Distance, first: int, at: int, seq: int) -> bool:
     """Whether ACKs had made the sender retransmit the segment before, by what they say, although
     the capture lacks that retransmission: it was lost before it passed here."""
-    direction = int(known.direction[at])
+    direction = known.direction[at]
     if far.far_ns[direction] < SOON_NS // 5:
         return False
     reports = 0
@@ -195,23 +201,23 @@ def _was_reported(known: ConnectionState, far: Distance, first: int, at: int, se
         if known.ack[place] > seq or known.ack[place] < seq - 1:
             break
         if known.sacks[place]:
-            age = int(known.time_ns[at] - known.time_ns[place])
+            age = known.time_ns[at] - known.time_ns[place]
             reports += age > 2 * far.rtt_ns
     return reports >= REPORTS
 
 
-def is_by_timer(known: ConnectionState, far: Distance, first: int, at: int) -> bool:
+def is_by_timer(known: Elements, far: Distance, first: int, at: int) -> bool:
     """Whether the retransmission at that place follows nothing that its sender had just received.
 
     RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole one,
     before it takes a segment for lost (RFC 8985 6.2).
     """
-    direction = int(known.direction[at])
+    direction = known.direction[at]
     slack = SOON_NS + far.rtt_ns // 4
     patience = min(max(slack, 2 * SOON_NS + far.rtt_ns), LEAST_TIMER_NS)
     time = known.time_ns[at]
     for place in range(at - 1, first - 1, -1):
-        age = int(time - known.time_ns[place])
+        age = time - known.time_ns[place]
         if age > far.far_ns[direction] + patience:
             return True
         if known.direction[place] == direction:
@@ -229,10 +235,10 @@ def is_by_timer(known: ConnectionState, far: Distance, first: int, at: int) -> b
     return True
 
 
-def _is_tail(known: ConnectionState, first: int, at: int) -> bool:
+def _is_tail(known: Elements, first: int, at: int) -> bool:
     """Whether the segment is the last one sent, all before it is acknowledged, and what came
     before it was sent together with it."""
-    direction = int(known.direction[at])
+    direction = known.direction[at]
     if known.end[at] < known.sent[direction][at]:
         return False
     if known.acked[direction][at] < known.begin[at] - 1:
@@ -249,8 +255,8 @@ def _is_tail(known: ConnectionState, first: int, at: int) -> bool:
             original = place
             continue
         if original is None:  # the capture lacks it: was there data just before this?
-            return bool(known.end[place] == known.begin[at])
-        return bool(known.time_ns[original] - known.time_ns[place] < SOON_NS)
+            return known.end[place] == known.begin[at]
+        return known.time_ns[original] - known.time_ns[place] < SOON_NS
     return False
 
 
@@ -265,13 +271,14 @@ def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -
     """Is it spurious, or did the sender give up?"""
     at = episode.places[0]
     direction = episode.direction
-    sent = Counter([int(known.begin[place]) for place in episode.places])
-    twice = _came_twice(known, heard, min(last, episode.last + 40), episode)
+    each = known.each
+    sent = Counter([each.begin[place] for place in episode.places])
+    twice = _came_twice(each, heard, min(last, episode.last + 40), episode)
     # A hole that ACKs report is a loss, which the first retransmission repairs: only further ones
     # may be in vain. After a timer all may be, and ACKs that report it may be lost.
     needed = max([count - twice.get(seq, 0) for seq, count in sent.items()])
     in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
-    if in_vain or known.marks[at] & bits.SPURIOUS_RETRANSMISSION:
+    if in_vain or each.marks[at] & bits.SPURIOUS_RETRANSMISSION:
         episode.reason = SPURIOUS
     elif episode.reason == DOUBLE_LOSS and not episode.timers and needed == 1:
         episode.reason = FAST_RECOVERY
@@ -282,16 +289,15 @@ def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -
             episode.last = last - 1
 
 
-def _came_twice(
-    known: ConnectionState, heard: _Heard, before: int, episode: Episode
-) -> dict[int, int]:
+def _came_twice(known: Elements, heard: _Heard, before: int, episode: Episode) -> dict[int, int]:
     """How often DSACKs before that place say of each segment of an episode that it came twice. Each
     DSACK is assigned to the latest retransmission before it."""
     found: dict[int, int] = {}
-    first, last = heard.dsacks.searchsorted((episode.places[0] + 1, before))
+    first = bisect_left(heard.dsacks, episode.places[0] + 1)
+    last = bisect_left(heard.dsacks, before)
     own = set(episode.places) if last > first else set()
-    for place in heard.dsacks[first:last].tolist():
-        seq = int(known.repeats[place])
+    for place in heard.dsacks[first:last]:
+        seq = known.repeats[place]
         copies = heard.copies.get(seq, [])
         latest = bisect_left(copies, place) - 1
         if latest >= 0 and copies[latest] in own:

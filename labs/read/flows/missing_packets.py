@@ -6,13 +6,14 @@ point, not a hole in the capture. Linux counts the packets of a connection in th
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Final
 
 import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import FIN, SYN
-from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState, Elements
 
 MOST_LOST: Final = 64
 """Between two packets that both were captured."""
@@ -38,32 +39,34 @@ def holes(
         for side, own in enumerate(sides)
     ]
     repeats = [own[numpy.argsort(known.begin[own], kind="stable")] for own in repeats]
-    begins = [known.begin[own] for own in repeats]
+    begins = [known.begin[own].data for own in repeats]
     longest = [int((known.end[own] - known.begin[own]).max(initial=0)) for own in repeats]
+    each = known.each
     for at in marked:
-        by = int(known.direction[at])
-        if known.marks[at] & bits.ACK_LOST_SEGMENT:
+        by = each.direction[at]
+        if each.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - by
         else:
             side = by
-            begin = int(known.sent[side][at])
-            near = numpy.searchsorted(begins[side], (begin - longest[side], begin + 1))
-            those = repeats[side][near[0] : near[1]]
-            if ((those >= at) & (known.end[those] > begin)).any():
+            begin = each.sent[side][at]
+            low = bisect_left(begins[side], begin - longest[side])
+            high = bisect_right(begins[side], begin)
+            those = repeats[side][low:high].tolist()
+            if any(place >= at and each.end[place] > begin for place in those):
                 continue
         own = sides[side]
-        before = int(numpy.searchsorted(own, at)) - 1
+        before = bisect_left(own.data, at) - 1
         since = int(own[before]) if before >= 0 else first
         found[since + 1 - first : at + 1 - first] = True
         count += 1
     return found, count
 
 
-def skipped_packets(known: ConnectionState, before: int, at: int) -> int:
+def skipped_packets(known: Elements, before: int, at: int) -> int:
     """How many packets of a side are missing between two of its segments that follow each other,
     by their identification: Linux counts up for each packet of a connection."""
-    packets = max(1, -(-int(known.length[before]) // int(known.mss_bytes[before])))
-    return (int(known.ip_id[at]) - int(known.ip_id[before]) - packets) & 0xFFFF
+    packets = max(1, -(-known.length[before] // known.mss_bytes[before]))
+    return (known.ip_id[at] - known.ip_id[before] - packets) & 0xFFFF
 
 
 def counts_ids(known: ConnectionState, places: Array) -> bool:
