@@ -93,7 +93,7 @@ class _Kept:
             (self._file.tell(), np.searchsorted(group[order], np.arange(GROUPS + 1)))
         )
         for name in self._kinds:
-            rows = self._count + order if name == "row" else arrays[name][order]
+            rows = self._count + order if name == "row" else arrays[name].take(order)
             self._file.write(rows.data)
         self._count += len(order)
 

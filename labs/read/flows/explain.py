@@ -486,7 +486,7 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, error: str) -> No
         count = {REFUSED: len(refused), UNANSWERED: syns - 1, UNTOLD: 1}.get(reason, syns)
         _as_one(sums, reason, frames, count)
         return
-    if not len(rst) or len(numpy.unique(direction)) < 2:
+    if not len(rst) or direction.min() == direction.max():
         return
     at = first + int(rst[0])
     by = int(known.direction[at])

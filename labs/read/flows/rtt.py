@@ -10,6 +10,7 @@ import numpy
 from labs.read.capture.segment_table import ACK, RST, SYN
 from labs.read.flows.acknowledged import NOT_ONCE
 from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+from labs.read.native.compiled import Int32s, Int64s, compiled, native
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -106,19 +107,21 @@ def distances(known: ConnectionState) -> Distances:
     """Measure how far both ends of each connection are."""
     count = len(known.starts) - 1
     which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
-    far = _handshakes(known, which, count)
-    certain: Array = numpy.asarray(far < UNBOUNDED_NS)
-    at = numpy.flatnonzero(known.acked_by >= 0)
-    by, ends = known.acked_by[at], (1 - known.direction[at], which[at])
-    times = known.time_ns[by] - known.time_ns[at]
-    shortest = numpy.full_like(far, UNBOUNDED_NS)
-    numpy.minimum.at(shortest, ends, times)
-    far = numpy.minimum(far, numpy.maximum(shortest, 0))
-    # An ACK of two full segments is certainly sent at once, by the newest of them.
-    covered = known.ack[by] - numpy.where(ends[0], known.acked[0][by], known.acked[1][by])
-    at_once = (known.end[at] == known.ack[by]) & (covered >= 2 * known.mss_bytes[by])
-    at_once &= times <= 2 * shortest[ends] + NEAR_NS
-    certain[ends[0][at_once], ends[1][at_once]] = True
+    handshake, shortest = numpy.full((2, 2, count), UNBOUNDED_NS)
+    at_once = numpy.zeros((2, count), dtype=numpy.int64)
+    columns = (known.direction, known.flags, known.time_ns, known.end, known.ack)
+    _find_distances(
+        known.starts,
+        *columns,
+        *known.acked,
+        known.mss_bytes,
+        known.acked_by,
+        handshake,
+        shortest,
+        at_once,
+    )
+    certain: Array = numpy.asarray((handshake < UNBOUNDED_NS) | (at_once > 0))
+    far = numpy.minimum(handshake, numpy.maximum(shortest, 0))
     # An end next door needs no proof: whatever the bound hides is too short to matter.
     certain |= far <= NEAR_NS
     rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
@@ -126,34 +129,71 @@ def distances(known: ConnectionState) -> Distances:
     return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
 
 
-def _handshakes(known: ConnectionState, which: Array, count: int) -> Array:
-    """Both parts of each connection's handshake in ns; UNBOUNDED_NS for a part that is missing, or
-    that cannot be told because its SYN or SYN-ACK was repeated."""
-    place, end = numpy.arange(len(known)), len(known)
-    kind = known.flags & (SYN | ACK)
+@native
+def _find_distances(
+    starts: Int64s,
+    direction: Int64s,
+    flags: Int64s,
+    time_ns: Int64s,
+    end: Int64s,
+    ack: Int64s,
+    acked_0: Int64s,
+    acked_1: Int64s,
+    mss_bytes: Int32s,
+    acked_by: Int64s,
+    handshake: Int64s,
+    shortest: Int64s,
+    at_once: Int64s,
+) -> None:
+    """Write for both ends of each connection the time of the handshake, the shortest time to an ACK
+    of data, and whether an ACK was certainly sent at once: it is of two full segments, by the
+    newest of them. The first two arrays are filled with UNBOUNDED_NS, the third with zeros."""
+    for number in range(len(starts) - 1):
+        first, last = starts[number], starts[number + 1]
+        _shake_hands(first, last, number, direction, flags, time_ns, handshake)
+        for at in range(first, last):
+            if acked_by[at] >= 0:
+                to, spent = 1 - direction[at], time_ns[acked_by[at]] - time_ns[at]
+                shortest[to, number] = min(shortest[to, number], spent)
+        for at in range(first, last):
+            by = acked_by[at]
+            if by >= 0 and end[at] == ack[by]:
+                to, spent = 1 - direction[at], time_ns[by] - time_ns[at]
+                covered = ack[by] - (acked_0[by] if to else acked_1[by])
+                if covered >= 2 * mss_bytes[by] and spent <= 2 * shortest[to, number] + NEAR_NS:
+                    at_once[to, number] = 1
 
-    def first_of(chosen: Array) -> Array:
-        found = numpy.full(count, end)
-        numpy.minimum.at(found, which[chosen], place[chosen])
-        return found
 
-    def number_of(chosen: Array) -> Array:
-        return numpy.bincount(which[chosen], minlength=count)
-
-    asks, answers = kind == SYN, (kind == (SYN | ACK)) & (known.direction == 1)
-    asked, answered = first_of(asks), first_of(answers)
-    agrees = (kind == ACK) & (known.direction == 0) & ((known.flags & RST) == 0)
-    agrees &= place > answered[which]
-    agreed = first_of(agrees)
-    # Karn's algorithm: the answer may be to either of two SYNs.
-    asked_once, answered_once = number_of(asks) == 1, number_of(answers) == 1
-    far = numpy.full((2, count), UNBOUNDED_NS)
-    time = numpy.append(known.time_ns, 0)
-    server = (asked < answered) & (answered < end) & asked_once
-    client = (agreed < end) & answered_once
-    far[1, server] = numpy.maximum(0, time[answered] - time[asked])[server]
-    far[0, client] = numpy.maximum(0, time[agreed] - time[answered])[client]
-    return far
+@compiled
+def _shake_hands(
+    first: int,
+    last: int,
+    number: int,
+    direction: Int64s,
+    flags: Int64s,
+    time_ns: Int64s,
+    handshake: Int64s,
+) -> None:
+    """Both parts of a handshake. A part cannot be told if it is missing, or if its SYN or SYN-ACK
+    was repeated (Karn's algorithm): the answer may be to either."""
+    asked, asks, answered, answers = -1, 0, -1, 0
+    agreed = -1
+    for at in range(first, last):
+        kind = flags[at] & (SYN | ACK)
+        if kind == SYN:
+            asks += 1
+            if asked < 0:
+                asked = at
+        elif kind == (SYN | ACK) and direction[at] == 1:
+            answers += 1
+            if answered < 0:
+                answered = at
+        elif agreed < 0 and kind == ACK and direction[at] == 0 and not flags[at] & RST:
+            agreed = at if answered >= 0 else -1
+    if asked >= 0 and answered > asked and asks == 1:
+        handshake[1, number] = max(0, time_ns[answered] - time_ns[asked])
+    if agreed >= 0 and answers == 1:
+        handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
 def spreads_ms(known: ConnectionState) -> list[tuple[float, float, float] | None]:

@@ -216,7 +216,7 @@ def _of_connection(segments: Table, found: Waits, first: int, last: int) -> dict
     here = slice(first, last)
     flags, direction = known.flags[here], known.direction[here]
     opened = bool(((flags & SYN) != 0).any())
-    sides = len(numpy.unique(direction))
+    sides = len({int(direction.min()), int(direction.max())})
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
     answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
     established = answered or not opened or bool(known.length[here].any())
