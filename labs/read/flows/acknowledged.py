@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.native.compiled import Int64s, compiled, native
+from labs.read.native.compiled import Int8s, Int64s, Uint16s, compiled, native
 
 NOT_ONCE: Final = -2
 """Of what is no data, not new, or (in part) retransmitted later; -1 is data without an ACK."""
@@ -15,8 +15,8 @@ NOTHING: Final = -(1 << 62)
 @native
 def find_first_acks(
     starts: Int64s,
-    direction: Int64s,
-    flags: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
     length: Int64s,
     begin: Int64s,
     end: Int64s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from labs.read.capture.segment_table import ACK, RST
-from labs.read.native.compiled import Int32s, Int64s, compiled, native
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
 
 NONE: Final = -1
 
@@ -22,21 +22,21 @@ ROWS: Final = 12
 @native
 def follow(
     starts: Int64s,
-    direction: Int64s,
-    flags: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
     length: Int64s,
     end: Int64s,
     ack: Int64s,
     offered: Int64s,
-    shut: Int64s,
+    sent_window: Uint16s,
     full: Int32s,
     now: Int64s,
     states: Int64s,
 ) -> None:
     """Write the state before each segment into `states`, whose rows are the constants above.
 
-    The other arrays are those of `ConnectionState`; `shut` says whether the window as sent is zero,
-    `now` is scratch of ROWS numbers.
+    The other arrays are those of `ConnectionState`; `sent_window` is the window as sent, `now` is
+    scratch of ROWS numbers.
     """
     for number in range(len(starts) - 1):
         for row in range(ROWS):
@@ -55,7 +55,7 @@ def follow(
             if flags[at] & ACK:
                 _answer(by, ack[at], offered[at], now)
                 if not flags[at] & RST:
-                    now[SHUT + by] = shut[at]
+                    now[SHUT + by] = sent_window[at] == 0
 
 
 @compiled

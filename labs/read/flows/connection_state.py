@@ -148,17 +148,16 @@ def connection_state(segments: Table) -> ConnectionState:
     )
     order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
     column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
-    connection, direction = column["connection"], column["direction"].astype(numpy.int64)
-    flags, length = (column[name].astype(numpy.int64) for name in ("flags", "payload_bytes"))
-    begin, ack, window = (
-        column[name].astype(numpy.int64) for name in ("seq_rel", "ack_rel", "window_bytes")
+    connection, direction, flags = (column[name] for name in ("connection", "direction", "flags"))
+    begin, ack = column["seq_rel"], column["ack_rel"]
+    length, window = (
+        column[name].astype(numpy.int64) for name in ("payload_bytes", "window_bytes")
     )
     end = begin + length + ((flags & (SYN | FIN)) != 0)
     starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
     full = mss_bytes(segments)[order]
     states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
-    shut = (column["window"] == 0).astype(numpy.int64)
-    columns = (direction, flags, length, end, ack, window, shut, full)
+    columns = (direction, flags, length, end, ack, window, column["window"], full)
     both_sides.follow(starts, *columns, numpy.empty(both_sides.ROWS, dtype=numpy.int64), states)
 
     def both(row: int) -> tuple[Array, Array]:
@@ -177,7 +176,7 @@ def connection_state(segments: Table) -> ConnectionState:
         end=end,
         ack=ack,
         offered=window,
-        marks=Marker().bits(segments)[order].astype(numpy.int64),
+        marks=Marker().bits(segments)[order],
         mss_bytes=full,
         frame=column["frame"],
         ip_id=column["ip_id"],

@@ -10,7 +10,7 @@ import numpy
 from labs.read.capture.segment_table import ACK, RST, SYN
 from labs.read.flows.acknowledged import NOT_ONCE
 from labs.read.flows.connection_state import Array, ConnectionState, connection_state
-from labs.read.native.compiled import Int32s, Int64s, compiled, native
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -132,8 +132,8 @@ def distances(known: ConnectionState) -> Distances:
 @native
 def _find_distances(
     starts: Int64s,
-    direction: Int64s,
-    flags: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
     time_ns: Int64s,
     end: Int64s,
     ack: Int64s,
@@ -169,8 +169,8 @@ def _shake_hands(
     first: int,
     last: int,
     number: int,
-    direction: Int64s,
-    flags: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
     time_ns: Int64s,
     handshake: Int64s,
 ) -> None:
