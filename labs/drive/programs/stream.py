@@ -9,7 +9,9 @@ that ends at a moment is reset; one with a size is closed. Writes one JSON objec
 or says which error ended a flow and exits with 1.
 
 Received bytes are discarded in the kernel (MSG_TRUNC). The kernel's TCP sees the same reads as with
-a copy: within a blocking read it moves every segment on as it arrives, whatever the read's size.
+a copy: within a blocking read it moves every segment on as it arrives, whatever the read's size. So
+reads grow with the rate of the flow: small ones are slow, large ones would say too rarely how much
+has arrived.
 """
 
 import contextlib
@@ -24,7 +26,7 @@ from threading import Thread, stack_size
 from typing import Any
 
 WRITE_BYTES = 1 << 20
-READ_BYTES = 1 << 14
+LEAST_READ_BYTES, MOST_READ_BYTES = 1 << 14, 1 << 20
 STEP_NS = 100_000_000
 PIECE_S = 0.01
 GRACE_S = 3.0
@@ -125,16 +127,20 @@ class End:
 
     def receive(self, end: socket.socket) -> None:
         """Read to the end of the flow, with a pause if the plan has one."""
-        scrap = bytearray(READ_BYTES)
+        scrap = bytearray(MOST_READ_BYTES)
         flags = socket.MSG_TRUNC | socket.MSG_WAITALL
         pause_ns = None
         if self.plan["pause_at_s"] is not None:
             pause_ns = self.begin_ns + round(self.plan["pause_at_s"] * 1e9)
-        noted_ns = self.report["begin_ns"]
+        noted_ns = before_ns = self.report["begin_ns"]
+        read_bytes = LEAST_READ_BYTES
         while True:
-            got = end.recv_into(scrap, READ_BYTES, flags)
+            got = end.recv_into(scrap, read_bytes, flags)
             self.report["bytes"] += got
             now = time.time_ns()
+            if pause_ns is None:  # a pause begins at its moment, not after a long read
+                read_bytes = next_read_bytes(read_bytes, now - before_ns)
+            before_ns = now
             if not got or now >= noted_ns + STEP_NS:
                 noted_ns = now
                 self.report["timeline"].append([now, self.report["bytes"]])
@@ -143,6 +149,16 @@ class End:
             if pause_ns is not None and now >= pause_ns:
                 time.sleep(self.plan["pause_s"])
                 pause_ns = None
+
+
+def next_read_bytes(read_bytes: int, took_ns: int) -> int:
+    """The size of the read after one of this size that took so long: it is to take between a
+    quarter of a step and a whole one."""
+    if took_ns < STEP_NS // 4:
+        return min(2 * read_bytes, MOST_READ_BYTES)
+    if took_ns > STEP_NS:
+        return max(read_bytes // 2, LEAST_READ_BYTES)
+    return read_bytes
 
 
 def limit(end: socket.socket, option: int, left_ns: int) -> None:

@@ -11,8 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from labs.drive.bench import PROGRAMS
 from labs.drive.flows import Flow
+from labs.drive.programs.stream import LEAST_READ_BYTES, MOST_READ_BYTES, STEP_NS, next_read_bytes
 
 DURATION_S = 0.2
 
@@ -47,3 +50,22 @@ def test_error_in_a_flow_ends_the_program(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout.startswith("stream: a flow failed: TypeError: ")
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("rate_mbit", [0.1, 1, 12.5, 100, 1_000, 10_000])
+def test_reads_grow_to_a_quarter_of_a_step_or_more(rate_mbit: float) -> None:
+    """The timeline has a point per step, and no more reads than that takes."""
+
+    def took_ns(read_bytes: int) -> int:
+        return round(read_bytes * 8 / rate_mbit * 1e3)
+
+    read_bytes = LEAST_READ_BYTES
+    for _ in range(10):
+        read_bytes = next_read_bytes(read_bytes, took_ns(read_bytes))
+    assert took_ns(read_bytes) >= STEP_NS // 4 or read_bytes == MOST_READ_BYTES
+    assert took_ns(read_bytes) <= STEP_NS or read_bytes == LEAST_READ_BYTES
+
+
+def test_reads_shrink_with_the_rate() -> None:
+    assert next_read_bytes(1 << 18, STEP_NS + 1) == 1 << 17
+    assert next_read_bytes(LEAST_READ_BYTES, 10 * STEP_NS) == LEAST_READ_BYTES
