@@ -10,8 +10,8 @@ or says which error ended a flow and exits with 1.
 
 Received bytes are discarded in the kernel (MSG_TRUNC). The kernel's TCP sees the same reads as with
 a copy: within a blocking read it moves every segment on as it arrives, whatever the read's size. So
-reads grow with the rate of the flow: small ones are slow, large ones would say too rarely how much
-has arrived.
+a read is larger than any flow can fill, and the kernel ends it with what has arrived in a step of
+the timeline (SO_RCVTIMEO). Smaller reads would cost two system calls for every few segments.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from threading import Thread, stack_size
 from typing import Any
 
 WRITE_BYTES = 1 << 20
-LEAST_READ_BYTES, MOST_READ_BYTES = 1 << 14, 1 << 20
+READ_BYTES = 1 << 24
 STEP_NS = 100_000_000
 PIECE_S = 0.01
 GRACE_S = 3.0
@@ -34,6 +34,8 @@ GRACE_S = 3.0
 TOTAL_RETRANS, BYTES_ACKED, BYTES_RECEIVED = 100, 120, 128
 ABORT = struct.pack("ii", 1, 0)
 TIME = struct.Struct("ll")
+DISCARDED = bytearray(READ_BYTES)
+"""Where reads would put their bytes; nothing is written to it."""
 
 
 def options(argv: list[str]) -> dict[str, str]:
@@ -127,38 +129,27 @@ class End:
 
     def receive(self, end: socket.socket) -> None:
         """Read to the end of the flow, with a pause if the plan has one."""
-        scrap = bytearray(MOST_READ_BYTES)
         flags = socket.MSG_TRUNC | socket.MSG_WAITALL
         pause_ns = None
         if self.plan["pause_at_s"] is not None:
             pause_ns = self.begin_ns + round(self.plan["pause_at_s"] * 1e9)
-        noted_ns = before_ns = self.report["begin_ns"]
-        read_bytes = LEAST_READ_BYTES
+        noted_ns = now = self.report["begin_ns"]
         while True:
-            got = end.recv_into(scrap, read_bytes, flags)
-            self.report["bytes"] += got
+            due_ns = noted_ns + STEP_NS if pause_ns is None else min(noted_ns + STEP_NS, pause_ns)
+            limit(end, socket.SO_RCVTIMEO, max(1, due_ns - now))
+            got = None
+            with contextlib.suppress(BlockingIOError):
+                got = end.recv_into(DISCARDED, READ_BYTES, flags)
+                self.report["bytes"] += got
             now = time.time_ns()
-            if pause_ns is None:  # a pause begins at its moment, not after a long read
-                read_bytes = next_read_bytes(read_bytes, now - before_ns)
-            before_ns = now
-            if not got or now >= noted_ns + STEP_NS:
+            if got == 0 or now >= noted_ns + STEP_NS:
                 noted_ns = now
                 self.report["timeline"].append([now, self.report["bytes"]])
-            if not got:
+            if got == 0:
                 return
             if pause_ns is not None and now >= pause_ns:
                 time.sleep(self.plan["pause_s"])
                 pause_ns = None
-
-
-def next_read_bytes(read_bytes: int, took_ns: int) -> int:
-    """The size of the read after one of this size that took so long: it is to take between a
-    quarter of a step and a whole one."""
-    if took_ns < STEP_NS // 4:
-        return min(2 * read_bytes, MOST_READ_BYTES)
-    if took_ns > STEP_NS:
-        return max(read_bytes // 2, LEAST_READ_BYTES)
-    return read_bytes
 
 
 def limit(end: socket.socket, option: int, left_ns: int) -> None:

@@ -114,7 +114,7 @@ READERS: Mapping[str, Reader[object]] = {
     "queues-after.json": MARKED,
     "queues-before.json": MARKED,
     "requests.json": REQUESTS,
-    "samples.bin": parser("inet_diag.samples"),
+    "samples.bin": parser("inet_diag.readable_samples"),
     "samples.csv": as_text(parser("socket_samples.samples")),
     "truesizes.csv": as_text(parser("socket_samples.truesizes")),
     "server.json": SERVER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -167,13 +168,20 @@ def test_sample_of_ipv6_and_unknown_numbers() -> None:
     assert (sample.state, sample.timer) == ("40", "9")
 
 
+@pytest.mark.parametrize("read", [inet_diag.samples, inet_diag.readable_samples])
 @pytest.mark.parametrize("cut", [1, 11, 12, 60])
-def test_samples_refuses_cut_records(cut: int) -> None:
+def test_cut_records_are_refused(read: Callable[[bytes], object], cut: int) -> None:
     data = (FIXTURES / "samples-6.1-loss-bbr.bin").read_bytes()
     with pytest.raises(Damaged, match="cut"):
-        inet_diag.samples(data[:cut])
+        read(data[:cut])
     with pytest.raises(Damaged, match="cut"):
-        inet_diag.samples(data[:-cut])
+        read(data[:-cut])
+
+
+@pytest.mark.parametrize("file", sorted(FIXTURES.glob("samples-*.bin")), ids=lambda one: one.stem)
+def test_every_sample_is_counted(file: Path) -> None:
+    data = file.read_bytes()
+    assert inet_diag.readable_samples(data) == len(inet_diag.samples(data))
 
 
 def test_sample_refuses_wrong_lengths() -> None:
