@@ -9,7 +9,7 @@ from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, 
 
 NONE: Final = -1
 
-# The rows of `states`: of the client; those of the server follow each.
+# Rows of `states`. Each constant is the client's row; the server's is the next one.
 SENT: Final = 0
 ACKED: Final = 2
 EDGE: Final = 4
@@ -20,7 +20,7 @@ ROWS: Final = 12
 
 
 @native
-def follow(
+def write_states(
     starts: Int64s,
     direction: Int8s,
     flags: Uint16s,
@@ -28,15 +28,15 @@ def follow(
     end: Int64s,
     ack: Int64s,
     offered: Int64s,
-    sent_window: Uint16s,
-    full: Int32s,
+    window: Uint16s,
+    mss_bytes: Int32s,
     now: Int64s,
     states: Int64s,
 ) -> None:
     """Write the state before each segment into `states`, whose rows are the constants above.
 
-    The other arrays are those of `ConnectionState`; `sent_window` is the window as sent, `now` is
-    scratch of ROWS numbers.
+    The other arrays are those of `ConnectionState`, except that `window` is the window as sent, and
+    `now` is scratch of ROWS numbers.
     """
     for number in range(len(starts) - 1):
         for row in range(ROWS):
@@ -47,20 +47,20 @@ def follow(
             by = direction[at]
             # As in tcp_minshall_update(), retransmissions do not count. A frame that the device
             # splits (TSO) is not full if its last piece is not.
-            if length[at] % full[at] != 0 and end[at] > now[SENT + by] and end[at] != NONE:
+            if length[at] % mss_bytes[at] != 0 and end[at] > now[SENT + by]:
                 now[SMALL + by] = end[at]
             now[SENT + by] = max(now[SENT + by], end[at])
             if offered[at] != NONE:
                 now[WINDOW + by] = offered[at]
             if flags[at] & ACK:
-                _answer(by, ack[at], offered[at], now)
+                _acknowledge(by, ack[at], offered[at], now)
                 if not flags[at] & RST:
-                    now[SHUT + by] = sent_window[at] == 0
+                    now[SHUT + by] = window[at] == 0
 
 
 @compiled
-def _answer(by: int, ack: int, offered: int, now: Int64s) -> None:
+def _acknowledge(by: int, ack: int, offered: int, now: Int64s) -> None:
     """What an ACK of side `by` tells about the data of the other side."""
     now[ACKED + 1 - by] = max(now[ACKED + 1 - by], ack)
-    if offered >= 0 and ack + offered != NONE:
+    if offered >= 0:
         now[EDGE + 1 - by] = ack + offered

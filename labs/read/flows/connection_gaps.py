@@ -109,7 +109,7 @@ class ConnectionGaps:
     def __init__(
         self, known: ConnectionState, far: Distances, first: int, last: int, error: str
     ) -> None:
-        self.state, self.known = known, known.each
+        self.known, self.each = known, known.each
         self.first, self.last = first, last
         self.is_measured = bool(far.measured[first])
         self.far = far.most(first)
@@ -148,7 +148,7 @@ class ConnectionGaps:
         for number, one in order:
             in_episode[one.first + 1 - first : one.last + 1 - first] = number
         self.in_episode = in_episode.data
-        times = self.known.time_ns
+        times = self.each.time_ns
         lost = [(times[one.first], times[max(one.first, one.last)]) for one in self.episodes]
         self.bulk = tuple(
             rounds(known, near, first, last, side, lost) if self.has_both else None
@@ -160,20 +160,20 @@ class ConnectionGaps:
     @cached_property
     def counts_ids(self) -> tuple[bool, ...]:
         """Which side counts its packets in their identification."""
-        return tuple(counts_ids(self.state, places) for places in self.sides)
+        return tuple(counts_ids(self.known, places) for places in self.sides)
 
     def _waited_for_timer(self, one: Episode) -> bool:
         """Whether the episode is what it seems even if the distance is unknown: a timer that took
         as long as a timer must, or what needs no distance."""
         if one.reason in (SPURIOUS, GAVE_UP):
             return True
-        times = self.known.time_ns
+        times = self.each.time_ns
         return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in one.timers)
 
     def gap(self, at: int) -> Gap | None:
         """The gap before the segment at that place; None if it may be no more than a round trip."""
-        known = self.known
-        length = known.time_ns[at] - known.time_ns[at - 1]
+        each = self.each
+        length = each.time_ns[at] - each.time_ns[at - 1]
         if not self.has_both:
             return self._one_sided(at, length)
         if self.holes[at - self.first]:
@@ -189,24 +189,24 @@ class ConnectionGaps:
         return Gap(at, length, Wait(UNTOLD), most.wait_ns or length, ROUND_TRIP)
 
     def _one_sided(self, at: int, length: int) -> Gap:
-        known = self.known
-        repeated = known.flags[at] & SYN and known.flags[at - 1] & SYN
-        if repeated and not (self.state.flags[self.first : self.last] & ACK).any():
+        each = self.each
+        repeated = each.flags[at] & SYN and each.flags[at - 1] & SYN
+        if repeated and not (self.known.flags[self.first : self.last] & ACK).any():
             reason = self.error or UNANSWERED
             return Gap(at, length, Wait(reason, NAMES[0], NAMES[1]), length, ROUND_TRIP)
         return Gap(at, length, Wait(UNTOLD), length, ROUND_TRIP)
 
     def _gap(self, at: int, length: int, far: Distance) -> Gap:
         """The same, if the distances are these."""
-        known = self.known
-        by = known.direction[at]
-        flags, marked = known.flags[at], known.marks[at]
+        each = self.each
+        by = each.direction[at]
+        flags, marked = each.flags[at], each.marks[at]
         number = self.in_episode[at - self.first]
         if flags & RST:
             return self._reset(at, length, far, by)
         if flags & SYN:
             return self._syn(at, length, far, by)
-        if known.flags[at - 1] & SYN and by == 0 and not known.length[at]:
+        if each.flags[at - 1] & SYN and by == 0 and not each.length[at]:
             return Gap(at, length, Wait(HANDSHAKE), 0, HANDSHAKE)
         one = self.episodes[number] if number >= 0 else None
         if one is not None and one.reason == SPURIOUS:
@@ -228,7 +228,7 @@ class ConnectionGaps:
         if marked & ANSWERED:
             return Gap(at, length, Wait(ROUND_TRIP), 0, ROUND_TRIP)
         late, heard = self._late(at, far, by)
-        if known.length[at]:
+        if each.length[at]:
             return self._data(at, length, far, by, late, heard)
         if flags & FIN:
             if late < self._slack(far, by):
@@ -239,27 +239,27 @@ class ConnectionGaps:
     def _closed_late(self, at: int, by: int) -> Wait:
         """The other end visibly waits for that end if it has closed before."""
         theirs = self.sides[1 - by]
-        closed = bool(((self.state.flags[theirs[theirs < at]] & FIN) != 0).any())
+        closed = bool(((self.known.flags[theirs[theirs < at]] & FIN) != 0).any())
         return Wait(CLOSED_LATE, NAMES[1 - by] if closed else NOBODY, NAMES[by])
 
     def ends_nothing(self, at: int, gap: Gap) -> bool:
         """Whether the segment is an ACK or a probe that nobody waits for."""
         return (
             gap.wait.reason in NOTHING_YET
-            and (gap.wait.reason == SPURIOUS or not self.known.length[at] > 1)
-            and not self.known.flags[at] & (SYN | FIN | RST)
+            and (gap.wait.reason == SPURIOUS or not self.each.length[at] > 1)
+            and not self.each.flags[at] & (SYN | FIN | RST)
             and self.has_both
             and not self.holes[at - self.first]
         )
 
     def instead_of(self, at: int) -> Gap | None:
         """The wait during which a segment was sent that ended nothing; None if nothing came."""
-        known = self.known
+        each = self.each
         for place in range(at + 1, min(self.last, at + 200)):
-            ends = known.length[place] or known.flags[place] & (FIN | RST)
-            if not ends or known.marks[place] & PROBED:
+            ends = each.length[place] or each.flags[place] & (FIN | RST)
+            if not ends or each.marks[place] & PROBED:
                 continue
-            by = known.direction[place]
+            by = each.direction[place]
             number = self.in_episode[place - self.first]
             if number >= 0:
                 if self.episodes[number].reason != SPURIOUS:
@@ -267,14 +267,14 @@ class ConnectionGaps:
                 if place in self.episodes[number].places:
                     continue
             late, heard = self._late(place, self.far, by)
-            length = known.time_ns[place] - known.time_ns[at - 1]
-            if heard >= 0 and known.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
+            length = each.time_ns[place] - each.time_ns[at - 1]
+            if heard >= 0 and each.marks[heard] & (bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK):
                 late = length  # what it heard last did not make it send
-            if known.flags[place] & RST:
+            if each.flags[place] & RST:
                 return self._reset(place, length, self.far, by)
             if late < self._slack(self.far, by):
                 return None
-            if known.length[place]:
+            if each.length[place]:
                 return self._data(place, length, self.far, by, late, heard)
             return Gap(place, length, self._closed_late(place, by), length, ROUND_TRIP)
         return None
@@ -285,7 +285,7 @@ class ConnectionGaps:
 
     def _heard(self, at: int, far: Distance, by: int) -> int:
         """The last segment of the other end that had reached `by` before it sent; -1 if none."""
-        until = self.known.time_ns[at] - far.far_ns[by] + min(SOON_NS // 5, self._slack(far, by))
+        until = self.each.time_ns[at] - far.far_ns[by] + min(SOON_NS // 5, self._slack(far, by))
         places = self.places[1 - by]
         place = bisect_right(self.times[1 - by], until) - 1
         while place >= 0 and places[place] >= at:
@@ -300,19 +300,19 @@ class ConnectionGaps:
     def _late(self, at: int, far: Distance, by: int) -> tuple[int, int]:
         """How long after the last thing that could have made its sender send, and the segment of
         the other end that it had heard last."""
-        known = self.known
-        now = known.time_ns[at]
+        each = self.each
+        now = each.time_ns[at]
         heard = self._heard(at, far, by)
-        since = known.time_ns[self.first]
+        since = each.time_ns[self.first]
         if heard >= 0:
-            since = known.time_ns[heard] + far.far_ns[by]
+            since = each.time_ns[heard] + far.far_ns[by]
         own = self._previous(at, by)
-        if own >= 0 and (known.length[own] or known.flags[own] & SYN):
-            since = max(since, known.time_ns[own])
+        if own >= 0 and (each.length[own] or each.flags[own] & SYN):
+            since = max(since, each.time_ns[own])
         return max(0, now - since), heard
 
     def _reset(self, at: int, length: int, far: Distance, by: int) -> Gap:
-        known = self.known
+        each = self.each
         if at in self.refusals:
             wait = Wait(REFUSED, NAMES[1 - by], NAMES[by])
             return Gap(at, length, wait, length, HANDSHAKE)
@@ -322,17 +322,17 @@ class ConnectionGaps:
         number = self.in_episode[at - self.first]
         if number >= 0 and self.episodes[number].direction == by:
             wait = Wait(GAVE_UP, NAMES[by], NAMES[1 - by])
-        elif known.sent[by][at] > known.acked[by][at] or self._outstanding(at, 1 - by):
+        elif each.sent[by][at] > each.acked[by][at] or self._outstanding(at, 1 - by):
             wait = Wait(RESET, NAMES[1 - by], NAMES[by])
         else:
             wait = Wait(UNTOLD, NAMES[1 - by], NAMES[by])
         return Gap(at, length, wait, min(late, length), ROUND_TRIP)
 
     def _outstanding(self, at: int, side: int) -> bool:
-        return self.known.sent[side][at] > max(0, self.known.acked[side][at])
+        return self.each.sent[side][at] > max(0, self.each.acked[side][at])
 
     def _syn(self, at: int, length: int, far: Distance, by: int) -> Gap:
-        known = self.state
+        known = self.known
         own = self.sides[by]
         earlier = own[own < at]
         repeated = ((known.flags[earlier] & SYN) != 0).any()
@@ -353,29 +353,29 @@ class ConnectionGaps:
 
     def _shut(self, at: int, by: int) -> int | None:
         """The side that could not send because the other's window was zero, if any."""
-        known = self.known
+        each = self.each
         for sender in (1 - by, by):
             receiver = 1 - sender
-            if known.shut[receiver][at] != 1 or known.flags[at] & (FIN | RST):
+            if each.shut[receiver][at] != 1 or each.flags[at] & (FIN | RST):
                 continue
-            if by == receiver and known.length[at]:
+            if by == receiver and each.length[at]:
                 continue
-            if known.marks[at] & (PROBED | ANSWERED):
+            if each.marks[at] & (PROBED | ANSWERED):
                 return sender
             following = self._next_data(at, sender)
-            if following is not None or (known.marks[at - 1] & PROBED):
+            if following is not None or (each.marks[at - 1] & PROBED):
                 return sender
         return None
 
     def _next_data(self, at: int, sender: int) -> int | None:
         """The first new data of the sender at or after the place, before any of the other."""
-        known = self.known
-        place = at if known.length[at] else self._next_carrying(at)
-        return place if place is not None and known.direction[place] == sender else None
+        each = self.each
+        place = at if each.length[at] else self._next_carrying(at)
+        return place if place is not None and each.direction[place] == sender else None
 
     def _next_carrying(self, at: int) -> int | None:
         """The next segment with payload."""
-        carrying = self.known.carrying
+        carrying = self.each.carrying
         after = bisect_right(carrying, at)
         if after == len(carrying) or carrying[after] >= self.last:
             return None
@@ -383,19 +383,19 @@ class ConnectionGaps:
 
     def _released(self, at: int, far: Distance, sender: int) -> int | None:
         """The new data that the sender sent because of the ACK at that place, if any."""
-        known = self.known
+        each = self.each
         place = self._next_carrying(at)
-        if place is None or known.direction[place] != sender:
+        if place is None or each.direction[place] != sender:
             return None
-        after = known.time_ns[place] - known.time_ns[at]
+        after = each.time_ns[place] - each.time_ns[at]
         away = far.far_ns[sender]
         if away - SOON_NS // 5 <= after <= away + self._slack(far, sender):
-            return place if known.end[place] > known.sent[sender][at] else None
+            return place if each.end[place] > each.sent[sender][at] else None
         return None
 
     def _data(self, at: int, length: int, far: Distance, by: int, late: int, heard: int) -> Gap:
         """New data ends the gap."""
-        known = self.known
+        each = self.each
         other = 1 - by
         rest = self._rest(at, by, heard)
         if late < self._slack(far, by):
@@ -406,9 +406,9 @@ class ConnectionGaps:
         is_sure = True
         if lost:
             wait = Wait(TAIL_LOSS if lost == 1 else TIMEOUT, NAMES[other], NAMES[by])
-        elif heard < 0 and known.flags[self.first] & SYN == 0:
+        elif heard < 0 and each.flags[self.first] & SYN == 0:
             wait = Wait(UNTOLD)
-        elif rest in WINDOWS or 0 <= known.edge[by][at] <= known.sent[by][at] + known.mss_bytes[at]:
+        elif rest in WINDOWS or 0 <= each.edge[by][at] <= each.sent[by][at] + each.mss_bytes[at]:
             wait = Wait(UNTOLD, NAMES[other], NAMES[by])  # the window left less than was to send
         elif is_away and not self.counts_ids[by]:
             if self._continues(at, by) and late >= min(LEAST_TIMER_NS, 2 * far.rtt_ns):
@@ -420,34 +420,34 @@ class ConnectionGaps:
         """Whether the data at that place goes on with what its sender sent before: the last segment
         of it may then have been lost before the capture, and this be its retransmission by a loss
         probe, after two round trips or more, or by a timer (RFC 8985 7.2, RFC 6298)."""
-        known = self.known
-        number = bisect_left(known.carrying, at) - 1
-        before = known.carrying[number] if number >= 0 else -1
-        return before >= self.first and known.direction[before] == by
+        each = self.each
+        number = bisect_left(each.carrying, at) - 1
+        before = each.carrying[number] if number >= 0 else -1
+        return before >= self.first and each.direction[before] == by
 
     def _lost_before(self, at: int, by: int) -> int:
         """How many packets of this side are missing between the segment and the one before it, by
         the identification of their IP packets; 0 if that cannot be told."""
-        known = self.known
+        each = self.each
         before = self._previous(at, by)
-        if before < 0 or known.flags[before] & SYN or not self.counts_ids[by]:
+        if before < 0 or each.flags[before] & SYN or not self.counts_ids[by]:
             return 0
-        skipped = skipped_packets(known, before, at)
+        skipped = skipped_packets(each, before, at)
         return skipped if skipped < MOST_LOST else 0
 
     def _rest(self, at: int, by: int, heard: int) -> str:
         """What the part of a gap is that the distance explains."""
-        known = self.known
-        if heard >= 0 and known.length[heard]:
+        each = self.each
+        if heard >= 0 and each.length[heard]:
             first_own = self._previous(at, by)
-            if first_own < heard or not known.length[first_own]:
-                contents = (known.content[at], known.content[heard])
+            if first_own < heard or not each.length[first_own]:
+                contents = (each.content[at], each.content[heard])
                 if TLS_HANDSHAKE in contents:
                     return TLS_TURN
                 if HTTP_REQUEST in contents or HTTP_RESPONSE in contents:
                     return HTTP_TURN
                 return TURN
-        if heard >= 0 and known.flags[heard] & SYN:
+        if heard >= 0 and each.flags[heard] & SYN:
             return HANDSHAKE
         limit = self._limit(at, by)
         if heard >= 0 and limit not in WINDOWS and self._held_by_nagle(at, heard, by):
@@ -457,35 +457,35 @@ class ConnectionGaps:
     def _held_by_nagle(self, at: int, ack: int, sender: int) -> bool:
         """Whether the small segment at that place had to wait for the ACK of an earlier small one
         (tcp_minshall_check)."""
-        known = self.known
-        small = known.length[at] % known.mss_bytes[at] != 0
-        return bool(small and known.acked[sender][ack] < known.small[sender][ack] <= known.ack[ack])
+        each = self.each
+        small = each.length[at] % each.mss_bytes[at] != 0
+        return bool(small and each.acked[sender][ack] < each.small[sender][ack] <= each.ack[ack])
 
     def _limit(self, at: int, sender: int) -> str:
         """What limits that sender of bulk at that time; a round trip if it sends none."""
         own = self.bulk[sender]
         if own is None:
             return ROUND_TRIP
-        return own.limit_at(self.known.time_ns[at - 1])
+        return own.limit_at(self.each.time_ns[at - 1])
 
     def _acknowledged(self, at: int, length: int, far: Distance, by: int, late: int) -> Gap:
         """An ACK without data ends the gap."""
-        known = self.known
+        each = self.each
         sender = 1 - by
-        ack, before = known.ack[at], known.acked[sender][at]
-        full = known.mss_bytes[at]
+        ack, before = each.ack[at], each.acked[sender][at]
+        full = each.mss_bytes[at]
         released = self._released(at, far, sender)
-        room = known.edge[sender][at] - known.sent[sender][at]
-        window = known.window[by][at]
-        known_scale = known.edge[sender][at] >= 0
+        room = each.edge[sender][at] - each.sent[sender][at]
+        window = each.window[by][at]
+        known_scale = each.edge[sender][at] >= 0
         limited = known_scale and room < full and window >= 0
         waiting = Wait(ROUND_TRIP, NAMES[sender], NAMES[by])
         slack = self._slack(far, by)
         newest = self._newest_heard(at, far, by)
         if newest >= 0:
-            late = known.time_ns[at] - known.time_ns[newest] - far.far_ns[by]
+            late = each.time_ns[at] - each.time_ns[newest] - far.far_ns[by]
         if ack <= before:
-            if limited and released is not None and known.offered[at] != window:
+            if limited and released is not None and each.offered[at] != window:
                 reason = SILLY_WINDOW if window < full else FULL_WINDOW
                 return Gap(at, length, Wait(reason, NAMES[sender], NAMES[by]), length, ROUND_TRIP)
             if late < slack or self._limit(at, sender) != ROUND_TRIP:
@@ -510,13 +510,13 @@ class ConnectionGaps:
         if small and SHORTEST_DELAY_NS <= late <= LONGEST_DELAY_NS:
             nagle = released is not None and self._held_by_nagle(released, at, sender)
             # With more in flight than it covers, the sender waits for the ACKs of that as well.
-            in_flight = self._limit(at, sender) != ROUND_TRIP and known.sent[sender][at] > ack
+            in_flight = self._limit(at, sender) != ROUND_TRIP and each.sent[sender][at] > ack
             if released is None or (in_flight and not nagle):
                 return Gap(at, length, Wait(DELAYED_ACK), wait_ns, self._limit(at, sender))
             reason = UNTOLD  # nothing that this ACK frees held the data back
             if nagle:
                 reason = NAGLE_AND_DELAYED_ACK
-            elif (known_scale and room < known.length[released]) or self._limit(
+            elif (known_scale and room < each.length[released]) or self._limit(
                 at, sender
             ) != ROUND_TRIP:
                 reason = DELAYED_ACK
@@ -531,14 +531,14 @@ class ConnectionGaps:
     def _newest_heard(self, at: int, far: Distance, by: int) -> int:
         """The newest data that had reached `by` before its ACK at that place and that the ACK
         covers; -1 if none."""
-        known = self.known
+        each = self.each
         place = self._heard(at, far, by)
         while place >= self.first:
-            carries = known.length[place] or known.flags[place] & (SYN | FIN)
-            if known.direction[place] != by and carries:
+            carries = each.length[place] or each.flags[place] & (SYN | FIN)
+            if each.direction[place] != by and carries:
                 return place
             place -= 1
-            if known.time_ns[at] - known.time_ns[place] > 10 * 10**9:
+            if each.time_ns[at] - each.time_ns[place] > 10 * 10**9:
                 break
         return -1
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy
 
 from labs.drive.testbed.link import MSS_BYTES
+from labs.errors import BadInput
 from labs.read.capture.segment_table import FIN, IN_PARTS, PSH, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
 from labs.read.flows import both_sides
 from labs.read.flows.acknowledged import NOT_ONCE, find_first_acks
-from labs.read.flows.both_sides import NONE
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
@@ -35,21 +35,20 @@ COLUMNS = (
     "tsecr",
 )
 """The columns of the table of segments that `connection_state` uses."""
-ROW_BYTES = 320
+ROW_BYTES = 250
 """Peak memory of `connection_state` per row, besides the table; measured."""
 
 TIMESTAMPS_BYTES = 12
 LEAST_BYTES = 48
 """TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
 LEAST_SEEN_BYTES = 536
-MOST_WORD = 1 << 62
 
 
 class Elements(NamedTuple):
-    """Columns of `ConnectionState` as views, for whoever reads single elements: those of a view are
-    Python's own numbers, which are several times as fast as numpy's."""
+    """Columns of `ConnectionState` as memoryviews, for code that reads single elements: their
+    numbers are Python's, which are read several times as fast as those of numpy. Do not compare a
+    slice of a memoryview with a number."""
 
-    frame: Column
     time_ns: Column
     direction: Column
     flags: Column
@@ -141,7 +140,8 @@ class ConnectionState:
 def connection_state(segments: Table) -> ConnectionState:
     """The state of all connections of a table of segments (`labs.capture.read`).
 
-    Raises Missing if that takes more memory than is available.
+    Raises Missing if that takes more memory than is available, BadInput for a table with other
+    directions than 0 and 1.
     """
     must_fit(
         len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
@@ -149,16 +149,25 @@ def connection_state(segments: Table) -> ConnectionState:
     order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
     column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
     connection, direction, flags = (column[name] for name in ("connection", "direction", "flags"))
+    if len(direction) and not 0 <= direction.min() <= direction.max() <= 1:
+        raise BadInput(
+            f"the table of segments has a direction of {int(direction.min())} or "
+            f"{int(direction.max())}. Allowed: 0 (from the client) and 1 (from the server)"
+        )
     begin, ack = column["seq_rel"], column["ack_rel"]
     length, window = (
         column[name].astype(numpy.int64) for name in ("payload_bytes", "window_bytes")
     )
     end = begin + length + ((flags & (SYN | FIN)) != 0)
-    starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
+    starts = numpy.append(
+        numpy.flatnonzero(numpy.diff(connection, prepend=both_sides.NONE)), len(order)
+    )
     full = mss_bytes(segments)[order]
     states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
     columns = (direction, flags, length, end, ack, window, column["window"], full)
-    both_sides.follow(starts, *columns, numpy.empty(both_sides.ROWS, dtype=numpy.int64), states)
+    both_sides.write_states(
+        starts, *columns, numpy.empty(both_sides.ROWS, dtype=numpy.int64), states
+    )
 
     def both(row: int) -> tuple[Array, Array]:
         return states[row], states[row + 1]
@@ -200,7 +209,10 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
     its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
     count = len(segments)
-    sacks, repeats = numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64)
+    sacks, repeats = (
+        numpy.zeros(count, dtype=bool),
+        numpy.full(count, both_sides.NONE, dtype=numpy.int64),
+    )
     some = numpy.flatnonzero(numpy.asarray(segments["sack_blocks"]) > 0)
     if not len(some):
         return sacks, repeats
@@ -216,23 +228,11 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
     inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
     twice = (right <= 0) | inside
-    repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
+    repeats[some] = numpy.where(
+        twice, numpy.asarray(segments["ack_rel"])[some] + left, both_sides.NONE
+    )
     sacks[some] = ~twice | (blocks > 1)
     return sacks, repeats
-
-
-def highest_so_far(values: Array, starts: Array) -> Array:
-    """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
-    least, count = int(values.min()), len(starts) - 1
-    span = int(values.max()) - least + 1
-    found: Array
-    if span * count < MOST_WORD:  # one pass, with the connections above each other
-        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
-        found = numpy.maximum.accumulate(values + floor) - floor
-        return found
-    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    found = numpy.concatenate([numpy.maximum.accumulate(values[one:end]) for one, end in parts])
-    return found
 
 
 def mss_bytes(segments: Table) -> Array:

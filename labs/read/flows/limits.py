@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy
 
 from labs.read.capture.segment_table import ACK, CWR, SYN
-from labs.read.flows.connection_state import Array, ConnectionState, highest_so_far
+from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import (
     CONGESTION_WINDOW,
     FULL_WINDOW,
@@ -39,6 +39,7 @@ LEAST_ROUND_NS: Final = 1_000_000
 GROWTH: Final = 1.25
 """Slow start doubles, or grows by half if every second segment is acknowledged."""
 UNKNOWN_BYTES: Final = 1 << 40
+MOST_WORD: Final = 1 << 62
 QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 LEADS: Final = 0.5
@@ -94,7 +95,8 @@ class Rounds:
         return which, inside
 
     def limit_at(self, time_ns: int) -> str:
-        """What limited the sender at that time; a round trip outside the rounds."""
+        """What limited the sender at that time; a round trip outside the rounds. As `at`, for one
+        time, for which numpy is slow."""
         which = bisect_right(self.begin_ns.data, time_ns) - 1
         if which < 0 or time_ns > self.end_ns[which] + SOON_NS:
             return ROUND_TRIP
@@ -345,11 +347,25 @@ def _since_idle(seen: _Seen) -> _SinceIdle:
     # Losses before the first round of all count; before an idle time they do not.
     earlier = numpy.where(seen.is_idle[starts[:-1]], seen.losses[starts[:-1]], 0)
     ends = seen.is_lossy | (seen.losses > numpy.repeat(earlier, lengths))
-    slow = highest_so_far(ends.astype(numpy.int64), starts) == 0
-    most = numpy.where(slow, highest_so_far(numpy.maximum(seen.most, 0), starts), seen.most)
+    slow = _highest_so_far(ends.astype(numpy.int64), starts) == 0
+    most = numpy.where(slow, _highest_so_far(numpy.maximum(seen.most, 0), starts), seen.most)
     top = numpy.append(0, most[:-1])
     top[fresh] = 0
     return _SinceIdle(slow, top)
+
+
+def _highest_so_far(values: Array, starts: Array) -> Array:
+    """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
+    least, count = int(values.min()), len(starts) - 1
+    span = int(values.max()) - least + 1
+    found: Array
+    if span * count < MOST_WORD:  # one pass, with the connections above each other
+        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
+        found = numpy.maximum.accumulate(values + floor) - floor
+        return found
+    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    found = numpy.concatenate([numpy.maximum.accumulate(values[one:end]) for one, end in parts])
+    return found
 
 
 def _filled(seen: _Seen, slow: Array) -> tuple[Array, float]:
@@ -403,9 +419,10 @@ def _chain(following: Array) -> Array:
 
 @native
 def _follow_chain(following: Int64s, found: Int64s) -> int:
-    """Write the same into `found`; their number."""
+    """Write the places that `_chain` returns into `found`; return how many there are. Each entry of
+    `following` must be greater than its own place."""
     at, count = 0, 0
-    while at < len(following):
+    while at < len(following) and count < len(found):
         found[count] = at
         count += 1
         at = following[at]

@@ -122,61 +122,61 @@ def _of_direction(
     return found
 
 
-def _is_reordered(known: Elements, far: Distance, first: int, at: int) -> bool:
+def _is_reordered(each: Elements, far: Distance, first: int, at: int) -> bool:
     """Whether the segment was overtaken on its way: it fills a hole that is younger than the time
     in which an ACK could have made its sender retransmit it."""
-    direction = known.direction[at]
+    direction = each.direction[at]
     if far.far_ns[direction] < SOON_NS // 5:
         return False
     place = at - 1
-    while place >= first and known.end[place] > known.begin[at]:
-        if known.direction[place] == direction and known.begin[place] == known.begin[at]:
+    while place >= first and each.end[place] > each.begin[at]:
+        if each.direction[place] == direction and each.begin[place] == each.begin[at]:
             return False  # sent before
         place -= 1
     opened = at
     for later in range(at - 1, max(first, at - 400) - 1, -1):
-        if known.direction[later] == direction and known.begin[later] >= known.end[at]:
+        if each.direction[later] == direction and each.begin[later] >= each.end[at]:
             opened = later
     return (
         opened < at
-        and known.time_ns[at] - known.time_ns[opened] < 0.8 * far.far_ns[direction]
+        and each.time_ns[at] - each.time_ns[opened] < 0.8 * far.far_ns[direction]
         and not any(
-            known.direction[later] != direction and known.repeats[later] >= 0
+            each.direction[later] != direction and each.repeats[later] >= 0
             for later in range(opened, at)
         )
     )
 
 
-def _begun(known: Elements, first: int, at: int) -> Episode:
+def _begun(each: Elements, first: int, at: int) -> Episode:
     """The episode that the retransmission at that place begins: from the first ACK that shows the
     hole, or from the segment before the retransmission."""
-    direction = known.direction[at]
+    direction = each.direction[at]
     start, place = at - 1, at - 1
-    while place > first and known.acked[direction][place] >= known.begin[at] - 1:
-        shows = known.marks[place] & bits.DUPLICATE_ACK or known.sacks[place]
-        if known.direction[place] != direction and shows:
-            if known.ack[place] > known.begin[at]:
+    while place > first and each.acked[direction][place] >= each.begin[at] - 1:
+        shows = each.marks[place] & bits.DUPLICATE_ACK or each.sacks[place]
+        if each.direction[place] != direction and shows:
+            if each.ack[place] > each.begin[at]:
                 break
             start = place - 1
-        elif known.direction[place] != direction and known.ack[place] > known.begin[at]:
+        elif each.direction[place] != direction and each.ack[place] > each.begin[at]:
             break
         place -= 1
         if at - place > 4000:
             break
-    return Episode(direction, start, known.sent[direction][at], FAST_RECOVERY)
+    return Episode(direction, start, each.sent[direction][at], FAST_RECOVERY)
 
 
-def _add(known: Elements, far: Distance, first: int, episode: Episode, at: int) -> None:
+def _add(each: Elements, far: Distance, first: int, episode: Episode, at: int) -> None:
     """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
     direction = episode.direction
-    seq = known.begin[at]
-    if is_by_timer(known, far, first, at):
+    seq = each.begin[at]
+    if is_by_timer(each, far, first, at):
         if not episode.timers and (
-            seq in episode.by_ack or _was_reported(known, far, first, at, seq)
+            seq in episode.by_ack or _was_reported(each, far, first, at, seq)
         ):
             episode.reason = DOUBLE_LOSS
         elif not episode.timers and episode.reason != DOUBLE_LOSS:
-            episode.reason = TAIL_LOSS if _is_tail(known, first, at) else TIMEOUT
+            episode.reason = TAIL_LOSS if _is_tail(each, first, at) else TIMEOUT
         elif episode.reason == TAIL_LOSS:
             episode.reason = TIMEOUT
         episode.timers.append(at)
@@ -185,78 +185,78 @@ def _add(known: Elements, far: Distance, first: int, episode: Episode, at: int) 
             episode.reason = DOUBLE_LOSS
         episode.by_ack.add(seq)
     episode.places.append(at)
-    episode.recover = max(episode.recover, known.sent[direction][at])
+    episode.recover = max(episode.recover, each.sent[direction][at])
 
 
-def _was_reported(known: Elements, far: Distance, first: int, at: int, seq: int) -> bool:
+def _was_reported(each: Elements, far: Distance, first: int, at: int, seq: int) -> bool:
     """Whether ACKs had made the sender retransmit the segment before, by what they say, although
     the capture lacks that retransmission: it was lost before it passed here."""
-    direction = known.direction[at]
+    direction = each.direction[at]
     if far.far_ns[direction] < SOON_NS // 5:
         return False
     reports = 0
     for place in range(at - 1, max(first, at - 400) - 1, -1):
-        if known.direction[place] == direction:
+        if each.direction[place] == direction:
             continue
-        if known.ack[place] > seq or known.ack[place] < seq - 1:
+        if each.ack[place] > seq or each.ack[place] < seq - 1:
             break
-        if known.sacks[place]:
-            age = known.time_ns[at] - known.time_ns[place]
+        if each.sacks[place]:
+            age = each.time_ns[at] - each.time_ns[place]
             reports += age > 2 * far.rtt_ns
     return reports >= REPORTS
 
 
-def is_by_timer(known: Elements, far: Distance, first: int, at: int) -> bool:
+def is_by_timer(each: Elements, far: Distance, first: int, at: int) -> bool:
     """Whether the retransmission at that place follows nothing that its sender had just received.
 
     RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole one,
     before it takes a segment for lost (RFC 8985 6.2).
     """
-    direction = known.direction[at]
+    direction = each.direction[at]
     slack = SOON_NS + far.rtt_ns // 4
     patience = min(max(slack, 2 * SOON_NS + far.rtt_ns), LEAST_TIMER_NS)
-    time = known.time_ns[at]
+    time = each.time_ns[at]
     for place in range(at - 1, first - 1, -1):
-        age = time - known.time_ns[place]
+        age = time - each.time_ns[place]
         if age > far.far_ns[direction] + patience:
             return True
-        if known.direction[place] == direction:
+        if each.direction[place] == direction:
             # One of a row of retransmissions, or sent together with new data.
-            if age < SOON_NS // 5 and known.length[place]:
+            if age < SOON_NS // 5 and each.length[place]:
                 return False
             continue
         if age < far.far_ns[direction] - SOON_NS // 5:
             continue
         if age <= far.far_ns[direction] + slack:
-            shows = known.marks[place] & bits.DUPLICATE_ACK or known.sacks[place]
-            return not (shows or known.ack[place] > known.acked[direction][place])
+            shows = each.marks[place] & bits.DUPLICATE_ACK or each.sacks[place]
+            return not (shows or each.ack[place] > each.acked[direction][place])
         # Only RACK's timer can be that late after the ACK that reports the hole.
-        return not known.sacks[place]
+        return not each.sacks[place]
     return True
 
 
-def _is_tail(known: Elements, first: int, at: int) -> bool:
+def _is_tail(each: Elements, first: int, at: int) -> bool:
     """Whether the segment is the last one sent, all before it is acknowledged, and what came
     before it was sent together with it."""
-    direction = known.direction[at]
-    if known.end[at] < known.sent[direction][at]:
+    direction = each.direction[at]
+    if each.end[at] < each.sent[direction][at]:
         return False
-    if known.acked[direction][at] < known.begin[at] - 1:
+    if each.acked[direction][at] < each.begin[at] - 1:
         return False
     original = None
     for place in range(at - 1, first - 1, -1):
-        if not known.length[place]:
+        if not each.length[place]:
             continue
-        if known.direction[place] != direction:
+        if each.direction[place] != direction:
             if original is None:
                 return False  # a request: what came before was another response
             continue
-        if original is None and known.begin[place] >= known.begin[at]:
+        if original is None and each.begin[place] >= each.begin[at]:
             original = place
             continue
         if original is None:  # the capture lacks it: was there data just before this?
-            return known.end[place] == known.begin[at]
-        return known.time_ns[original] - known.time_ns[place] < SOON_NS
+            return each.end[place] == each.begin[at]
+        return each.time_ns[original] - each.time_ns[place] < SOON_NS
     return False
 
 
@@ -289,7 +289,7 @@ def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -
             episode.last = last - 1
 
 
-def _came_twice(known: Elements, heard: _Heard, before: int, episode: Episode) -> dict[int, int]:
+def _came_twice(each: Elements, heard: _Heard, before: int, episode: Episode) -> dict[int, int]:
     """How often DSACKs before that place say of each segment of an episode that it came twice. Each
     DSACK is assigned to the latest retransmission before it."""
     found: dict[int, int] = {}
@@ -297,7 +297,7 @@ def _came_twice(known: Elements, heard: _Heard, before: int, episode: Episode) -
     last = bisect_left(heard.dsacks, before)
     own = set(episode.places) if last > first else set()
     for place in heard.dsacks[first:last]:
-        seq = known.repeats[place]
+        seq = each.repeats[place]
         copies = heard.copies.get(seq, [])
         latest = bisect_left(copies, place) - 1
         if latest >= 0 and copies[latest] in own:

@@ -62,11 +62,11 @@ def holes(
     return found, count
 
 
-def skipped_packets(known: Elements, before: int, at: int) -> int:
+def skipped_packets(each: Elements, before: int, at: int) -> int:
     """How many packets of a side are missing between two of its segments that follow each other,
     by their identification: Linux counts up for each packet of a connection."""
-    packets = max(1, -(-known.length[before] // known.mss_bytes[before]))
-    return (known.ip_id[at] - known.ip_id[before] - packets) & 0xFFFF
+    packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
+    return (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
 
 
 def counts_ids(known: ConnectionState, places: Array) -> bool:

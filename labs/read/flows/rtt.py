@@ -43,7 +43,7 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
         {
             "row": known.rows[at],
             "connection": known.connection[at],
-            "direction": known.direction[at],
+            "direction": known.direction[at].astype(numpy.int64),
             "at_ns": known.time_ns[at],
             "payload_bytes": known.length[at],
             "ms": ms,
@@ -146,11 +146,14 @@ def _find_distances(
     at_once: Int64s,
 ) -> None:
     """Write for both ends of each connection the time of the handshake, the shortest time to an ACK
-    of data, and whether an ACK was certainly sent at once: it is of two full segments, by the
-    newest of them. The first two arrays are filled with UNBOUNDED_NS, the third with zeros."""
+    of data, and whether an ACK was certainly sent at once.
+
+    The first two arrays are filled with UNBOUNDED_NS, the third with zeros. An ACK of two full
+    segments is certainly sent at once, when the newest of them arrives.
+    """
     for number in range(len(starts) - 1):
         first, last = starts[number], starts[number + 1]
-        _shake_hands(first, last, number, direction, flags, time_ns, handshake)
+        _time_handshake(first, last, number, direction, flags, time_ns, handshake)
         for at in range(first, last):
             if acked_by[at] >= 0:
                 to, spent = 1 - direction[at], time_ns[acked_by[at]] - time_ns[at]
@@ -165,7 +168,7 @@ def _find_distances(
 
 
 @compiled
-def _shake_hands(
+def _time_handshake(
     first: int,
     last: int,
     number: int,
@@ -174,8 +177,8 @@ def _shake_hands(
     time_ns: Int64s,
     handshake: Int64s,
 ) -> None:
-    """Both parts of a handshake. A part cannot be told if it is missing, or if its SYN or SYN-ACK
-    was repeated (Karn's algorithm): the answer may be to either."""
+    """Write both parts of the handshake. A part stays UNBOUNDED_NS if it is missing, or if its SYN
+    or SYN-ACK was repeated: the answer may be to either (Karn's algorithm)."""
     asked, asks, answered, answers = -1, 0, -1, 0
     agreed = -1
     for at in range(first, last):
@@ -188,8 +191,8 @@ def _shake_hands(
             answers += 1
             if answered < 0:
                 answered = at
-        elif agreed < 0 and kind == ACK and direction[at] == 0 and not flags[at] & RST:
-            agreed = at if answered >= 0 else -1
+        elif answered >= 0 and agreed < 0 and kind == ACK and direction[at] == 0:
+            agreed = -1 if flags[at] & RST else at
     if asked >= 0 and answered > asked and asks == 1:
         handshake[1, number] = max(0, time_ns[answered] - time_ns[asked])
     if agreed >= 0 and answers == 1:

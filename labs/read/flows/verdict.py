@@ -216,7 +216,7 @@ def _of_connection(segments: Table, found: Waits, first: int, last: int) -> dict
     here = slice(first, last)
     flags, direction = known.flags[here], known.direction[here]
     opened = bool(((flags & SYN) != 0).any())
-    sides = len({int(direction.min()), int(direction.max())})
+    has_both = bool(direction.min() != direction.max())
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
     answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
     established = answered or not opened or bool(known.length[here].any())
@@ -226,9 +226,9 @@ def _of_connection(segments: Table, found: Waits, first: int, last: int) -> dict
     missing += max(0, int(known.end[here][direction == 1].max(initial=0)))
     closed = bool(((flags & FIN) != 0).any())
     return {
-        "one_direction": sides == 1 and not only_syns,
+        "one_direction": not has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not far.measured[first] and sides == 2 and established,
+        "rtt_unknown": not far.measured[first] and has_both and established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
         "holes": found.holes.get(int(known.connection[first]), 0),
         "answered_nearby": _is_answered_nearby(found, first, last),

@@ -75,6 +75,7 @@ def test_time_to_ack_of_every_segment_with_data() -> None:
     acks = time_to_ack(segments)
     answers = acks[acks["direction"] == 1]
     assert len(acks) == 3 * REQUESTS and acks["ms"].notna().all()
+    assert acks["direction"].dtype == "int64"
     # The first part waits for the delayed ACK, the rest for none.
     assert (answers["ms"] > 40).sum() == REQUESTS - CONNECTIONS
     one = answers[answers["ms"] > 40].iloc[0]
