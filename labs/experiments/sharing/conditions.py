@@ -26,8 +26,8 @@ LONGEST_S = 3600.0
 DEEP, DEEP_TIMES = "cubic-bbr-16bdp", 4
 """In a deep buffer shares need minutes to settle: this condition is longer, with fewer samples."""
 RTTS_TIMES = 4
-"""Flows with different RTTs last this many times as long: in 60 s the phase of their sawtooths makes
-the share of a distant Reno flow 22 to 25 %, in 240 s 23 to 24 %."""
+"""Flows with different RTTs last this many times as long. In 60 s the phase of their sawtooths
+decides: the share of a distant Reno flow is 22 to 25 %, in 240 s 23 to 24 %."""
 DELAYED = ("vegas", "lp", "dctcp")
 LATE_S = 10.0
 CROWD = 16
