@@ -33,7 +33,8 @@ LATE_S = 10.0
 CROWD = 16
 CROWD_BDP = (0.1, 0.25, 1.0)
 CROWD_RTT_MS = 80.0
-CROWD_S = 20.0
+CROWD_S, AGAINST_CROWD_S = 20.0, 100.0
+"""A BBR flow against a crowd lasts longer: every ProbeRTT, one per 10 s, changes its share."""
 STAGGER_S = 0.25
 """Flows of a crowd start one after another, so that their sawtooths differ in phase."""
 INCAST_FLOWS, INCAST_BYTES, INCAST_RTT_MS = 32, 128 * KIB, 10.0
@@ -143,13 +144,13 @@ def _pairs(p: Sharing) -> Iterator[tuple[str, Group, tuple[Flow, ...], Queue]]:
 def _crowds(p: Sharing) -> Iterator[Plan]:
     crowd = tuple(Flow("reno", start_s=STAGGER_S * place) for place in range(CROWD))
     cubic = tuple(Flow("cubic", start_s=flow.start_s) for flow in crowd[1:])
-    for name, flows, queue in (
-        *((f"crowd-{size:g}bdp", crowd, Queue(bdp=size)) for size in CROWD_BDP),
-        ("crowd-fq-codel", crowd, Queue("fq_codel")),
-        ("crowd-one-bbr", (Flow("bbr"), *cubic), Queue(bdp=2.0)),
+    for name, flows, queue, lasts_s in (
+        *((f"crowd-{size:g}bdp", crowd, Queue(bdp=size), CROWD_S) for size in CROWD_BDP),
+        ("crowd-fq-codel", crowd, Queue("fq_codel"), CROWD_S),
+        ("crowd-one-bbr", (Flow("bbr"), *cubic), Queue(bdp=2.0), AGAINST_CROWD_S),
     ):
         yield Plan(
-            name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, CROWD_S, CROWD_SAMPLE_MS, 100
+            name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, lasts_s, CROWD_SAMPLE_MS, 100
         )
 
 
