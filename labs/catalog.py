@@ -26,11 +26,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import sys
 import tomllib
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from itertools import chain
@@ -49,6 +51,7 @@ from labs.drive.parameters.declare import (
     shown,
     unknown,
 )
+from labs.drive.record.kept_answers import digest_of, kept
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
 from labs.read.lab import BESIDE_RESULTS, Lab, wrong_conditions
@@ -133,10 +136,8 @@ def load_folder(folder: Path, package: str) -> Lab:
     missing = [name for name in FOLDER if not (folder / name).is_file()]
     if missing:
         raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
-    for name, function in (("experiment.py", "measure"), ("results.py", "results")):
-        _check_defines(folder / name, function)
-    _check_guest(folder / "experiment.py", package)
-    _check_columns(folder / "results.py")
+    ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
+    _check_files(folder, package, ledger)
     try:
         front = importlib.import_module(f"{package}.lab")
         _check_front(front, ("Parameters", "conditions"))
@@ -151,11 +152,6 @@ def load_folder(folder: Path, package: str) -> Lab:
             return None
         return importlib.import_module(f"{package}.{name}")
 
-    ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
-    if ledger is not None:
-        one = folder / "claims.py"
-        claims = one if one.is_file() else folder / "claims" / "__init__.py"
-        _check_ledger(ledger, claims, folder / "results.py")
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 
@@ -254,6 +250,31 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     twice = [name for name in dict.fromkeys(declared_names) if declared_names.count(name) > 1]
     if twice:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
+
+
+def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
+    """BadInput if the files of a lab, which are not loaded, lack what a lab has. Parsing them takes
+    a while, so files that were in order are not checked again by the next process."""
+
+    def in_order() -> str:
+        for name, function in (("experiment.py", "measure"), ("results.py", "results")):
+            _check_defines(folder / name, function)
+        _check_guest(folder / "experiment.py", package)
+        _check_columns(folder / "results.py")
+        if ledger is not None:
+            one = folder / "claims.py"
+            claims = one if one.is_file() else folder / "claims" / "__init__.py"
+            _check_ledger(ledger, claims, folder / "results.py")
+        return "true"
+
+    files = sorted((*folder.glob("*.py"), *folder.glob("claims/__init__.py")))
+    read = [(path.name, path.read_bytes()) for path in (*files, *([ledger] if ledger else ()))]
+    contents = [(name, sha256(content).hexdigest()) for name, content in read]
+    kept(json.dumps([package, contents]), in_order, digest_of(*CHECKING))
+
+
+CHECKING = ("catalog.py", "drive/imports.py", "read/lab.py", "read/run_results.py")
+"""The sources that decide whether files are in order."""
 
 
 def _check_conditions(front: ModuleType) -> None:

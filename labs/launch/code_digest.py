@@ -62,9 +62,13 @@ def outside(testbed: str, package: Path = PACKAGE) -> Code:
 
 def _with_imports(found: dict[str, bytes], waiting: list[str], package: Path) -> Code:
     """The files of `found` and of the modules in `waiting`, and of all modules that these use."""
+    seen: set[str] = set()
     while waiting:
         module = waiting.pop()
-        path = _file(module, package) if f"{module}.".startswith(DRIVING) else None
+        if module in seen or not f"{module}.".startswith(DRIVING):
+            continue
+        seen.add(module)
+        path = _file(module, package)
         name = "" if path is None else str(path.relative_to(package.parent))
         if path is None or name in found:
             continue

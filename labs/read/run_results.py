@@ -23,11 +23,7 @@ from labs.read.later import is_later
 
 NOTES = "notes"
 """The field of a lab's results that holds what a reader of the figures must know."""
-SOURCES = tuple(
-    f"{room}/**/*.{ending}"
-    for room in ("drive", "read", "experiments")
-    for ending in ("py", "json", "toml")
-)
+SOURCES = ("drive/**", "read/**", "experiments/**")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,8 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
     tools = {name: _file(path, executable=True) for name, path in found.items()}
     home = _standard_library(interpreter, _digest(interpreter))
-    library = dict(_modules(home))
-    modules = {name: _file(path, name.endswith(".so")) for name, path in library.items()}
-    extensions = [path for path in library.values() if path.name.split(".")[0] in WITH_LIBRARIES]
+    modules = _modules(home)
+    extensions = [home / name for name in modules if _stem(name) in WITH_LIBRARIES]
     paths = libraries((*found.values(), *extensions))
     loaded = {name: _file(path, executable=True) for name, path in paths.items()}
     ours = {name: file(content) for name, content in _ours(loaded).items()}
@@ -134,15 +134,22 @@ def _digest(path: Path) -> str:
     """The sha256 of a file, which another process may have computed: planning a run needs those of
     some hundred files. A copy for a guest is checked when it is made and before each use, so that
     no guest ever has a file whose digest is not the one in its run's inputs."""
-    try:
-        about = path.stat()
-    except OSError:
-        return content_digest(path)  # says what is wrong
-    if time.time_ns() - about.st_ctime_ns < SETTLED_NS:
+    state = _state(path)
+    if state is None:
         return content_digest(path)
-    # Without the device: containers number it anew, and would add all answers at each start.
-    state = about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
     return str(_kept(["digest", str(path), *state], lambda: content_digest(path)))
+
+
+def _state(path: str | Path) -> tuple[int, ...] | None:
+    """What differs once a file has changed; None if it has just changed, or cannot be examined."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return None
+    if time.time_ns() - about.st_ctime_ns < SETTLED_NS:
+        return None
+    # Without the device: containers number it anew, and would add all answers at each start.
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 SETTLED_NS = 2 * SECOND_NS
@@ -297,9 +304,23 @@ def _standard_library(interpreter: Path, digest: str) -> Path:
     return Path(_kept(["standard library", str(interpreter), digest], asked))
 
 
-def _modules(home: Path) -> Iterator[tuple[str, Path]]:
-    """The modules of a standard library in sorted order, each with its path in it."""
-    start = len(f"{home}/")
+def _modules(home: Path) -> dict[str, File]:
+    """The modules of a standard library in sorted order, by their paths in it."""
+    names = list(_candidates(str(home)))
+    states = [_state(f"{home}/{name}") for name in names]
+
+    def digests() -> dict[str, str]:
+        wanted = (name for name in names if name.endswith(".py") or _extension(home / name))
+        return {name: content_digest(home / name) for name in wanted}
+
+    # One question for all of them: there are hundreds.
+    state = sha256(json.dumps([names, states]).encode()).hexdigest()
+    found = digests() if None in states else _kept(["modules", str(home), state], digests)
+    return {name: File(home / name, digest, name.endswith(".so")) for name, digest in found.items()}
+
+
+def _candidates(home: str) -> Iterator[str]:
+    """The paths, in a standard library, of its sources and extension modules, in sorted order."""
     for folder, below, names in os.walk(home):
         below[:] = sorted(
             one for one in below if one.split("-")[0] not in LEFT_OUT and not one.startswith(".")
@@ -308,19 +329,22 @@ def _modules(home: Path) -> Iterator[tuple[str, Path]]:
             path = f"{folder}/{name}"
             # Debian links sitecustomize.py to a file of /etc, which need not exist.
             if name.endswith((".py", ".so")) and os.path.exists(path):
-                found = Path(path)
-                if name.endswith(".py") or _extension(found):
-                    yield path[start:], found
+                yield path[len(home) + 1 :]
 
 
 def _extension(path: Path) -> bool:
     """Whether to include an extension module: not if it tests Python itself, or if it needs
     libraries that Python does not."""
-    stem = path.name.split(".")[0]
+    stem = _stem(path.name)
     if stem.startswith(("_test", "_ctypes_test", "xx", "_xx")):
         return False
     about = linking(path.read_bytes())
     return stem in WITH_LIBRARIES or (about is not None and set(about.needed) <= WITH_PYTHON)
+
+
+def _stem(name: str) -> str:
+    """The name of a module whose file has this path."""
+    return name.rpartition("/")[2].split(".")[0]
 
 
 WITH_PYTHON = frozenset(("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"))

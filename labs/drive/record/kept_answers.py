@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -24,14 +24,28 @@ PACKAGE = Path(__file__).parents[2]
 
 def digest_of(*patterns: str, and_also: Sequence[str] = ()) -> str:
     """The digest of sources within the package, which names the file of what they answered; of
-    versions of libraries, too, if the answers depend on them."""
-    files = [file for pattern in patterns for file in sorted(PACKAGE.glob(pattern))]
+    versions of libraries, too, if the answers depend on them. `read/**` names all sources of a
+    folder and of those below."""
+    files = [file for pattern in patterns for file in sorted(_sources(pattern))]
     texts = (sys.version, *and_also)
-    parts = [*(text.encode() for text in texts), *(file.read_bytes() for file in files)]
+    parts = [*(text.encode() for text in texts), *(Path(file).read_bytes() for file in files)]
     return sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
-BEFORE, BETWEEN, AFTER = '{"question": ', ', "answer": ', "}"
+def _sources(pattern: str) -> Iterator[str]:
+    """The paths of the files that a pattern names. Walking is faster than Path.glob."""
+    folder, below, _ = pattern.partition("/**")
+    if not below:
+        yield from map(str, PACKAGE.glob(pattern))
+        return
+    for above, _, names in os.walk(PACKAGE / folder):
+        yield from (f"{above}/{name}" for name in names if name.endswith(ENDINGS))
+
+
+ENDINGS = (".py", ".json", ".toml")
+
+
+BEFORE, BETWEEN, AFTER = b'{"question": ', b', "answer": ', b"}"
 """A line around its two texts of JSON."""
 
 
@@ -44,14 +58,15 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
     file = _file(digest)
     if file is None:
         return answer()
-    known = _known(file)
-    if not _is_json(known.get(question, "")):
-        known[question] = answer()
-        _append(file, f"{BEFORE}{question}{BETWEEN}{known[question]}{AFTER}\n")
-    return known[question]
+    known, asked = _known(file), question.encode()
+    said = bytes(known.get(asked, b""))
+    if not _is_json(said):
+        known[asked] = said = answer().encode()
+        _append(file, b"".join((BEFORE, asked, BETWEEN, said, AFTER, b"\n")))
+    return said.decode()
 
 
-def _is_json(text: str) -> bool:
+def _is_json(text: bytes) -> bool:
     try:
         json.loads(text)
     except ValueError:
@@ -68,22 +83,26 @@ def _file(digest: str) -> Path | None:
 
 
 @cache
-def _known(file: Path) -> dict[str, str]:
-    """The answers in a file by their questions, as texts. A line is split, not parsed: one of a
-    thousand is asked for. Lines that are not whole are left out."""
+def _known(file: Path) -> dict[bytes, bytes | memoryview]:
+    """The answers in a file by their questions. A line is split, not parsed, and an answer is not
+    copied: one of a thousand is asked for. Lines that are not whole are left out."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        content = file.read_bytes()
+    except OSError:
         return {}
-    known = {}
-    for line in lines:
-        question, between, answer = line.partition(BETWEEN)
-        if question.startswith(BEFORE) and between and answer.endswith(AFTER):
-            known[question.removeprefix(BEFORE)] = answer.removesuffix(AFTER)
+    known: dict[bytes, bytes | memoryview] = {}
+    view, start = memoryview(content), 0
+    while (end := content.find(b"\n", start)) >= 0:
+        between = content.find(BETWEEN, start, end)
+        whole = content.startswith(BEFORE, start) and content.endswith(AFTER, start, end)
+        if whole and between >= 0:
+            question = content[start + len(BEFORE) : between]
+            known[question] = view[between + len(BETWEEN) : end - len(AFTER)]
+        start = end + 1
     return known
 
 
-def _append(file: Path, line: str) -> None:
+def _append(file: Path, line: bytes) -> None:
     """Add a line in a single write, so that processes side by side do not mix their lines."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +111,7 @@ def _append(file: Path, line: str) -> None:
     except OSError:
         return
     try:
-        os.write(opened, line.encode())
+        os.write(opened, line)
     except OSError:
         pass
     finally:

@@ -30,12 +30,12 @@ def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
     if damage == "half":
         file.write_bytes(lines[0] + lines[1][:-8])
     elif damage == "not text":
-        file.write_bytes(lines[0] + b"\xff\n")
+        file.write_bytes(lines[0] + lines[1].replace(b"2}", b'"\xff"}'))
     else:
         file.write_bytes(lines[0] + b'[1]\n{"question": "second"}\n7\n')
     kept_answers._known.cache_clear()
     assert kept('"second"', lambda: "3", SOURCES) == "3"
-    assert kept('"first"', lambda: "4", SOURCES) == ("4" if damage == "not text" else "1")
+    assert kept('"first"', lambda: "4", SOURCES) == "1"
 
 
 @pytest.mark.parametrize("obstacle", ["file", "link", "no home"])
