@@ -24,7 +24,8 @@ from labs.drive.record.stored_files import read_bytes
 from labs.errors import Damaged
 from labs.launch.progress_lines import WAITING
 
-LOOK_S = 0.2
+SHORTEST_LOOK_S, LOOK_S = 0.005, 0.2
+"""How long a wait sleeps between attempts: at first, and after some doublings."""
 MOST_BYTES = 4096
 STRANGER_S = 60.0
 """So long a lock may be held by a process that is not to be seen here, such as in a container."""
@@ -159,18 +160,18 @@ def wait_for(
 ) -> Found:
     """Call `attempt` until it returns something; KeyboardInterrupt once `cancelled` returns true.
 
-    After the second failed attempt `tell` receives what this waits for, and then every minute.
+    `tell` receives what this waits for if that takes longer than an inspection, and then every
+    minute.
     """
-    told_s: float | None = None
-    for look in itertools.count():
-        found = attempt()
-        if found is not None:
-            return found
+    begun_s, told_s, look_s = time.monotonic(), -TELL_AGAIN_S, SHORTEST_LOOK_S
+    while (found := attempt()) is None:
         if cancelled():
             raise KeyboardInterrupt
-        # A process that inspects a lock holds it for an instant, so a first attempt may fail.
-        if look and (told_s is None or time.monotonic() - told_s >= TELL_AGAIN_S):
+        # A process that inspects a lock holds it for an instant, so first attempts may fail.
+        now_s = time.monotonic()
+        if now_s - begun_s >= LOOK_S and now_s - told_s >= TELL_AGAIN_S:
             tell(f"{WAITING} {what()}")
-            told_s = time.monotonic()
-        time.sleep(LOOK_S)
-    raise AssertionError("unreachable")
+            told_s = now_s
+        time.sleep(look_s)
+        look_s = min(2 * look_s, LOOK_S)
+    return found

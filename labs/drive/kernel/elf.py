@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 MAGIC_64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
@@ -60,6 +60,13 @@ def _offset(address: int, loaded: list[tuple[int, ...]]) -> int:
     raise ValueError("no segment contains this address")
 
 
+def _places(text: bytes, name: bytes) -> Iterator[int]:
+    """The offsets at which a table of strings has this name."""
+    at = -1
+    while (at := text.find(name + b"\0", at + 1)) >= 0:
+        yield at
+
+
 def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
     """The addresses of those of `names` that are in the symbol table of an ELF file.
 
@@ -75,13 +82,14 @@ def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
             if kind == SHT_SYMTAB:
                 text_at, text_length = sections[strings][4:6]
                 text = program[text_at : text_at + text_length]
-                # A linker may store a name as the tail of a longer one, so searching the string
-                # table for a name could find the wrong symbol.
-                wanted = {name.encode(): name for name in names}
+                # A symbol names the offset of its name, which may be the tail of a longer one.
+                places = {place: name for name in names for place in _places(text, name.encode())}
+                table = program[at : at + length // SYMBOL.size * SYMBOL.size]
+                offsets = memoryview(table).cast("I")[:: SYMBOL.size // 4].tolist()
                 return {
-                    wanted[name]: address
-                    for offset, _, _, _, address, _ in SYMBOL.iter_unpack(program[at : at + length])
-                    if (name := text[offset : text.find(b"\0", offset)]) in wanted
+                    places[offset]: SYMBOL.unpack_from(table, SYMBOL.size * number)[4]
+                    for number, offset in enumerate(offsets)
+                    if offset in places
                 }
     except (struct.error, IndexError):
         pass
