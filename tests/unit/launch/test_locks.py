@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from labs.errors import BadInput
-from labs.launch import locks
 from labs.launch.locks import Holder, holder, take, wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -117,22 +116,26 @@ def test_take_refuses_a_folder_of_somebody_else() -> None:
         take(Path("/one"), "mine", "")
 
 
-def test_wait_for_tells_at_once_and_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "LOOK_S", 0.0)
-    monkeypatch.setattr(locks, "TELL_AGAIN_S", 60.0)
-    clock = iter(range(0, 1000, 25))
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
-    answers = iter([None] * 6 + ["found"])
+@pytest.mark.parametrize(
+    ("failures", "slept_ms", "told_times"),
+    [
+        (1, [5], 0),  # somebody inspected the lock
+        (5, [5, 10, 20, 40, 80], 0),
+        (7, [5, 10, 20, 40, 80, 160, 200], 1),
+        (400, [5, 10, 20, 40, 80, 160, *[200] * 394], 2),  # 79 s
+    ],
+)
+def test_wait_for_looks_soon_then_seldom_and_tells_of_long_waits(
+    failures: int, slept_ms: list[int], told_times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept_s.append)
+    monkeypatch.setattr(time, "monotonic", lambda: 7.0 + sum(slept_s))
+    answers = iter([*[None] * failures, "found"])
     told: list[str] = []
     assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, told.append) == "found"
-    assert told == ["waiting for it"] * 2
-
-
-def test_wait_for_tells_nothing_if_the_second_attempt_succeeds() -> None:
-    answers = iter([None, "found"])
-    told: list[str] = []
-    assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, told.append) == "found"
-    assert told == []
+    assert [round(1000 * one) for one in slept_s] == slept_ms
+    assert told == ["waiting for it"] * told_times
 
 
 def test_wait_for_ends_when_it_is_cancelled() -> None:

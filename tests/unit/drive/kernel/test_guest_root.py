@@ -22,6 +22,7 @@ from labs.drive.kernel.guest_root import (
     library_cache,
     listed,
 )
+from labs.drive.kernel.kept_copy import content_digest
 from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
 from labs.launch.inventory import python
@@ -174,3 +175,42 @@ def test_digests_are_kept_of_settled_files_only(
     assert not asked
     assert module._digest(old) == hashlib.sha256(old.read_bytes()).hexdigest()
     assert asked
+
+
+def test_modules_are_read_again_only_if_one_of_them_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "SETTLED_NS", -(10**18))  # a file that was just written counts
+    home = tmp_path / "python3"
+    for name in ("b.py", "a/__init__.py", "test/left_out.py"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(name)
+    first = module._modules(home)
+    assert list(first) == ["b.py", "a/__init__.py"]
+    assert first["b.py"].digest == hashlib.sha256(b"b.py").hexdigest()
+
+    read: list[Path] = []
+
+    def digest(path: Path) -> str:
+        read.append(path)
+        return content_digest(path)
+
+    monkeypatch.setattr(module, "content_digest", digest)
+    assert module._modules(home) == first and read == []
+    (home / "b.py").write_text("another")
+    changed = module._modules(home)
+    assert changed["b.py"].digest == hashlib.sha256(b"another").hexdigest()
+    assert changed["a/__init__.py"] == first["a/__init__.py"]
+    (home / "c.py").touch()
+    assert list(module._modules(home)) == ["b.py", "c.py", "a/__init__.py"]
+
+
+def test_modules_that_have_just_changed_are_read_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "SETTLED_NS", 10**18)
+    (tmp_path / "a.py").touch()
+    module._modules(tmp_path)
+    assert not (tmp_path / "cache").exists()
