@@ -253,10 +253,10 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
 
 
 def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
-    """BadInput if the files of a lab, which are not loaded, lack what a lab has. Parsing them takes
-    a while, so files that were in order are not checked again by the next process."""
+    """BadInput if the files of a lab lack what a lab must have; they are not loaded. Parsing takes
+    a while, so files that passed are not checked again by later processes."""
 
-    def in_order() -> str:
+    def check() -> None:
         for name, function in (("experiment.py", "measure"), ("results.py", "results")):
             _check_defines(folder / name, function)
         _check_guest(folder / "experiment.py", package)
@@ -265,16 +265,29 @@ def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
             one = folder / "claims.py"
             claims = one if one.is_file() else folder / "claims" / "__init__.py"
             _check_ledger(ledger, claims, folder / "results.py")
-        return "true"
 
-    files = sorted((*folder.glob("*.py"), *folder.glob("claims/__init__.py")))
-    read = [(path.name, path.read_bytes()) for path in (*files, *([ledger] if ledger else ()))]
-    contents = [(name, sha256(content).hexdigest()) for name, content in read]
-    kept(json.dumps([package, contents]), in_order, digest_of(*CHECKING))
+    def question() -> str:
+        globs = ("*.py", "claims/__init__.py", ledger.name if ledger else "lab.py")
+        files = {path for one in globs for path in folder.glob(one) if path.is_file()}
+        contents = [
+            (str(path.relative_to(folder)), sha256(path.read_bytes()).hexdigest())
+            for path in sorted(files)
+            if not path.name.startswith(".")
+        ]
+        return json.dumps([package, contents])
+
+    asked = question()
+
+    def in_order() -> str:
+        check()
+        return json.dumps(asked == question())  # false: a file was changed meanwhile
+
+    if kept(asked, in_order, CHECKING) != "true":
+        check()
 
 
-CHECKING = ("catalog.py", "drive/imports.py", "read/lab.py", "read/run_results.py")
-"""The sources that decide whether files are in order."""
+CHECKING = digest_of("catalog.py", "drive/imports.py", "read/lab.py", "read/run_results.py")
+"""The sources that decide whether a lab's files are in order."""
 
 
 def _check_conditions(front: ModuleType) -> None:

@@ -8,6 +8,6 @@ garbage collector would traverse them again and again, which takes a tenth of a 
 import gc
 
 NEW_OBJECTS = 100_000
-"""The number of new objects that starts a collection. Garbage of this number takes some ten MB."""
+"""How many new objects start a collection. Plain objects of this number take about 10 MB."""
 
 gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])

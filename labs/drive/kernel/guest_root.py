@@ -141,7 +141,7 @@ def _digest(path: Path) -> str:
 
 
 def _state(path: str | Path) -> tuple[int, ...] | None:
-    """What differs once a file has changed; None if it has just changed, or cannot be examined."""
+    """What identifies a version of a file; None if it has just changed or cannot be examined."""
     try:
         about = os.stat(path)
     except OSError:
@@ -320,16 +320,19 @@ def _modules(home: Path) -> dict[str, File]:
 
 
 def _candidates(home: str) -> Iterator[str]:
-    """The paths, in a standard library, of its sources and extension modules, in sorted order."""
+    """The sources and extension modules of a standard library, by their paths in it, sorted."""
     for folder, below, names in os.walk(home):
-        below[:] = sorted(
-            one for one in below if one.split("-")[0] not in LEFT_OUT and not one.startswith(".")
-        )
+        below[:] = sorted(one for one in below if not _is_left_out(one))
         for name in sorted(names):
             path = f"{folder}/{name}"
             # Debian links sitecustomize.py to a file of /etc, which need not exist.
             if name.endswith((".py", ".so")) and os.path.exists(path):
                 yield path[len(home) + 1 :]
+
+
+def _is_left_out(folder: str) -> bool:
+    """Whether a folder of a standard library is left out; `config` also as `config-3.11-linux`."""
+    return not LEFT_OUT.isdisjoint((folder, folder.split("-")[0])) or folder.startswith(".")
 
 
 def _extension(path: Path) -> bool:
@@ -343,7 +346,7 @@ def _extension(path: Path) -> bool:
 
 
 def _stem(name: str) -> str:
-    """The name of a module whose file has this path."""
+    """The module name in a file's path: `json` for `a/json.cpython-311.so`."""
     return name.rpartition("/")[2].split(".")[0]
 
 

@@ -3,7 +3,8 @@
     sandbox_trial.py ptrace | seccomp | seccomp-stub
 
 Exit code 0 if the sandbox around it allows what the mode needs; else the last line says what it
-denies. It is started from scratch, so few modules are imported.
+denies. Standard library only, and no other module of this package: this file runs as a program.
+Each trial starts a new interpreter, so it imports little.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing typing takes as long as the trial
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -24,8 +24,8 @@ PACKAGE = Path(__file__).parents[2]
 
 def digest_of(*patterns: str, and_also: Sequence[str] = ()) -> str:
     """The digest of sources within the package, which names the file of what they answered; of
-    versions of libraries, too, if the answers depend on them. `read/**` names all sources of a
-    folder and of those below."""
+    versions of libraries, too, if the answers depend on them. `read/**` names all sources (ENDINGS)
+    in a folder and below it."""
     files = [file for pattern in patterns for file in sorted(_sources(pattern))]
     texts = (sys.version, *and_also)
     parts = [*(text.encode() for text in texts), *(Path(file).read_bytes() for file in files)]
@@ -33,13 +33,14 @@ def digest_of(*patterns: str, and_also: Sequence[str] = ()) -> str:
 
 
 def _sources(pattern: str) -> Iterator[str]:
-    """The paths of the files that a pattern names. Walking is faster than Path.glob."""
-    folder, below, _ = pattern.partition("/**")
-    if not below:
+    """The files that a pattern names. os.walk is faster than Path.glob."""
+    if not pattern.endswith("/**"):
         yield from map(str, PACKAGE.glob(pattern))
         return
-    for above, _, names in os.walk(PACKAGE / folder):
-        yield from (f"{above}/{name}" for name in names if name.endswith(ENDINGS))
+    for above, _, names in os.walk(PACKAGE / pattern.removesuffix("/**")):
+        for name in names:
+            if name.endswith(ENDINGS) and not name.startswith("."):
+                yield f"{above}/{name}"
 
 
 ENDINGS = (".py", ".json", ".toml")
@@ -68,7 +69,7 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
 
 def _is_json(text: bytes) -> bool:
     try:
-        json.loads(text)
+        json.loads(text.decode())  # of bytes, json.loads would guess the encoding
     except ValueError:
         return False
     return True
@@ -84,8 +85,8 @@ def _file(digest: str) -> Path | None:
 
 @cache
 def _known(file: Path) -> dict[bytes, bytes | memoryview]:
-    """The answers in a file by their questions. A line is split, not parsed, and an answer is not
-    copied: one of a thousand is asked for. Lines that are not whole are left out."""
+    """The answers in a file by their questions. Lines are split, not parsed, and answers are not
+    copied, because only a few of thousands are asked for. Lines that are not whole are left out."""
     try:
         content = file.read_bytes()
     except OSError:

@@ -183,7 +183,8 @@ def test_modules_are_read_again_only_if_one_of_them_has_changed(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "SETTLED_NS", -(10**18))  # a file that was just written counts
     home = tmp_path / "python3"
-    for name in ("b.py", "a/__init__.py", "test/left_out.py"):
+    left_out = ("test/c.py", "site-packages/d.py", "config-3.11-x86_64/e.py", ".hidden/f.py")
+    for name in ("b.py", "a/__init__.py", *left_out):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(name)
     first = module._modules(home)

@@ -22,15 +22,24 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     kept_answers._known.cache_clear()
 
 
-@pytest.mark.parametrize("damage", ["half", "not text", "another form"])
+ANSWERS = {
+    "not text": b'"\xff"',
+    "a surrogate": b'"\xed\xa0\x80"',
+    "a mark of bytes": b"\xef\xbb\xbf1",
+    "another encoding": b"1\0",
+}
+"""Answers that are not JSON in UTF-8, though `json.loads` reads some of them as bytes."""
+
+
+@pytest.mark.parametrize("damage", ["half", "another form", *ANSWERS])
 def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
     kept('"first"', lambda: "1", SOURCES)
     kept('"second"', lambda: "2", SOURCES)
     lines = file.read_bytes().splitlines(keepends=True)
     if damage == "half":
         file.write_bytes(lines[0] + lines[1][:-8])
-    elif damage == "not text":
-        file.write_bytes(lines[0] + lines[1].replace(b"2}", b'"\xff"}'))
+    elif damage in ANSWERS:
+        file.write_bytes(lines[0] + lines[1].replace(b"2}", ANSWERS[damage] + b"}"))
     else:
         file.write_bytes(lines[0] + b'[1]\n{"question": "second"}\n7\n')
     kept_answers._known.cache_clear()
@@ -53,3 +62,19 @@ def test_kept_answers_without_a_cache(
         monkeypatch.setenv("HOME", "")
     assert kept('"question"', lambda: "5", SOURCES) == "5"
     assert not other.exists()
+
+
+def test_digest_of_a_folder_names_all_sources_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_answers, "PACKAGE", tmp_path)
+    for name in ("read/a.py", "read/below/b.toml", "drive/c.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    before = digest_of("read/**")
+    for name in ("read/a.pyc", "read/below/.#b.py", "drive/c.py"):
+        (tmp_path / name).write_text("changed")
+    assert digest_of("read/**") == before
+    (tmp_path / "read/below/b.toml").write_text("changed")
+    assert digest_of("read/**") != before
+    assert digest_of("read/**/*.toml") == digest_of("read/below/b.toml")
