@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # importing typing takes as long as the trial
+TYPE_CHECKING = False  # without importing typing, which takes some ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
