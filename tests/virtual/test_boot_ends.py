@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel import boot as booting
-from labs.drive.kernel.boot import LEFTOVER
+from labs.drive.kernel.boot import EITHER, LEFTOVER
+from labs.drive.kernel.watchdog import Limits
 from labs.errors import Missing, RunFailed
 from tests.virtual.booting import (
     BOOT_ONE,
@@ -51,6 +52,30 @@ def test_boot_reports_a_bad_end_in_one_line(
     monkeypatch.setattr(booting, "CONSOLE_BYTES", 1 << 20)
     script, *words = ENDINGS[ending]
     ends_badly(kernel, memory, staging, script, *words)
+
+
+@ON_EACH_KERNEL
+@pytest.mark.parametrize("mode", EITHER)
+def test_a_program_that_needs_more_mappings_than_this_machine_allows_is_ended(
+    kernel: Path, memory: Path, staging: Path, mode: str
+) -> None:
+    """A page of zeros is a mapping of its own. A fault that the host refuses must not be repeated
+    (patches/whole-blocks.patch)."""
+    pages = int(Path("/proc/sys/vm/max_map_count").read_text()) + 1000
+    reads = (
+        "import mmap; flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000; "  # MAP_NORESERVE
+        f"m = mmap.mmap(-1, {pages} << 13, flags); "
+        f'[m[at << 13] for at in range({pages})]; print("it read all")'
+    )
+    lines = inside(
+        kernel,
+        staging,
+        f"/usr/bin/python3 -ISc '{reads}'; echo it ended with $?",
+        modes=(mode,),
+        limits=Limits(spin_cpu_s=20.0),
+    )
+    assert "it read all" not in lines
+    assert {"it ended with 137", "it ended with 139"} & set(lines)  # SIGKILL or SIGSEGV
 
 
 def test_boot_of_a_program_that_is_no_kernel(memory: Path, staging: Path, tmp_path: Path) -> None:

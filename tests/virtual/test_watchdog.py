@@ -157,7 +157,7 @@ def test_gauges_read_the_clock_and_the_network_from_outside(
 
     def on_line(line: str) -> None:
         if line == "read me":
-            read.append(Gauges(kernel).read(min(processes(memory))))
+            read.append(Gauges(kernel.read_bytes()).read(min(processes(memory))))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -17,11 +17,13 @@ same bytes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.kernel.boot_end import Surroundings, in_words, unusual
@@ -102,13 +104,34 @@ def command_line(memory_mib: int, seed: int, mode: str = PTRACE) -> tuple[str, .
     )
 
 
-def _content(kernel: Path) -> bytes:
-    try:
-        return kernel.read_bytes()
-    except OSError as error:
-        raise Missing(
-            f"the kernel {kernel} cannot be read ({error.strerror}). Build it: labs kernel build"
-        ) from None
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel's file: whether it has seccomp mode, whether it starts programs from a stub program,
+    and its gauges."""
+
+    path: Path
+    has_seccomp: bool
+    stub_program: bool
+    gauges: Gauges
+
+    @classmethod
+    def of(cls, path: Path) -> _Kernel:
+        """The kernel at `path`, read once for each version of the file; Missing if it cannot be."""
+        try:
+            about = path.stat()
+            return _read(path, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        except OSError as error:
+            raise Missing(
+                f"the kernel {path} cannot be read ({error.strerror}). Build it: labs kernel build"
+            ) from None
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: Path, *version: int) -> _Kernel:
+    content = path.read_bytes()
+    return _Kernel(
+        path, DENIED.encode() in content, STUB_PROGRAM.encode() in content, Gauges(content)
+    )
 
 
 def boot(
@@ -136,24 +159,23 @@ def boot(
     guest's memory, if no mode works, or if the kernel cannot be read. The kernel's whole process
     group has ended when this returns or raises.
     """
-    content = _content(kernel)
-    able, stub_program = (text.encode() in content for text in (DENIED, STUB_PROGRAM))
-    usable = [mode for mode in modes if mode == PTRACE or able]
+    program = _Kernel.of(kernel)
+    usable = [mode for mode in modes if mode == PTRACE or program.has_seccomp]
     denied: dict[str, str] = {}
     for mode in usable:
         words = command_line(memory_mib, seed, mode)
         try:
-            _boot(kernel, words, root, staging, code, argv, memory_mib, cpu, on_line, limits)
+            _boot(program, words, root, staging, code, argv, memory_mib, cpu, on_line, limits)
         except _Ended as error:
-            why = _denied(mode, stub_program, error)
+            why = _denied(mode, program.stub_program, error)
             if why is None:
                 raise
             denied[mode] = why
         else:
             return mode
-    if PTRACE in denied and (why := denied.get(SECCOMP) or seccomp_refused(stub_program)):
+    if PTRACE in denied and (why := denied.get(SECCOMP) or seccomp_refused(program.stub_program)):
         raise Missing(both_refused(denied[PTRACE], why))
-    raise Missing(_no_mode(denied, able))
+    raise Missing(_no_mode(denied, program.has_seccomp))
 
 
 def _denied(mode: str, stub_program: bool, error: _Ended) -> str | None:
@@ -180,7 +202,7 @@ def _no_mode(denied: dict[str, str], able: bool) -> str:
 
 
 def _boot(
-    kernel: Path,
+    kernel: _Kernel,
     words: tuple[str, ...],
     root: Path,
     staging: Path,
@@ -203,10 +225,10 @@ def _boot(
         # The console is a regular file: a full pipe would make the guest wait in real time.
         with (
             console.open("wb") as output,
-            _started(kernel, words, folder, cpu, output.fileno()) as process,
+            _started(kernel.path, words, folder, cpu, output.fileno()) as process,
         ):
             before = Surroundings.of(folder.parent)
-            _watch(process.pid, Gauges(kernel), limits, console, on_line or _ignore)
+            _watch(process.pid, kernel.gauges, limits, console, on_line or _ignore)
             now = Surroundings.of(folder.parent)
         _judge(console, lambda: in_words(process.returncode, before, now))
 

@@ -138,8 +138,8 @@ def kept_copy(
             kept.parent.mkdir(parents=True, exist_ok=True)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
-                _make(made / COPY, files, links or {}, wanted, interpreter)
-                (made / LIST).write_text(json.dumps(_listed(made / COPY), indent=0))
+                listed = _make(made / COPY, files, links or {}, wanted, interpreter)
+                (made / LIST).write_text(json.dumps(listed, indent=0))
                 _put(made, kept, making / "damaged", wanted)
         except OSError as error:
             raise Missing(
@@ -169,11 +169,10 @@ def check(kept: Kept) -> None:
 def _as_made(kept: Path, wanted: Mapping[str, str]) -> Mapping[str, tuple[int, ...]] | None:
     """The state of each file of a copy, or None if it is not there or not as it was made."""
     try:
-        before = _states(kept / COPY)
         listed = json.loads((kept / LIST).read_text())
-        found = _listed(kept / COPY)
+        found, states = _scanned(kept / COPY)
         whole = found == listed and all(found.get(name) == one for name, one in wanted.items())
-        return before if whole and before == _states(kept / COPY) else None
+        return states if whole else None
     except (OSError, ValueError, RecursionError, Missing):
         return None
 
@@ -209,8 +208,9 @@ def _make(
     links: Mapping[str, str],
     wanted: Mapping[str, str],
     interpreter: Path,
-) -> None:
-    """Write the files, compile them, and give all of them the same modes and times."""
+) -> dict[str, str]:
+    """Write the files, compile them, and give all of them the same modes and times; the copy in
+    the form of `listing`, with what was compiled."""
     copy.mkdir(parents=True)
     for name, said in wanted.items():
         if said.startswith("folder "):
@@ -225,10 +225,11 @@ def _make(
             of_files = wanted.get(str(path.relative_to(copy)), "").endswith(EXECUTABLE)
             path.chmod(0o755 if path.is_dir() or of_files else 0o644)
         os.utime(path, (CHANGED_S, CHANGED_S), follow_symlinks=False)
-    found = _listed(copy)
+    found, _ = _scanned(copy)
     for name, said in wanted.items():
         if found.get(name) != said:
             raise RunFailed(f"{name} was changed while it was copied for a run; run again")
+    return found
 
 
 def _read(content: Content) -> bytes:
@@ -277,22 +278,24 @@ def _entries(copy: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
                     waiting.append((f"{below}{entry.name}/", entry.path))
 
 
-def _listed(copy: Path) -> dict[str, str]:
-    """A copy as it is, in the form of `listing`."""
-    found = {}
+def _scanned(copy: Path) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+    """A copy as it is, in the form of `listing`, and the state of each entry, taken before it was
+    read, so that `check` finds a later change."""
+    found, states = {}, {".": _state(os.stat(copy))}
     for name, entry in _entries(copy):
         about = entry.stat(follow_symlinks=False)
+        states[name] = _state(about)
         mode = f"{stat.S_IMODE(about.st_mode):o}"
         if stat.S_ISLNK(about.st_mode):
             found[name] = f"-> {os.readlink(entry.path)}"
         elif stat.S_ISDIR(about.st_mode):
             found[name] = f"folder {mode}"
         elif stat.S_ISREG(about.st_mode):
-            state = (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-            found[name] = f"{_file_digest(entry.path, *state)} {mode}"
+            version = (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+            found[name] = f"{_file_digest(entry.path, *version)} {mode}"
         else:
             found[name] = "neither a file nor a folder"
-    return found
+    return found, states
 
 
 def _states(copy: Path) -> dict[str, tuple[int, ...]]:

@@ -17,7 +17,6 @@ import os
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from labs.drive.kernel.elf import addresses
 
@@ -56,11 +55,8 @@ class Reading:
 class Gauges:
     """Reads the memory of a running kernel from outside, so that nothing inside is affected."""
 
-    def __init__(self, program: Path) -> None:
-        try:
-            self._at = addresses(program.read_bytes(), (CLOCK, COUNTS))
-        except OSError:
-            self._at = {}
+    def __init__(self, program: bytes) -> None:
+        self._at = addresses(program, (CLOCK, COUNTS))
 
     def read(self, pid: int) -> Reading | None:
         """None if the program has no symbols, or the process runs no kernel (not yet, or ended)."""

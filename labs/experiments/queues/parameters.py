@@ -36,5 +36,10 @@ class Queues(LabParameters):
         help="size of the FIFO that is compared with other queues",
     )
     duration_s: float = parameter(
-        30.0, unit="s", low=5, high=1000, help="duration of the flows of a condition"
+        30.0,
+        unit="s",
+        low=5,
+        high=1000,
+        help="duration of the flows; those that compare queues last at most 20 s, those with "
+        "random loss eight times as long, up to 1000 s",
     )

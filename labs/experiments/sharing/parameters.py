@@ -24,5 +24,10 @@ class Sharing(LabParameters):
         4.0, low=1, high=20, help="RTT of the distant flow as a multiple, where RTTs differ"
     )
     duration_s: float = parameter(
-        60.0, unit="s", low=10, high=1000, help="duration of the flows of a pair"
+        60.0,
+        unit="s",
+        low=10,
+        high=1000,
+        help="duration of the flows of a pair; a pair with two RTTs, or at a buffer of 16 BDP, "
+        "lasts four times as long, up to 3600 s",
     )

@@ -9,8 +9,9 @@ tcp_timer_print, print_skmeminfo, sprint_bw).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from labs.errors import Damaged
 from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
@@ -115,6 +116,7 @@ GROUPS = {
         "t": "wmem_alloc_bytes",
     },
 }
+FIELDS = frozenset((*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS))
 DETAILS = frozenset(
     (
         "uid",
@@ -358,7 +360,8 @@ def _read_tokens(text: str, found: _Tokens) -> None:
                 candidate = None if fields_began else token
         elif _detail(name, value, found):
             continue
-        elif _field(name, value, found):
+        elif name in FIELDS and (fields := _fields(name, value)):
+            found.info |= fields
             if not fields_began and candidate is not None and found.congestion is None:
                 found.congestion = candidate
                 found.unknown.remove(candidate)
@@ -394,37 +397,29 @@ def _detail(name: str, value: str, found: _Tokens) -> bool:
     return False
 
 
-def _field(name: str, value: str, found: _Tokens) -> bool:
-    """Read a field of TCP_INFO or of a congestion control; False when it is not understood."""
+@lru_cache(maxsize=8192)
+def _fields(name: str, value: str) -> Mapping[str, int | float]:
+    """The fields of TCP_INFO or of a congestion control in a token; empty when it is not
+    understood. Kept, because many tokens of a run are repeated in each sample."""
+    read: Mapping[str, int | float | None] = {}
     if name in SCALARS:  # most fields
-        number = _number(value)
-        if number is not None:
-            found.info[SCALARS[name]] = number
-        return number is not None
-    read: dict[str, int | float | None]
-    if name in PAIRS:
+        read = {SCALARS[name]: _number(value)}
+    elif name in PAIRS:
         separator, *names = PAIRS[name]
         parts = value.split(separator)
-        if len(parts) != 2:
-            return False
-        read = dict(zip(names, map(_number, parts), strict=True))
+        if len(parts) == len(names):
+            read = dict(zip(names, map(_number, parts), strict=True))
     elif name in RATES:
         names = list(RATES[name])
         parts = value.split("/")
-        if len(parts) > 2 or (len(parts) == 2 and not names[1]):
-            return False
-        read = dict(zip(names, map(_rate, parts), strict=False))
+        if len(parts) == 1 or (len(parts) == 2 and names[1]):
+            read = dict(zip(names, map(_rate, parts), strict=False))
     elif name in LIMITED:
         read = _limited(name, value)
     elif name in GROUPS and value.startswith("(") and value.endswith(")"):
         read = _group(GROUPS[name], value[1:-1])
-    else:
-        return False
     known = {key: number for key, number in read.items() if number is not None}
-    if not known or len(known) != len(read):
-        return False
-    found.info |= known
-    return True
+    return known if len(known) == len(read) else {}
 
 
 def _group(names: dict[str, str], text: str) -> dict[str, int | float | None]:

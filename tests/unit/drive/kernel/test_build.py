@@ -62,6 +62,7 @@ def test_patches_each_say_what_they_are_for() -> None:
         "own-alarms",
         "seccomp-mode",
         "seeded-random",
+        "whole-blocks",
     ]
     for patch in build.PATCHES.rglob("*.patch"):
         head = patch.read_text().split("\n--- a/")[0]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from labs.drive.kernel import kept_copy as copies
 from labs.drive.kernel.kept_copy import LIST, File, Kept, check, content_digest, file, kept_copy
 from labs.errors import Missing, RunFailed
 
@@ -209,6 +210,24 @@ def test_check_refuses_a_copy_that_was_changed(damage: str, mended: bool) -> Non
     with pytest.raises(RunFailed) as refused:
         check(used)
     assert str(copy) in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_check_refuses_a_file_that_was_changed_once_it_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = made() / "pkg/one.py"
+    read = copies._file_digest
+
+    def read_and_change(path: str, *state: int) -> str:
+        digest = read(path, *state)
+        if path == str(one):
+            one.write_bytes(b"ONE = 9\n")
+        return digest
+
+    monkeypatch.setattr(copies, "_file_digest", read_and_change)
+    used = kept()
+    with pytest.raises(RunFailed, match=r"one\.py was changed while a run used it"):
+        check(used)
 
 
 MAKER = """
