@@ -128,9 +128,11 @@ def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found["built"] is None
     assert found["from"] == "tarball"
     assert found["patches"] == sorted(
-        path.name
-        for folder in (build.PATCHES, build.PATCHES / "6.1")
-        for path in folder.glob("*.patch")
+        {
+            path.name
+            for folder in (build.PATCHES, build.PATCHES / "6.1")
+            for path in folder.glob("*.patch")
+        }
     )
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
 
