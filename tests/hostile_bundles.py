@@ -23,6 +23,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labs.publish import bundle
 from labs.publish.bundle_layout import METADATA, PREVIEW, SUMS, VERDICTS, sums
+from labs.publish.crate_preview import POLICY
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.archive import BUNDLED
 from tests.run_folders import make_run, make_study, reseal
@@ -128,6 +129,16 @@ def described(change: Callable[[dict[str, Any]], None]) -> Any:
 def page(markup: str) -> Any:
     """Further markup in the preview."""
     return changed(PREVIEW, lambda old: old.replace(b"<h1>", markup.encode() + b"<h1>"))
+
+
+def without_policy(markup: str) -> Any:
+    """A page without a policy, which has the text of one in a paragraph, and further markup."""
+
+    def content(old: bytes) -> bytes:
+        text = old.decode().replace("http-equiv", "name")
+        return text.replace("<h1>", f'<p>content="{POLICY}"</p>{markup}<h1>').encode()
+
+    return changed(PREVIEW, content)
 
 
 def patched(at: int, format: str, *values: int) -> Callable[[Files], bytes]:
@@ -261,6 +272,14 @@ def _context(value: Any) -> Any:
     return described(lambda about: about.update({"@context": value}))
 
 
+RUN_BY_BROWSERS = {
+    "title in the body": "<title><!--</title><script>alert(1)</script>-->",
+    "comment that is empty": "<!--><script>alert(1)</script>-->",
+    "comment that ends otherwise": "<!-- --!><script>alert(1)</script> -->",
+    "section of characters": "<![CDATA[><script>alert(1)</script>]]>",
+}
+"""Markup that Python's parser takes for text, and of which browsers run the script."""
+
 OF_ZIP: dict[str, Any] = {
     "climbs": with_member("../x"),
     "climbs from inside": with_member("notebooks/../../x"),
@@ -343,6 +362,9 @@ OF_BUNDLE: dict[str, Any] = {
     "base": page("<base href='http://example.org'>"),
     "form": page("<form action='http://example.org'></form>"),
     "page without policy": changed(PREVIEW, lambda old: old.replace(b"default-src", b"x")),
+    **{name: without_policy(markup) for name, markup in RUN_BY_BROWSERS.items()},
+    "style that loads": without_policy("<style>@import url(http://example.org/x.css)</style>"),
+    "verdicts without articles": changed(VERDICTS, lambda old: b'{"schema": 1}'),
     "verdicts no JSON": changed(VERDICTS, lambda old: b"<html>"),
     "notebook no JSON": changed(NOTEBOOK, lambda old: b"x"),
     "notebook of format 3": changed(NOTEBOOK, lambda old: b'{"nbformat": 3, "cells": []}'),

@@ -6,6 +6,7 @@ The day is today's in UTC, or that of SOURCE_DATE_EPOCH.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -23,7 +24,7 @@ from labs.publish import bundle_contents as parts
 from labs.publish.bundle_layout import CODE, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS, sums
 from labs.publish.bundled_notebook import Executed, executed, is_executed, taken
 from labs.publish.crate import About, metadata
-from labs.publish.crate_preview import preview
+from labs.publish.crate_preview import name_of, preview
 from labs.publish.page_parameters import Scalar
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.archive import BUNDLED, count_runs, pack_contents, run_folders, unpacked
@@ -121,23 +122,22 @@ def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[
     """All files of a bundle by name."""
     folder = unpacked(packed)
     runs = [open_run(path) for path in run_folders(folder)]
-    verdicts = parts.verdicts_on(folder, runs)
+    verdicts = parts.as_bytes(parts.verdicts_on(folder, runs))
     code = parts.code()
     files = {
         **{f"{NOTEBOOKS}/{one.name}": one.content for one in notebooks},
         BUNDLED: packed.read_bytes(),
-        VERDICTS: parts.as_bytes(verdicts),
+        VERDICTS: verdicts,
         CODE: parts.as_bytes(code),
         **parts.environment(),
         **parts.kernels_of(runs),
         **parts.legal(),
     }
-    labs = sorted({run.lab for run in runs})
-    name = "; ".join(one.title for one in notebooks) or f"Runs of {', '.join(labs)}"
-    about = About(name, published, code["version"], version("papermill"))
+    contents = {one.name: json.loads(one.content) for one in notebooks}
+    about = About(name_of(contents, runs), published, code["version"], version("papermill"))
     # The checksums cover the metadata and the page, which therefore cannot contain theirs.
     described = {**files, SUMS: sums(files)}
-    page = preview(name, files, notebooks, runs, verdicts)
+    page = preview(files, contents, runs, json.loads(verdicts))
     graph = parts.as_bytes(metadata(about, described, notebooks, runs))
     listed = {**files, PREVIEW: page, METADATA: graph}
     return {**listed, SUMS: sums(listed)}

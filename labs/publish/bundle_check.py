@@ -10,7 +10,6 @@ from labs.drive.record.seal import digest
 from labs.drive.record.stored_files import read_bytes, read_json
 from labs.errors import Damaged
 from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
-from labs.publish.crate_preview import check_preview
 from labs.read.notebook_file import NotebookFile, read_notebook
 
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
@@ -25,14 +24,12 @@ def check(bundle: Path) -> tuple[int, tuple[NotebookFile, ...]]:
     """The number of files of a bundle, and its notebooks as data.
 
     Damaged, in one line, for a file that was changed, is missing or does not belong there; for
-    metadata that describe other files or point elsewhere; for a page with a script; and for an
-    invalid notebook.
+    metadata that describe other files or point elsewhere; and for an invalid notebook.
     """
     names = check_sums(bundle)
     about = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
     check_metadata(about, names)
     read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
-    check_preview(read_bytes(bundle / PREVIEW, next_step=COPY))
     notebooks = sorted((bundle / NOTEBOOKS).glob("*.ipynb"))
     return len(names) + 1, tuple(read_notebook(path, follow=False) for path in notebooks)
 

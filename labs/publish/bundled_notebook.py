@@ -14,10 +14,9 @@ from typing import Any
 import nbformat
 
 from labs.publish.execute import execute, open_notebook
-from labs.publish.html import title
 from labs.publish.notebook_runs import BEGIN
 from labs.publish.page_parameters import Scalar
-from labs.read.notebook_file import NotebookFile
+from labs.read.notebook_file import NotebookFile, given_parameters
 
 KEPT_SETTINGS = ("parameters", "default_parameters", "environment_variables", "version")
 INJECTED = "injected-parameters"
@@ -26,13 +25,11 @@ SAVE = "from labs.publish import notebook_runs; notebook_runs.save({!r}, globals
 
 @dataclass(frozen=True)
 class Executed:
-    """A notebook with its outputs: its file name, its title, its content, and the values given for
-    its parameters. `runs` is the folder with the runs that it opened; None if it was executed
-    before.
+    """A notebook with its outputs: its file name, its content, and the values given for its
+    parameters. `runs` is the folder with the runs that it opened; None if it was executed before.
     """
 
     name: str
-    title: str
     content: bytes
     parameters: Mapping[str, Scalar]
     runs: Path | None
@@ -50,10 +47,9 @@ def taken(notebook: NotebookFile) -> Executed:
     """A notebook as it was executed."""
     noted = notebook.content["metadata"]["papermill"]
     noted = noted if isinstance(noted, dict) else {}
-    given = noted.get("parameters")
     book = open_notebook(notebook)
     book.metadata["papermill"] = noted
-    return _executed(notebook, book, given if isinstance(given, dict) else {}, None)
+    return _executed(notebook, book, given_parameters(notebook.content), None)
 
 
 def executed(
@@ -72,8 +68,7 @@ def executed(
 def _executed(
     notebook: NotebookFile, book: Any, values: Mapping[str, Scalar], runs: Path | None
 ) -> Executed:
-    stem = notebook.path.stem
-    return Executed(f"{stem}.ipynb", title(book) or stem, _as_bytes(book), dict(values), runs)
+    return Executed(notebook.path.name, _as_bytes(book), dict(values), runs)
 
 
 def _as_bytes(book: Any) -> bytes:

@@ -1,6 +1,8 @@
 """The page ro-crate-preview.html of a bundle: what it contains and how to verify it, for people.
 
-The page has no script and loads nothing; every text is escaped.
+The page has no script and loads nothing; every text is escaped. It follows from the other files of
+the bundle, so the page of somebody else's bundle is not examined but generated anew and compared:
+no parser agrees with every browser on what a page would run.
 """
 
 from __future__ import annotations
@@ -8,17 +10,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from labs.drive.record.seal import digest
+from labs.drive.record.stored_files import read_bytes, read_json
 from labs.errors import Damaged
-from labs.publish.bundle_layout import COPY, PREVIEW
+from labs.publish.bundle_check import MOST_METADATA_BYTES
+from labs.publish.bundle_layout import COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
+from labs.read.notebook_file import NotebookFile, given_parameters, title
+from labs.read.runs.raw_files import UNEXPECTED
 from labs.read.runs.run import Run
-
-if TYPE_CHECKING:  # it loads papermill, which who checks a bundle need not have
-    from labs.publish.bundled_notebook import Executed
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 STYLE = """
@@ -30,22 +33,26 @@ th { border-bottom: 1px solid; }
 td.number { text-align: right; }
 code, pre { font: .9em ui-monospace, monospace; white-space: pre-wrap; }
 """
-ALLOWED_TAGS = frozenset(
-    (
-        *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "a", "code", "pre"),
-        *("table", "thead", "tbody", "tr", "th", "td"),
-    )
-)
+Notebooks = Mapping[str, Mapping[str, Any]]
+"""The content of each notebook of a bundle, by the name of its file."""
+NOT_LISTED = frozenset((METADATA, PREVIEW, SUMS))
+"""The files that name the page or its checksum, or are the page."""
+
+
+def name_of(notebooks: Notebooks, runs: Sequence[Run]) -> str:
+    """The name of a bundle: the titles of its notebooks, or the labs of its runs."""
+    titles = (title(book) or Path(name).stem for name, book in sorted(notebooks.items()))
+    return "; ".join(titles) or f"Runs of {', '.join(sorted({run.lab for run in runs}))}"
 
 
 def preview(
-    name: str,
-    files: Mapping[str, bytes],
-    notebooks: Sequence[Executed],
+    files: Mapping[str, Path | bytes],
+    notebooks: Notebooks,
     runs: Sequence[Run],
     verdicts: Mapping[str, Any],
 ) -> bytes:
-    """The page of a bundle."""
+    """The page of a bundle with these files, notebooks and verdicts as read from them."""
+    name = name_of(notebooks, runs)
     body = [
         f"<h1>{escape(name)}</h1>",
         "<p>Executed notebooks of the TCP lab notebook, and the runs that they are based on. A run "
@@ -82,10 +89,11 @@ def _link(name: str) -> str:
     return f'<a href="{quote(name)}">{escape(name)}</a>'
 
 
-def _notebooks(notebooks: Sequence[Executed]) -> Iterator[Sequence[str]]:
-    for one in notebooks:
-        given = " ".join(f"{name}={value!r}" for name, value in one.parameters.items())
-        yield _link(f"notebooks/{one.name}"), escape(given or "its defaults")
+def _notebooks(notebooks: Notebooks) -> Iterator[Sequence[str]]:
+    for name, book in sorted(notebooks.items()):
+        values = given_parameters(book).items()
+        given = " ".join(f"{parameter}={value!r}" for parameter, value in values)
+        yield _link(f"{NOTEBOOKS}/{name}"), escape(given or "its defaults")
 
 
 def _runs(runs: Sequence[Run]) -> Iterator[Sequence[str]]:
@@ -98,44 +106,36 @@ def _verdicts(verdicts: Mapping[str, Any]) -> Iterator[Sequence[str]]:
     for article in verdicts["articles"]:
         for one in article["verdicts"]:
             factor = "" if one["factor"] is None else f" (factor {one['factor']:.2f})"
-            words = (one["id"], f"{one['verdict']}{factor}", one["statement"])
-            yield str(article["article"]), *map(escape, map(str, words))
+            verdict = f"{one['verdict']}{factor}"
+            words = (article["article"], one["id"], verdict, one["statement"])
+            yield tuple(map(escape, map(str, words)))
 
 
-def _files(files: Mapping[str, bytes]) -> Iterator[Sequence[str]]:
+def _files(files: Mapping[str, Path | bytes]) -> Iterator[Sequence[str]]:
     for name, content in sorted(files.items()):
-        yield _link(name), f"{len(content):,}", f"<code>{digest(content)}</code>"
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        yield _link(name), f"{size:,}", f"<code>{digest(content)}</code>"
 
 
-class _Page(HTMLParser):
-    """Collects what our own pages never contain: other elements, event handlers, addresses with a
-    scheme."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.foreign: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ALLOWED_TAGS:
-            self.foreign.append(f"<{tag}>")
-        self.foreign += [name for name, value in attrs if _is_foreign(tag, name, value or "")]
-
-
-def _is_foreign(tag: str, name: str, value: str) -> bool:
-    """Whether our own pages never have this attribute: it acts, or leads out of the bundle."""
-    if name == "href":
-        return tag != "a" or ":" in value or value.strip().startswith(("/", "\\"))
-    if name == "http-equiv":
-        return value != "Content-Security-Policy"
-    return name not in ("lang", "charset", "content", "name", "scope")
-
-
-def check_preview(content: bytes) -> None:
-    """Damaged for a page that could run a script or load something, which ours cannot."""
-    page = _Page()
-    text = content.decode("utf-8", "replace")
-    page.feed(text)
-    page.close()
-    if page.foreign or f'content="{POLICY}"' not in text:
-        what = page.foreign[0] if page.foreign else "no Content-Security-Policy"
-        raise Damaged(f"{PREVIEW} of the bundle has {what[:40]!r}. Do not open it. {COPY}")
+def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequence[Run]) -> None:
+    """Damaged unless the page of an unpacked bundle is byte for byte the one that its other files,
+    which were verified, give."""
+    files = {one.relative_to(bundle).as_posix(): one for one in bundle.rglob("*") if one.is_file()}
+    verdicts = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
+    try:
+        genuine = preview(
+            {name: path for name, path in files.items() if name not in NOT_LISTED},
+            {one.path.name: one.content for one in notebooks},
+            runs,
+            verdicts,
+        )
+    except UNEXPECTED as error:
+        raise Damaged(
+            f"{PREVIEW} of the bundle cannot be compared: {VERDICTS} or the metadata of a notebook "
+            f"has another form ({type(error).__name__}). Do not open it. {COPY}"
+        ) from error
+    if read_bytes(bundle / PREVIEW, next_step=COPY) != genuine:
+        raise Damaged(
+            f"{PREVIEW} of the bundle is not the page that this version of labs writes for its "
+            f"files, and may run a script. Do not open it. {COPY}"
+        )

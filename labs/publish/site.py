@@ -21,7 +21,7 @@ from labs.publish import claims_page
 from labs.publish.claim_charts import best_charts, charts_of
 from labs.publish.claims_page import Judged, Links
 from labs.publish.execute import execute, open_notebook, side_by_side
-from labs.publish.html import TEMPLATES, Shared, page, title
+from labs.publish.html import TEMPLATES, Shared, page
 from labs.publish.page_parameters import Scalar, checked_lab, declared
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
@@ -30,7 +30,7 @@ from labs.read.claims.composition import noted_once
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import recorded_sources, verdicts_from
 from labs.read.lab import Lab
-from labs.read.notebook_file import NotebookFile, read_notebook
+from labs.read.notebook_file import NotebookFile, read_notebook, title
 from labs.read.runs import recorded
 
 UNFINISHED = ".new-site-"

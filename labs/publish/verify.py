@@ -21,6 +21,7 @@ from labs.publish import real_time
 from labs.publish.bundle_check import check
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
 from labs.publish.bundle_layout import METADATA
+from labs.publish.crate_preview import check_preview
 from labs.publish.executed_again import execute_again
 from labs.publish.recorded_verdicts import TABLE, intervals_of, of_bundle
 from labs.publish.rerun import repeat
@@ -77,6 +78,7 @@ def subject_of(what: Path) -> Subject:
 def _of_bundle(bundle: Path, name: str) -> Subject:
     files, notebooks = check(bundle)
     runs = tuple(every_run(bundle / BUNDLED))
+    check_preview(bundle, notebooks, runs)
     return Subject(name, files, runs, bundle, notebooks)
 
 

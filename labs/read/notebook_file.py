@@ -95,6 +95,23 @@ def _texts(found: list[Any]) -> bool:
     return all(isinstance(one, str) for one in found)
 
 
+def title(content: Mapping[str, Any]) -> str:
+    """The words of the first first-level heading of a notebook, or nothing."""
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            for line in "".join(cell["source"]).splitlines():
+                if line.startswith("# "):
+                    return line[2:].strip()
+    return ""
+
+
+def given_parameters(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that papermill was given for a notebook."""
+    noted = content["metadata"].get("papermill")
+    given = noted.get("parameters") if isinstance(noted, dict) else None
+    return given if isinstance(given, dict) else {}
+
+
 def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
     """The lines NAME = VALUE of a cell, with or without a type, not evaluated. BadInput for a cell
     that is not Python."""

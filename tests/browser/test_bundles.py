@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
+from labs.errors import Damaged
 from labs.publish import html
 from labs.publish.bundle_layout import PREVIEW
 from labs.publish.execute import open_notebook
@@ -74,6 +75,7 @@ def test_preview_shows_hostile_texts_as_text(browser: Browser, tmp_path: Path, w
     path.write_bytes(files_of(out)[PREVIEW])
     text = assert_harmless(browser, path, width)
     assert ATTACK in text and hostile_bundles.MARKUP in text
+    assert b"<script" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -91,6 +93,24 @@ def test_preview_with_markup_of_others_runs_nothing(
         path.write_bytes(changed.replace(b"alert(1)", b"window.attacked=1"))
         assert_harmless(browser, path, DESKTOP_PX, blocked=True)
         assert _received(server) == b""
+
+
+@pytest.mark.parametrize("name", hostile_bundles.RUN_BY_BROWSERS)
+def test_subject_of_refuses_a_page_whose_script_chromium_runs(
+    browser: Browser, tmp_path: Path, name: str
+) -> None:
+    """The page is opened all the same, to see that its script would have run."""
+    packed = hostile(name, made(tmp_path / "good"), tmp_path / "sent")
+    with pytest.raises(Damaged) as caught:
+        subject_of(packed)
+    assert len(str(caught.value).splitlines()) == 1
+    path = tmp_path / PREVIEW
+    path.write_bytes(files_of(packed)[PREVIEW].replace(b"alert(1)", b"window.attacked=1"))
+    page, _ = open_file(browser, path, width=DESKTOP_PX)
+    try:
+        assert page.evaluate("window.attacked") == 1
+    finally:
+        page.close()
 
 
 def test_notebook_of_a_hostile_bundle_is_a_harmless_page(browser: Browser, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from labs.errors import BadInput
 from labs.publish.bundle import day, will_execute
 from labs.publish.bundle_contents import code, every_content, kernels_of
 from labs.publish.bundle_layout import ALLOWED, METADATA, PREVIEW, SUMS, VERDICTS
-from labs.publish.crate_preview import check_preview
+from labs.publish.crate_preview import preview
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.archive import BUNDLED
 from labs.read.runs.run import open_run
@@ -131,9 +131,15 @@ def test_write_describes_every_file(tmp_path: Path) -> None:
 
 def test_preview_shows_markup_as_text(tmp_path: Path) -> None:
     page = files_of(made(tmp_path, title=MARKUP))[PREVIEW]
-    check_preview(page)
     assert b"&lt;script&gt;alert(1)&lt;/script&gt;" in page and b"<script" not in page
     assert b"<img" not in page and b"good.zip" not in page
+
+
+def test_preview_escapes_verdicts_of_another_form() -> None:
+    verdict = {"id": MARKUP, "verdict": MARKUP, "factor": None, "statement": MARKUP}
+    said = {"articles": [{"article": MARKUP, "verdicts": [verdict]}]}
+    page = preview({}, {}, [], said)
+    assert page.count(b"&lt;script&gt;") == 4 and b"<script" not in page and b"<img" not in page
 
 
 def test_taken_as_executed_unless_parameters_are_given(tmp_path: Path) -> None:
