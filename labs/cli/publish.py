@@ -64,8 +64,10 @@ def main(args: argparse.Namespace) -> int:
     values = settle(args.given, notebook)
     check_parameters(notebook, values)
     from labs.publish.execute import execute, open_notebook
+    from labs.publish.html import check_texts, page
 
     book = open_notebook(notebook)
+    check_texts(book)
     said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
@@ -77,7 +79,6 @@ def main(args: argparse.Namespace) -> int:
         return 0
 
     from labs.drive.record.disk import write_whole
-    from labs.publish.html import page
 
     done = execute(book, args.notebook, values, progress=sys.stderr.isatty())
     html = page(done, fallback_title=args.notebook.stem).encode()

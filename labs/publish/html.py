@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbconvert import HTMLExporter
+from nbconvert.filters.markdown_mistune import InvalidNotebook
 from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 from plotly.offline import get_plotlyjs
 from pygments.formatters import HtmlFormatter
@@ -46,7 +47,7 @@ class Shared:
 
 def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> str:
     """The HTML of an executed notebook (nbformat 4), charts interactive, without a network; with
-    `shared` as a page of a site."""
+    `shared` as a page of a site. RunFailed for an output that cannot be shown."""
     shown = copy.deepcopy(notebook)
     sanitise_outputs(shown)
     complete_tables(shown)
@@ -59,23 +60,36 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
         config=Config({"HTMLExporter": {"preprocessors": [CoalesceStreamsPreprocessor]}}),
         filters={"sanitised": sanitised},
     )
-    body, _ = exporter.from_notebook_node(
-        shown,
-        resources={
-            "title": title(shown) or fallback_title,
-            "policy": policy(
-                script, library, files=charts > 0 and shared is not None, styles=shared is not None
-            ),
-            "shared": shared,
-            "library": shared.library if charts and shared is not None else "",
-            "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
-            "highlight": highlight_styles(),
-            "script": script,
-        },
-    )
+    resources = {
+        "title": title(shown) or fallback_title,
+        "policy": policy(
+            script, library, files=charts > 0 and shared is not None, styles=shared is not None
+        ),
+        "shared": shared,
+        "library": shared.library if charts and shared is not None else "",
+        "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
+        "highlight": highlight_styles(),
+        "script": script,
+    }
+    try:
+        body, _ = exporter.from_notebook_node(shown, resources=resources)
+    except (InvalidNotebook, *UNEXPECTED) as error:
+        said = str(error).splitlines() or [""]
+        raise RunFailed(
+            f"the notebook cannot be shown as a page ({type(error).__name__}: {said[0][:160]}). "
+            "Correct the cell, or attach what it shows"
+        ) from error
     # After the exporter, which would parse all of the library as HTML.
     scripts = f"<script>{library}</script>" if library else ""
     return _with_contents(body).replace("<!-- plotly.js -->", scripts, 1)
+
+
+def check_texts(notebook: Any) -> None:
+    """RunFailed if a text of a notebook cannot be shown, such as for an attachment that it lacks;
+    known before anything is executed."""
+    texts = copy.copy(notebook)
+    texts.cells = [cell for cell in notebook.cells if cell.cell_type != "code"]
+    page(texts, "")
 
 
 def policy(*scripts: str, files: bool = False, styles: bool = False) -> str:

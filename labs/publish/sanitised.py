@@ -34,7 +34,7 @@ SVG = frozenset(
 )  # fmt: skip
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 ATTRIBUTES = frozenset(
-    {"align", "alt", "class", "colspan", "dir", "height", "lang", "open", "role", "rowspan"}
+    {"align", "alt", "colspan", "dir", "height", "lang", "open", "role", "rowspan"}
     | {"scope", "span", "start", "title", "width"}
 )
 STYLES = frozenset(
@@ -42,6 +42,9 @@ STYLES = frozenset(
     | {"margin-left", "margin-right", "max-width", "min-width", "opacity", "padding-left"}
     | {"padding-right", "stroke-dasharray", "stroke-miterlimit"}
 )
+CLASS = re.compile("anchor-link|dataframe|highlight|[a-z]{1,3}[0-9]?")
+"""The classes that headings, tables of pandas and code have. With any other, an element could be
+taken by the page's scripts and styles for a part of the page, such as `steps`."""
 LINK = re.compile(r"https?:|mailto:|#|[\w./-]+(#|$)", re.I)
 PLACE = re.compile("#")
 LOADS = re.compile(r"url|[&@\\]", re.I)
@@ -108,6 +111,8 @@ def _allowed(tag: str, name: str, value: str) -> bool:
         return (LINK if tag == "a" else PLACE).match(value) is not None
     if name == "src":
         return tag == "img" and value.startswith("data:image/")
+    if name == "class":
+        return CLASS.fullmatch(value) is not None
     if name == "style":
         return LOADS.search(value) is None
     if tag in SVG:

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from labs.cli.__main__ import main
 from labs.publish import html
 from labs.publish.page_parameters import declared
-from labs.read.notebook_file import read_notebook
+from labs.read.notebook_file import FIGURE, read_notebook
 from tests.chromium import Watched, open_file
 from tests.kept_runs import STORE, text
 
@@ -201,6 +202,34 @@ def test_legend_hides_and_shows_a_line(desktop: tuple[Page, Watched]) -> None:
     assert figure.locator(".trace").count() < before
     button.click()
     assert figure.locator(".trace").count() == before
+
+
+def test_own_classes_of_cells_leave_the_page_s_scripts_alone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    own = "".join(
+        f"<figure class='chart'><div class='{name}'>x<p class='js-plotly-plot'></p></div></figure>"
+        for name in ("steps", "legend", "plot", "js-plotly-plot", "&#115;teps")
+    )
+    own += '<svg class="steps" data-names="x"></svg>'
+    figure = go.Figure([go.Bar(x=[1], y=[1], name=name) for name in "ab"])
+    outputs = [
+        new_output("display_data", data={"text/html": own}),
+        new_output("display_data", data={FIGURE: figure.to_plotly_json()}),
+    ]
+    cells = [new_markdown_cell(own), new_raw_cell(own), new_code_cell("1", outputs=outputs)]
+    path = tmp_path / "page.html"
+    path.write_text(html.page(new_notebook(cells=cells), "a page"), encoding="utf-8")
+    page, seen = open_file(browser, path, width=DESKTOP_PX)
+    try:
+        button = page.locator(".legend button").first
+        button.click()
+        assert button.get_attribute("aria-pressed") == "false"
+        page.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".steps").count() == 0 and page.locator(".plot").count() == 1
+        assert seen.errors == []
+    finally:
+        page.close()
 
 
 ATTACK = "<img src=x onerror='window.attacked = 1'><script>window.attacked = 1</script>"

@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import open_notebook
-from labs.publish.html import embed_charts
+from labs.publish.html import embed_charts, page
 from labs.publish.page_parameters import checked_lab, declared, settle
 from labs.read.notebook_file import FIGURE, NotebookFile, notebook_file, read_notebook
 
@@ -184,6 +184,30 @@ def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
     assert type(stopped.value) is kind
     assert "\n" not in str(stopped.value)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
+
+
+def test_publish_refuses_a_missing_attachment_before_it_executes(tmp_path: Path) -> None:
+    executes = f"open({str(tmp_path / 'executed')!r}, 'w')"
+    text = "md:`![x](attachment:as-code.png)` ![x](attachment:nope.png)"
+    with pytest.raises(RunFailed, match="missing attachment") as caught:
+        run(tmp_path, notebook(executes, text))
+    assert "\n" not in str(caught.value)
+    assert [it.name for it in tmp_path.iterdir()] == ["book.ipynb"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"application/vnd.jupyter.widget-view+json": "x", "text/plain": "y"},
+        {"text/markdown": "![x](attachment:nope.png)"},
+    ],
+    ids=["widget", "attachment"],
+)
+def test_page_refuses_an_output_that_cannot_be_shown(data: dict[str, str]) -> None:
+    output = new_output("display_data", data=data)
+    with pytest.raises(RunFailed) as caught:
+        page(new_notebook(cells=[new_code_cell("1", outputs=[output])]), "a page")
+    assert "\n" not in str(caught.value)
 
 
 def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:

@@ -118,6 +118,12 @@ def test_sanitised_keeps_a_drawing_and_a_table_of_pandas() -> None:
     assert "vertical-align" not in table  # its style sheet, which would be shown as text
 
 
+@pytest.mark.parametrize("name", ["steps", "plot js-plotly-plot", "&#115;teps", "text", "words"])
+def test_sanitised_drops_classes_of_the_page_itself(name: str) -> None:
+    for tag in ("div", "svg"):
+        assert "class" not in sanitised(f"<{tag} class='{name}' data-names='[]'>x</{tag}>")
+
+
 MIB = 1 << 20
 
 
