@@ -17,6 +17,7 @@ from pathlib import Path
 
 from labs.drive.kernel.memory import TOUCHED_MIB, available_mib
 from labs.drive.record.disk import OwnedPath, abandoned, cache, written_to
+from labs.drive.record.private_cache import private_folder
 from labs.errors import BadInput, Missing
 from labs.launch.locks import Holder, holder, name, take, wait_for
 
@@ -95,9 +96,11 @@ def slot(run: str, cancelled: Callable[[], bool], tell: Callable[[str], None]) -
 
 
 def _prepare(where: Path) -> None:
-    """Create the folder, accessible to its owner only; remove what killed processes left there."""
-    with written_to(where, NEXT_STEP):
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create the folder, accessible to its owner only, and those of what a run executes; remove
+    what killed processes left there."""
+    for kind in (where.name, "programs", "kernels"):
+        with written_to(where.with_name(kind), NEXT_STEP):
+            private_folder(kind)
     for _ in abandoned(path for path in where.iterdir() if LOCK_NAME.fullmatch(path.name)):
         pass
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.record.disk import cache, clear_folders, owned_folder
-from labs.drive.record.removal import Made, remove_folder, say
+from labs.drive.record.private_cache import private_folder
+from labs.drive.record.removal import Made, is_own_folder, remove_folder, say
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
@@ -127,7 +128,11 @@ def kept_copy(
     """
     wanted = listing(files, links or {}, folders)
     compiler = content_digest(interpreter)[:8]
-    kept = cache() / kind / f"{listing_digest(wanted)}-{compiler}"
+    try:
+        where = private_folder(kind)
+    except OSError as error:
+        raise _cannot_be_written(cache() / kind, error) from None
+    kept = where / f"{listing_digest(wanted)}-{compiler}"
     with contextlib.suppress(OSError):
         os.utime(kept / LIST)  # in use: another process that clears old copies leaves it
     _clear(kept.parent)
@@ -135,19 +140,21 @@ def kept_copy(
         if (before := _as_made(kept, wanted)) is not None:
             return Kept(kept / COPY, before)
         try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
             with owned_folder(MAKING, kept.parent) as making:
                 made = making / "made"
                 listed = _make(made / COPY, files, links or {}, wanted, interpreter)
                 (made / LIST).write_text(json.dumps(listed, indent=0))
                 _put(made, kept, making / "damaged", wanted)
         except OSError as error:
-            raise Missing(
-                f"{kept.parent} cannot be written ({error.strerror}); "
-                "name another folder in XDG_CACHE_HOME"
-            ) from None
+            raise _cannot_be_written(where, error) from None
     raise RunFailed(
         f"{kept} is changed again and again by another program; stop that and run again"
+    )
+
+
+def _cannot_be_written(folder: Path, error: OSError) -> Missing:
+    return Missing(
+        f"{folder} cannot be written ({error.strerror}); name another folder in XDG_CACHE_HOME"
     )
 
 
@@ -169,6 +176,8 @@ def check(kept: Kept) -> None:
 def _as_made(kept: Path, wanted: Mapping[str, str]) -> Mapping[str, tuple[int, ...]] | None:
     """The state of each file of a copy, or None if it is not there or not as it was made."""
     try:
+        if not is_own_folder(kept):
+            return None
         listed = json.loads((kept / LIST).read_text())
         found, states = _scanned(kept / COPY)
         whole = found == listed and all(found.get(name) == one for name, one in wanted.items())

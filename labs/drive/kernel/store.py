@@ -7,8 +7,9 @@ A store is a folder of kernels, each under its digest:
     SHA256/kernel.json    what it was built from, and what its check measured
     SHA256/patches/       the patches with which it was built
 
-The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache). LABS_KERNELS
-names one or more shared stores, separated by colons; these are read-only and searched first.
+The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache); nobody else can
+read it or may write to it. LABS_KERNELS names one or more shared stores, separated by colons; these
+are read-only and searched first, and whoever may write to one is trusted by its users.
 
 A kernel is added to a store completely or not at all.
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
+from labs.drive.record.private_cache import private_folder
 from labs.drive.record.removal import is_own_folder
 from labs.errors import BadInput, Damaged, Missing
 
@@ -116,6 +118,9 @@ def kernels_of(store: Path) -> tuple[Kernel, ...]:
     Missing if the store cannot be read, Damaged if one of its records is incomplete.
     """
     try:
+        with contextlib.suppress(Missing):  # a user without a home has no own store
+            if store == own_store():
+                private_folder(store.name, make=False)
         # Any other name belongs to a build in progress.
         folders = [folder for folder in store.iterdir() if len(folder.name) == 64]
     except FileNotFoundError:
@@ -234,6 +239,9 @@ def work_folder(
     """
     with contextlib.ExitStack() as stack:
         try:
+            with contextlib.suppress(Missing):  # a user without a home has no own store
+                if where == own_store().resolve():
+                    private_folder(where.name)
             where.mkdir(parents=True, exist_ok=True)
             # Before the free space is measured, because leftovers may fill the disk.
             clear_folders(WORK, where)

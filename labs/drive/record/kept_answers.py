@@ -2,21 +2,22 @@
 
 What takes time and depends on known contents alone is asked for again in each process: what a
 simulation says of a transfer, what a file imports, the digest of a tool. A line of a kept file is a
-question with its answer. The name of the file is a digest of the sources that answer: sources that
-were changed find no answers of the former ones.
+question with its answer, and a digest of both and of the sources that answer, which also names the
+file: sources that were changed find no answers of the former ones, and a damaged line is not used.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from labs.drive.record import disk
+from labs.drive.record.private_cache import NotPrivateError, opened_file, say_not_used
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).parents[2]
@@ -46,8 +47,8 @@ def _sources(pattern: str) -> Iterator[str]:
 ENDINGS = (".py", ".json", ".toml")
 
 
-BEFORE, BETWEEN, AFTER = b'{"question": ', b', "answer": ', b"}"
-"""A line around its two texts of JSON."""
+BEFORE, BETWEEN, AFTER = b'{"sha256": "', (b'", "question": ', b', "answer": '), b"}"
+"""A line around its digest and its two texts of JSON."""
 
 
 def kept(question: str, answer: Callable[[], str], digest: str) -> str:
@@ -56,59 +57,68 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
     `digest` is that of the sources that answer. Without a cache that can be read and written, each
     answer is made.
     """
-    file = _file(digest)
-    if file is None:
+    try:
+        file = disk.cache() / KIND / f"{digest}.jsonl"
+    except Missing:
         return answer()
     known, asked = _known(file), question.encode()
-    said = bytes(known.get(asked, b""))
-    if not _is_json(said):
-        known[asked] = said = answer().encode()
-        _append(file, b"".join((BEFORE, asked, BETWEEN, said, AFTER, b"\n")))
-    return said.decode()
+    sha256_of, said = known.get(asked, (b"", b""))
+    if sha256_of != _sha256(digest, asked, said):
+        said = answer().encode()
+        known[asked] = (sha256_of := _sha256(digest, asked, said)), said
+        _append(
+            file, b"".join((BEFORE, sha256_of, BETWEEN[0], asked, BETWEEN[1], said, AFTER, b"\n"))
+        )
+    return bytes(said).decode()
 
 
-def _is_json(text: bytes) -> bool:
-    try:
-        json.loads(text.decode())  # of bytes, json.loads would guess the encoding
-    except ValueError:
-        return False
-    return True
+KIND = "answers"
 
 
-def _file(digest: str) -> Path | None:
-    """The file of the answers of sources; None for a user without a home."""
-    try:
-        return disk.cache() / "answers" / f"{digest}.jsonl"
-    except Missing:
-        return None
+def _sha256(digest: str, question: bytes, answer: bytes | memoryview) -> bytes:
+    """The digest of a line, as hex digits."""
+    total = sha256(b"\0".join((digest.encode(), question, b"")))
+    total.update(answer)
+    return total.hexdigest().encode()
 
 
 @cache
-def _known(file: Path) -> dict[bytes, bytes | memoryview]:
-    """The answers in a file by their questions. Lines are split, not parsed, and answers are not
-    copied, because only a few of thousands are asked for. Lines that are not whole are left out."""
-    try:
-        content = file.read_bytes()
-    except OSError:
-        return {}
-    known: dict[bytes, bytes | memoryview] = {}
+def _known(file: Path) -> dict[bytes, tuple[bytes, bytes | memoryview]]:
+    """The digests and answers in a file by their questions. Lines are split, not parsed or checked,
+    and answers are not copied, because only a few of thousands are asked for. Lines of another form
+    are left out."""
+    known: dict[bytes, tuple[bytes, bytes | memoryview]] = {}
+    content = _content(file)
     view, start = memoryview(content), 0
     while (end := content.find(b"\n", start)) >= 0:
-        between = content.find(BETWEEN, start, end)
+        first = content.find(BETWEEN[0], start, end)
+        second = content.find(BETWEEN[1], first, end)
         whole = content.startswith(BEFORE, start) and content.endswith(AFTER, start, end)
-        if whole and between >= 0:
-            question = content[start + len(BEFORE) : between]
-            known[question] = view[between + len(BETWEEN) : end - len(AFTER)]
+        if whole and first >= 0 and second >= 0:
+            question = content[first + len(BETWEEN[0]) : second]
+            answer = view[second + len(BETWEEN[1]) : end - len(AFTER)]
+            known[question] = content[start + len(BEFORE) : first], answer
         start = end + 1
     return known
+
+
+def _content(file: Path) -> bytes:
+    """What is kept in a file; nothing if others can have written it, and then it is removed."""
+    try:
+        with os.fdopen(opened_file(KIND, file.name, os.O_RDONLY), "rb") as opened:
+            return opened.read()
+    except NotPrivateError as error:
+        say_not_used(str(error.strerror))
+    except OSError:
+        with suppress(OSError):
+            file.unlink()
+    return b""
 
 
 def _append(file: Path, line: bytes) -> None:
     """Add a line in a single write, so that processes side by side do not mix their lines."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | disk.NOT_A_LINK
-        opened = os.open(file, flags, 0o600)
+        opened = opened_file(KIND, file.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
         return
     try:

@@ -1,4 +1,8 @@
-"""Libraries that the machine's compiler makes of C, kept in the user's cache."""
+"""Libraries that the machine's compiler makes of C, kept in the user's cache.
+
+The name of a kept library ends in the digest of its content, which is compared each time before the
+library is loaded: a damaged one would give other results, or end the process.
+"""
 
 from __future__ import annotations
 
@@ -8,56 +12,83 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from shutil import which
 
-from labs.drive.record.disk import cache as users_cache
-from labs.drive.record.removal import is_single_file
-from labs.errors import Missing
+from labs.drive.record.disk import write_whole
+from labs.drive.record.private_cache import (
+    NotPrivateError,
+    opened_file,
+    private_folder,
+    say_not_used,
+)
+from labs.errors import LabError, Missing
 
 FLAGS = (
     *("-std=c11", "-O2", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off"),
     *("-fPIC", "-shared"),
 )
 COMPILER_S = 300
-OTHERS_WRITE = 0o022
-
-
-def _cache_folder() -> Path | None:
-    """Where libraries are kept; None for a user without a home."""
-    try:
-        return users_cache() / "compiled"
-    except Missing:
-        return None
-
-
-def _is_own(kept: Path) -> bool:
-    """Whether a library is a file that only this user, whose rights it gets, can have written."""
-    try:
-        about = os.lstat(kept)
-    except FileNotFoundError:
-        return False
-    return is_single_file(about) and not about.st_mode & OTHERS_WRITE
+KIND = "compiled"
 
 
 def library(name: str, source: Callable[[], str]) -> ctypes.CDLL:
     """The library of this name, compiled from `source()` if it is not in the cache. Missing if that
     fails."""
-    cache_folder = _cache_folder()
-    if cache_folder is not None:
-        with suppress(OSError):
-            kept = cache_folder / f"{name}.so"
-            if _is_own(kept):
-                return ctypes.CDLL(str(kept))
-            cache_folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=cache_folder) as folder:
-                os.replace(_make(source, Path(folder)), kept)
-            return ctypes.CDLL(str(kept))
-    try:  # a cache that cannot be written, or from which nothing may be executed
+    if (kept := _kept(name)) is not None:
+        return kept
+    try:
         with tempfile.TemporaryDirectory(prefix="labs-compiled-") as folder:
-            return ctypes.CDLL(str(_make(source, Path(folder))))
+            made = _make(source, Path(folder))
+            _keep(name, made.read_bytes())
+            # Without a cache, or if nothing in it may be executed, it is loaded from here.
+            return _kept(name) or ctypes.CDLL(str(made))
     except OSError as error:
         raise Missing(f"a compiled reader cannot be kept ({error.strerror or error})") from None
+
+
+def _kept(name: str) -> ctypes.CDLL | None:
+    """The library of this name in the cache, if it is as it was made; a damaged one is removed."""
+    try:
+        folder = private_folder(KIND)
+        for file in sorted(folder.glob(f"{name}-*.so")):
+            if (loaded := _loaded(file, name)) is not None:
+                return loaded
+            with suppress(FileNotFoundError):  # another process has just removed it
+                file.unlink()
+    except NotPrivateError as error:
+        say_not_used(str(error.strerror))
+    except (OSError, Missing):
+        pass
+    return None
+
+
+def _loaded(file: Path, name: str) -> ctypes.CDLL | None:
+    """The library in a file; None if it cannot be read, if its content does not match its name, or
+    if others may have written it. OSError if nothing in its folder may be executed."""
+    try:
+        descriptor = opened_file(KIND, file.name, os.O_RDONLY)
+        with os.fdopen(os.dup(descriptor), "rb") as opened:
+            content = opened.read()
+    except OSError:
+        return None
+    if file.name != _file_name(name, content):
+        os.close(descriptor)
+        return None
+    # The very file that was compared. It stays open, because the loader takes the same number for
+    # the same library.
+    by_descriptor = Path(f"/proc/self/fd/{descriptor}")
+    return ctypes.CDLL(str(by_descriptor if by_descriptor.exists() else file))
+
+
+def _keep(name: str, content: bytes) -> None:
+    with suppress(OSError, LabError):
+        write_whole(private_folder(KIND) / _file_name(name, content), content, through_link=False)
+
+
+def _file_name(name: str, content: bytes) -> str:
+    return f"{name}-{sha256(name.encode() + content).hexdigest()[:32]}.so"
 
 
 def _make(source: Callable[[], str], folder: Path) -> Path:

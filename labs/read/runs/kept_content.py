@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from labs.drive.record.disk import cache, clear_folders, owned_folder
+from labs.drive.record.disk import clear_folders, owned_folder
+from labs.drive.record.private_cache import NotPrivateError, private_folder, say_not_used
 from labs.drive.record.removal import Made, is_own_folder, remove_folder, say
 from labs.drive.record.seal import digest
 from labs.errors import Missing
@@ -38,7 +39,7 @@ def kept_content(packed: Path, expand: Callable[[Path], None]) -> Path | None:
         name = digest(packed)
         if f"{name}  {packed.name}" not in (packed.parent / SUMS).read_text().splitlines():
             return None
-        kept = cache() / "unpacked" / name
+        kept = private_folder("unpacked") / name
         if not _is_whole(kept):
             _make(kept, expand)
             if not _is_whole(kept):
@@ -46,13 +47,15 @@ def kept_content(packed: Path, expand: Callable[[Path], None]) -> Path | None:
         with suppress(OSError):  # a cache may be read-only
             os.utime(kept / LIST)  # in use: another process that clears old contents leaves it
         return kept / CONTENT
+    except NotPrivateError as error:
+        say_not_used(str(error.strerror))
     except (OSError, UnicodeDecodeError, Missing):
-        return None
+        pass
+    return None
 
 
 def _make(kept: Path, expand: Callable[[Path], None]) -> None:
     """Write a content, in place of one that was changed; another process may be faster."""
-    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with owned_folder(MAKING, kept.parent) as making:
         made = making / "made"
         made.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,7 @@ ANSWERS = {
 """Answers that are not JSON in UTF-8, though `json.loads` reads some of them as bytes."""
 
 
-@pytest.mark.parametrize("damage", ["half", "another form", *ANSWERS])
+@pytest.mark.parametrize("damage", ["half", "another form", "of an earlier version", *ANSWERS])
 def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
     kept('"first"', lambda: "1", SOURCES)
     kept('"second"', lambda: "2", SOURCES)
@@ -40,11 +41,50 @@ def test_kept_leaves_damaged_lines_out(file: Path, damage: str) -> None:
         file.write_bytes(lines[0] + lines[1][:-8])
     elif damage in ANSWERS:
         file.write_bytes(lines[0] + lines[1].replace(b"2}", ANSWERS[damage] + b"}"))
+    elif damage == "of an earlier version":
+        file.write_bytes(lines[0] + b'{"question": "second", "answer": 2}\n')
     else:
         file.write_bytes(lines[0] + b'[1]\n{"question": "second"}\n7\n')
     kept_answers._known.cache_clear()
     assert kept('"second"', lambda: "3", SOURCES) == "3"
     assert kept('"first"', lambda: "4", SOURCES) == "1"
+
+
+def test_kept_computes_an_answer_again_of_which_any_character_was_changed(file: Path) -> None:
+    question, answer = '"mean_ms"', "40.061"
+    assert kept(question, lambda: answer, SOURCES) == answer
+    good = file.read_bytes()
+    for at in range(len(good) - 1):
+        file.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        kept_answers._known.cache_clear()
+        assert kept(question, lambda: "again", SOURCES) == "again"
+        kept_answers._known.cache_clear()
+        assert kept(question, lambda: "not asked", SOURCES) == "again"
+
+
+def test_kept_does_not_use_the_answer_of_other_sources(file: Path) -> None:
+    other = digest_of("catalog.py")
+    kept('"question"', lambda: "1", SOURCES)
+    file.rename(file.with_name(f"{other}.jsonl"))
+    assert kept('"question"', lambda: "2", other) == "2"
+
+
+@pytest.mark.parametrize("change", ["group", "two names", "link"])
+def test_kept_replaces_a_file_that_others_may_have_written(
+    file: Path, tmp_path: Path, change: str
+) -> None:
+    kept('"question"', lambda: "1", SOURCES)
+    if change == "group":
+        file.chmod(0o620)
+    elif change == "two names":
+        os.link(file, tmp_path / "other")
+    else:
+        file.rename(tmp_path / "other")
+        file.symlink_to(tmp_path / "other")
+    for answer, expected in (("2", "2"), ("3", "2")):
+        kept_answers._known.cache_clear()
+        assert kept('"question"', lambda answer=answer: answer, SOURCES) == expected  # type: ignore[misc]
+    assert file.stat().st_mode & 0o777 == 0o600 and not file.is_symlink()
 
 
 @pytest.mark.parametrize("obstacle", ["file", "link", "no home"])

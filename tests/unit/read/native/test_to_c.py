@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
@@ -21,6 +22,7 @@ from labs.read.native.compiled import (
     native,
     rare,
 )
+from labs.read.native.library import library
 from labs.read.native.to_c import translated
 
 PRIMES = (2, 3, 5)
@@ -93,6 +95,35 @@ def test_only_a_library_that_nobody_else_can_have_written_is_loaded(
     kept.symlink_to(tmp_path / "elsewhere.so")
     _library(function)
     assert not kept.is_symlink()
+
+
+@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+def test_a_damaged_or_exchanged_library_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    function: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
+    _library(function)
+    (kept,) = (tmp_path / "labs" / "compiled").iterdir()
+    good, chance = kept.read_bytes(), random.Random(1)
+    source = "int f_another(void) { return 7; }"
+    assert library("another-0", lambda: source).f_another() == 7
+    (another,) = kept.parent.glob("another-*")
+    damaged = [another.read_bytes(), good[:4096], good[:-1], b"", b"not a library"]
+    for _ in range(30):
+        flipped = bytearray(good)
+        flipped[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        kept.unlink()  # the process has loaded the file
+        kept.write_bytes(content)
+        assert _library(function).f_everything is not None
+        assert kept.read_bytes() == good
+    exchanged = another.with_name(f"another-0-{kept.stem[-32:]}.so")
+    another.unlink()
+    kept.rename(exchanged)
+    assert library("another-0", lambda: source).f_another() == 7
+    assert another.exists() and not exchanged.exists()
 
 
 def test_a_compiler_that_fails_is_started_once(
