@@ -55,7 +55,7 @@ def opened_file(kind: str, name: str, flags: int) -> int:
 @cache
 def say_not_used(reason: str) -> None:
     """Say once in one line why nothing is kept."""
-    say(f"the cache is not used: {reason}")
+    say(f"the cache is not used: {reason}, or name another folder in XDG_CACHE_HOME")
 
 
 @contextmanager
@@ -86,12 +86,12 @@ def _close_to_others(folder: Path, descriptor: int, *, trusted: bool) -> None:
     `trusted`: the cache has nothing but folders, which are examined one by one."""
     before = os.fstat(descriptor)
     if not is_own(before):
-        raise NotPrivateError(errno.EACCES, f"{folder} belongs to another user")
+        raise NotPrivateError(errno.EACCES, f"{folder} belongs to another user: remove it")
     if before.st_mode & OTHERS and (trusted or not before.st_mode & OTHERS_WRITE):
         with suppress(OSError):  # a cache may be read-only
             os.fchmod(descriptor, PRIVATE_MODE)
     if os.fstat(descriptor).st_mode & OTHERS_WRITE:
         raise NotPrivateError(
             errno.EACCES,
-            f"others may write to {folder}. If nobody did: chmod -R go-w {disk.cache()}",
+            f"others may write to {folder}: if nobody did, chmod -R go-w {disk.cache()}",
         )

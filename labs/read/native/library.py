@@ -79,7 +79,11 @@ def _loaded(file: Path, name: str) -> ctypes.CDLL | None:
     # The very file that was compared. It stays open, because the loader takes the same number for
     # the same library.
     by_descriptor = Path(f"/proc/self/fd/{descriptor}")
-    return ctypes.CDLL(str(by_descriptor if by_descriptor.exists() else file))
+    try:
+        return ctypes.CDLL(str(by_descriptor if by_descriptor.exists() else file))
+    except OSError:
+        os.close(descriptor)
+        raise
 
 
 def _keep(name: str, content: bytes) -> None:

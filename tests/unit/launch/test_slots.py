@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.memory import TOUCHED_MIB
+from labs.drive.record.private_cache import private_folder
 from labs.errors import BadInput, Missing
 from labs.launch import locks, slots
 
@@ -84,6 +85,17 @@ def test_free_place_gets_that_of_a_killed_process(other: subprocess.Popen[str]) 
     assert first is not None and first[0] == 0
     first[1].release()
     assert slots.held() == {}
+
+
+@pytest.mark.parametrize("kind", ["places", "programs", "kernels"])
+def test_slot_refuses_a_cache_that_others_may_write_to(kind: str) -> None:
+    private_folder(kind).chmod(0o775)
+    with (
+        pytest.raises(BadInput, match="chmod -R go-w") as caught,
+        slots.slot("a run", never, print),
+    ):
+        raise AssertionError("a run was begun")
+    assert "\n" not in str(caught.value)
 
 
 def test_slot_is_in_a_folder_that_nobody_else_can_use(cache: Path) -> None:

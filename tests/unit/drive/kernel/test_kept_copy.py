@@ -184,6 +184,20 @@ def test_kept_copy_without_a_cache_that_can_be_written_is_missing(
         made()
 
 
+def test_kept_copy_in_a_folder_that_others_may_write_to_is_missing(cache: Path) -> None:
+    made()
+    (cache / "things").chmod(0o775)
+    with pytest.raises(Missing, match="chmod -R go-w"):
+        made()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_kept_copy_replaces_one_of_another_user() -> None:
+    kept = made().parent
+    os.chown(kept, 65534, 65534)
+    assert shown(made()) == CONTENT and kept.stat().st_uid == 0
+
+
 def test_content_digest_reads_a_file_again_once_it_changed(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_bytes(b"one")

@@ -106,6 +106,22 @@ def test_find_takes_a_shared_kernel_whatever_is_wrong_with_the_own_store(
         store.find("6.12")
 
 
+def test_find_refuses_an_own_store_that_others_may_write_to(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(own, "6.1.192-2", b"mine")
+    own.chmod(0o755)
+    assert store.find("6.1").sha256 and own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o775)
+    with pytest.raises(Missing, match="chmod -R go-w"):
+        store.find("6.1")
+    theirs = put(tmp_path / "course", "6.1.99-1", b"theirs")
+    (tmp_path / "course").chmod(0o775)
+    monkeypatch.setenv("LABS_KERNELS", str(tmp_path / "course"))
+    assert store.find("6.1").sha256 == theirs
+    assert (tmp_path / "course").stat().st_mode & 0o777 == 0o775
+
+
 def test_find_takes_a_shared_kernel_for_a_user_without_a_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,11 @@ def _link(file: Path) -> None:
     file.symlink_to("other")
 
 
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -96,7 +101,7 @@ def _link(file: Path) -> None:
         lambda file: file.chmod(0o602),
         lambda file: os.link(file, file.with_name("other")),
         _link,
-        lambda file: (file.unlink(), os.mkfifo(file)),
+        _pipe,
     ],
     ids=["owner", "group", "others", "two names", "link", "pipe"],
 )

@@ -132,6 +132,12 @@ def test_without_a_cache_nothing_is_kept(
     assert unpacked(data).is_dir()
 
 
+def test_nothing_is_kept_where_others_may_write(data: Path, cache: Path, expand: Expand) -> None:
+    assert kept_content(data, expand) is not None
+    cache.chmod(0o775)
+    assert kept_content(data, expand) is None
+
+
 def test_content_that_was_not_used_for_a_week_is_removed(
     data: Path, cache: Path, expand: Expand, caplog: pytest.LogCaptureFixture
 ) -> None:
