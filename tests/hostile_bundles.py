@@ -23,7 +23,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labs.publish import bundle
 from labs.publish.bundle_layout import METADATA, PREVIEW, SUMS, VERDICTS, sums
-from labs.publish.crate_preview import POLICY
+from labs.publish.crate_preview import NOT_LISTED, POLICY, preview
+from labs.publish.verify import subject_of
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.archive import BUNDLED
 from tests.run_folders import make_run, make_study, reseal
@@ -69,6 +70,14 @@ def summed(files: Files) -> dict[str, bytes]:
     """The files with the checksums that they should have."""
     listed = {name: content for name, content in files.items() if name != SUMS}
     return {**listed, SUMS: sums(listed)}
+
+
+def with_page(good: Path, files: Files) -> dict[str, bytes]:
+    """Files of a forged bundle with the page that follows from them, and their checksums."""
+    listed = {name: one for name, one in files.items() if name not in NOT_LISTED}
+    books = {Path(name).name: json.loads(files[name]) for name in listed if ".ipynb" in name}
+    page = preview(listed, books, subject_of(good).runs, json.loads(files[VERDICTS]))
+    return summed({**files, PREVIEW: page})
 
 
 def zipped(files: Files, *further: tuple[zipfile.ZipInfo, bytes]) -> bytes:

@@ -41,7 +41,7 @@ NOT_LISTED = frozenset((METADATA, PREVIEW, SUMS))
 
 def name_of(notebooks: Notebooks, runs: Sequence[Run]) -> str:
     """The name of a bundle: the titles of its notebooks, or the labs of its runs."""
-    titles = (title(book) or Path(name).stem for name, book in sorted(notebooks.items()))
+    titles = (title(book["cells"]) or Path(name).stem for name, book in sorted(notebooks.items()))
     return "; ".join(titles) or f"Runs of {', '.join(sorted({run.lab for run in runs}))}"
 
 

@@ -61,7 +61,7 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
         filters={"sanitised": sanitised},
     )
     resources = {
-        "title": title(shown) or fallback_title,
+        "title": title(shown.cells) or fallback_title,
         "policy": policy(
             script, library, files=charts > 0 and shared is not None, styles=shared is not None
         ),

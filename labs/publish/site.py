@@ -135,7 +135,9 @@ def write_site(
 def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any]) -> dict[str, str]:
     """All pages and script files by address."""
     found: dict[str, tuple[str, str]] = {}
-    names = [(_address(one), title(books[one.path.name]) or one.stem) for one in made_of.notebooks]
+    names = [
+        (_address(one), title(books[one.path.name].cells) or one.stem) for one in made_of.notebooks
+    ]
     for one, (address, name) in zip(made_of.notebooks, names, strict=True):
         place = Place(address, made_of.pages)
         shared = Shared(place.root + STYLE, place.root + PLOTLY, place.navigation())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,9 @@ def _texts(found: list[Any]) -> bool:
     return all(isinstance(one, str) for one in found)
 
 
-def title(content: Mapping[str, Any]) -> str:
-    """The words of the first first-level heading of a notebook, or nothing."""
-    for cell in content["cells"]:
+def title(cells: Iterable[Mapping[str, Any]]) -> str:
+    """The words of the first first-level heading, or nothing."""
+    for cell in cells:
         if cell["cell_type"] == "markdown":
             for line in "".join(cell["source"]).splitlines():
                 if line.startswith("# "):

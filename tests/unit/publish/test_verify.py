@@ -25,7 +25,7 @@ from labs.publish.verify import Draw, verify
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import Repeated
-from tests.hostile_bundles import files_of, made, summed, zipped
+from tests.hostile_bundles import files_of, made, summed, with_page, zipped
 from tests.run_folders import inputs, make_run, reseal
 
 RECORDED = Path(__file__).parents[3] / "data"
@@ -88,11 +88,13 @@ def test_a_run_does_not_load_a_lab_by_its_name(
 
 
 def test_verdicts_that_changed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = files_of(made(tmp_path))
+    good = made(tmp_path)
+    files = files_of(good)
     said = json.loads(files[VERDICTS])
     claim = next(one for one in said["articles"][0]["verdicts"])
     claim["verdict"] = "<b>forged</b>"
-    (tmp_path / "x.zip").write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
+    forged = with_page(good, {**files, VERDICTS: json.dumps(said).encode()})
+    (tmp_path / "x.zip").write_bytes(zipped(forged))
     monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
     found = verify(tmp_path / "x.zip")
     assert found.grade == "moved beyond" and found.verdicts is not None
@@ -104,10 +106,12 @@ def test_verdicts_that_changed_are_told(tmp_path: Path, monkeypatch: pytest.Monk
 def test_figures_that_changed_under_the_same_verdict_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = files_of(made(tmp_path))
+    good = made(tmp_path)
+    files = files_of(good)
     said = json.loads(files[VERDICTS])
     said["articles"][0]["verdicts"][0]["measured"] = 123.5
-    (tmp_path / "x.zip").write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
+    forged = with_page(good, {**files, VERDICTS: json.dumps(said).encode()})
+    (tmp_path / "x.zip").write_bytes(zipped(forged))
     monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
     assert verify(tmp_path / "x.zip").grade == "moved within tolerance"
 
@@ -154,7 +158,7 @@ def test_an_interval_that_the_runs_do_not_give_is_told(tmp_path: Path) -> None:
     assert [one["condition"] for one in said["intervals"]] == ["off", "on"]
     assert verify(out).grade == INTACT
     said["intervals"][0]["high"] += 1
-    out.write_bytes(zipped(summed({**files, VERDICTS: json.dumps(said).encode()})))
+    out.write_bytes(zipped(with_page(out, {**files, VERDICTS: json.dumps(said).encode()})))
     found = verify(out)
     assert found.grade == "moved beyond" and len(found.other_intervals) == 1
 
