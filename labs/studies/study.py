@@ -18,7 +18,7 @@ from labs.errors import BadInput, LabError, Missing
 from labs.read.display.commands import as_lines
 from labs.read.display.format import few
 from labs.read.display.guesses import Guess, guesses
-from labs.read.display.provenance import LIVE, RECORDED, asked, measured
+from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
 from labs.read.result_row import NO_RESULTS, found_in, result_row
@@ -86,8 +86,8 @@ class Study:
         where the condition does not use a parameter."""
         columns = {
             "Condition": self.conditions,
-            "Requested": [asked(run.link.asked) for run in self.runs],
-            "Measured": [measured(run.link.measured) for run in self.runs],
+            "Requested": [asked_of(run) for run in self.runs],
+            "Measured": [measured(run.measured) for run in self.runs],
             "Verdict": [run.link.verdict for run in self.runs],
         }
         if any(told := [self._unused(run) for run in self.runs]):

@@ -75,8 +75,8 @@ class Evidence:
             "condition": name,
             "group": self.lab.group_of(run),
             "kernel": run.kernel.release,
-            "rtt_ms": run.link.measured.rtt_ms,
-            "rate_mbit": run.link.measured.rate_mbit,
+            "rtt_ms": run.measured.rtt_ms,
+            "rate_mbit": run.measured.rate_mbit,
         }
         # Of the results only those are computed that a judge reads.
         return ChainMap(cast("dict[str, Any]", self.found(name).values), of_run)

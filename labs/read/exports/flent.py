@@ -39,7 +39,7 @@ def flent_file(run: Run) -> bytes | None:
 def as_json(run: Run, receiver: str, seen: Download) -> dict[str, Any]:
     """The content before compression. The raw values, which Flent plots, are those of the steps."""
     test, series = TESTS[receiver]
-    step_s = max(STEP_S, run.link.measured.rtt_ms / 1e3)
+    step_s = max(STEP_S, run.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
     goodput = [_mbit(one) for one in bytes_s]
     mean = None if seen.goodput_bytes_s is None else _mbit(seen.goodput_bytes_s)
@@ -89,7 +89,7 @@ def _metadata(run: Run, test: str, seen: Download, step_s: float) -> dict[str, A
 def _parameters(run: Run) -> dict[str, str]:
     """What identifies the run, and its link as requested and measured; texts, as Flent has them."""
     link: dict[str, Any] = dict(run.inputs["condition"]["link"])
-    measured = run.link.measured
+    measured = run.measured
     said = {
         "lab": run.lab,
         "condition": run.condition,

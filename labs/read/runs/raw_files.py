@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from labs.drive import tc
 from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
+from labs.drive.testbed.link import Measured
 from labs.errors import Damaged
 
 if TYPE_CHECKING:
@@ -77,6 +78,13 @@ def last_line(reader: Reader[T]) -> Reader[T]:
     return lambda content: reader(content.splitlines()[-1])
 
 
+def _measured_down(data: Any) -> Measured:
+    """What the check of a path measured from server to client."""
+    found = data["down"]["measured"]
+    rate_mbit = found["rate_mbit"]
+    return Measured(float(found["rtt_ms"]), None if rate_mbit is None else float(rate_mbit))
+
+
 AB_REPORT: Reader[http_clients.Ab] = as_text(parser("http_clients.ab"))
 FETCH: Reader[dict[str, Any]] = as_json(parser("http_clients.fetch"))
 ASK: Reader[tuple[float, ...]] = as_json(parser("http_clients.ask"))
@@ -95,6 +103,7 @@ REQUESTS: Reader[tuple[traffic.RequestReport, ...]] = as_json(parser("traffic.re
 QUEUE: Reader[tuple[qdisc_samples.QueueSample, ...]] = parser("qdisc_samples.queue_samples")
 MARKED: Reader[int] = as_json(parser("traffic.marked_packets"))
 PATH: Reader[Mapping[str, Any]] = as_json(parser("traffic.as_is"))
+PATH_DOWN: Reader[Measured] = as_json(_measured_down)
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,
     "ask.json": ASK,

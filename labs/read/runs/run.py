@@ -22,7 +22,7 @@ from labs.drive.record.stored_files import (
     read_json,
 )
 from labs.drive.tc import Queue, queues
-from labs.drive.testbed.link import LinkReport, report_from_json
+from labs.drive.testbed.link import LinkReport, Measured, report_from_json
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
 from labs.read.display.commands import as_lines
@@ -121,6 +121,13 @@ class Run:
     def link(self) -> LinkReport:
         """The link as requested and as measured, and what is wrong with it."""
         return report_from_json(self.said["link"])
+
+    @cached_property
+    def measured(self) -> Measured:
+        """The RTT and the rate measured before the run: of the path of its flows, from server to
+        client, or of its link if it has none. The link of such flows is their wires alone."""
+        has_path = "path" in self.condition_asked.plan and "path.json" in self.seal.files
+        return self.read("path.json", raw_files.PATH_DOWN) if has_path else self.link.measured
 
     @cached_property
     def kernel(self) -> RunningKernel:

@@ -76,6 +76,33 @@ def test_open_run_reads_schema_1(tmp_path: Path, verdict: str, problems: tuple[s
     assert run.inputs == inputs("default")
 
 
+@pytest.mark.parametrize(
+    ("down", "expected"),
+    [
+        ({"rtt_ms": 40.0008, "rate_mbit": 20.0, "loss_pct": None}, Measured(40.0008, 20.0)),
+        ({"rtt_ms": 40.0008, "rate_mbit": None, "loss_pct": None}, Measured(40.0008, None)),
+        ({"rtt_ms": "long", "rate_mbit": 20.0}, None),
+        ({}, None),
+    ],
+)
+def test_measured_is_of_the_path_of_flows(
+    tmp_path: Path, down: dict[str, object], expected: Measured | None
+) -> None:
+    """The link of such a run is its wires: 0.003 ms, where the path has 40."""
+    given = inputs()
+    given["condition"]["plan"] = {"path": {}}
+    folder = make_run(tmp_path, given)
+    assert open_run(folder).measured == Measured(200.1, 957.2, 0.0)
+    (folder / "path.json").write_text(json.dumps({"down": {"measured": down}}))
+    run = open_run(reseal(folder))
+    if expected is not None:
+        assert run.measured == expected
+        assert run.link.measured == Measured(200.1, 957.2, 0.0)
+        return
+    with pytest.raises(Damaged, match=r"path\.json: it cannot be read"):
+        run.measured  # noqa: B018
+
+
 def test_run_lacks_a_file(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path))
     assert run.capture("client") is None and run.wget() is None
