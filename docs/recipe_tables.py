@@ -1,0 +1,113 @@
+"""Write the tables of docs/recipes.md: perform the runs of its recipes, and show what they print.
+
+python3 docs/recipe_tables.py
+
+A table is the output of the first command above it, or, if runs are exported there, of the Python
+code between. Runs repeat to the byte, so tests/virtual/test_recipes.py expects every digit where
+the kernel and the programs are those of the page: the digest at its end names them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from labs.catalog import find
+from labs.cli.__main__ import main
+from labs.drive.record.seal import canonical, digest
+from labs.launch.plan import plan
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "recipes.md"
+RECIPES = ("buffer_sysctls", "lossy_path", "questions")
+TABLE = re.compile(
+    r"(?P<shell>(?:^    .*\n)+)\n```python\n(?P<code>(?:(?!```).*\n)+)```\n\n"
+    r"```text\n(?P<table>(?:(?!```).*\n)+)```\n",
+    re.MULTILINE,
+)
+PROGRAMS = re.compile(r"(?<=<!-- kernel and programs: )\w+(?= -->\n)")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The commands and the code above a table of the page, and the table that the page shows."""
+
+    commands: tuple[tuple[str, ...], ...]
+    code: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        """The first words of its command that differ from others: `questions.py fifo,fq-codel`."""
+        return " ".join(Path(word).name for word in self.commands[0][2:] if word != "--only")
+
+    def output(self) -> str:
+        """What it prints now; its runs are in the current folder."""
+        run, *others = self.commands
+        printed = _printed(run).partition("\n\n")[0]
+        exports = [one for one in others if "export" in one]
+        for export in exports:
+            _printed(export)
+        lines = (_value(self.code) if exports else printed).splitlines()
+        return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def recipes(page: str) -> Iterator[Recipe]:
+    """The recipes of the page with a table, in its order."""
+    for found in TABLE.finditer(page):
+        lines = found["shell"].replace("\\\n", " ").splitlines()
+        commands = tuple(tuple(shlex.split(line, comments=True)) for line in lines)
+        yield Recipe(commands, found["code"], found["table"])
+
+
+def programs() -> str:
+    """The first digits of a digest of what the recipes' runs use of this machine."""
+    used: dict[str, object] = {}
+    for name in RECIPES:
+        lab = find(str(ROOT / "docs" / "recipes" / f"{name}.py"))
+        for one in plan(lab, lab.Parameters()):
+            used |= {"kernel": one.inputs["kernel"]["digest"], **one.inputs["libraries"]}
+            used |= one.inputs["tools"]
+    return digest(canonical(used))[:12]
+
+
+def _printed(command: tuple[str, ...]) -> str:
+    words = [str(ROOT / word) if word.startswith("docs/") else word for word in command[1:]]
+    with redirect_stdout(StringIO()) as printed:
+        code = main(words)
+    if code:
+        sys.exit(code)
+    return printed.getvalue()
+
+
+def _value(code: str) -> str:
+    """The text of the last expression of this code."""
+    *before, last = ast.parse(code).body
+    names: dict[str, object] = {}
+    exec(compile(ast.Module(before, []), str(PAGE), "exec"), names)
+    assert isinstance(last, ast.Expr)
+    return str(eval(compile(ast.Expression(last.value), str(PAGE), "eval"), names))
+
+
+def write() -> None:
+    """Perform the recipes in a temporary folder, and put what they print into the page."""
+    page = PAGE.read_text("utf-8")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for one in recipes(page):
+            page = page.replace(f"```text\n{one.table}```", f"```text\n{one.output()}```")
+    PAGE.write_text(PROGRAMS.sub(programs(), page), "utf-8")
+
+
+if __name__ == "__main__":
+    write()
