@@ -70,16 +70,25 @@ class Prospect:
 
     def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
-        condition with the same settings, such as its transfer size, in these folders."""
-        samples = samples_of(self.lab.name, places, kind_of)
-        kinds = {kind: median_of(some) for kind, some in samples.items()}
-        wanted = [kind_of(one.condition.as_json()) for one in missing]
-        each = [kinds[kind] for kind in wanted if kind in kinds]
+        condition in these folders: those with the same settings, such as its transfer size, or if
+        there are none, those with others."""
+        alike = samples_of(self.lab.name, places, kind_of)
+        of_name: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        for (name, _), some in alike.items():
+            of_name[name] += some
+        wanted = Counter(kind_of(one.condition.as_json()) for one in missing)
+        covered = {
+            kind: alike.get(kind) or of_name[kind[0]] for kind in wanted if kind[0] in of_name
+        }
+        each = {kind: median_of(samples) for kind, samples in covered.items()}
+        rough = each.keys() - alike.keys()
+        used = [kind for kind in alike if kind in wanted or kind[0] in {name for name, _ in rough}]
         return Estimate(
-            sum(one.real_s for one in each) / max(1, jobs),
-            sum(one.size_bytes for one in each),
-            sum(kinds[kind].runs for kind in kinds.keys() & set(wanted)),
-            len(each),
+            sum(wanted[kind] * one.real_s for kind, one in each.items()) / max(1, jobs),
+            sum(wanted[kind] * one.size_bytes for kind, one in each.items()),
+            sum(len(alike[kind]) for kind in used),
+            sum(wanted[kind] for kind in each),
+            sum(wanted[kind] for kind in rough),
         )
 
 

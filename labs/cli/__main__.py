@@ -21,26 +21,37 @@ from typing import Any, NoReturn
 from labs.errors import BadInput, LabError, Missing, one_line
 
 # The summaries are listed here so that `labs --help` need not import any command.
-COMMANDS: dict[str, str] = {
-    "run": "run a lab: perform the missing runs and show the results",
-    "batch": "repeat a lab or a notebook over many parameter values, here or on a cluster",
-    "doctor": "show which testbeds can run on this machine, and what the others need",
-    "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
-    "new": "write a lab of your own, ready to run",
-    "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
-    "runs": "list, show, compare, pack and record runs, and write them as a table",
-    "claims": "check an article's claims against runs: expected, predicted, measured, verdict",
-    "publish": "write a notebook as one HTML page, or everything as a site, both offline",
-    "bundle": "write notebooks and their runs as one file that anybody can verify",
-    "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
-    "student": "write the students' copies of notebooks, without solutions",
-    "grade": "grade the answers in notebooks, with hints",
-    "class": "show the guesses and runs of a class, with predictions and spread",
-    "advise": "compute the socket buffers that fill a path, and predict a flow with others",
-    "explain": "explain a capture: what its time was spent on, and what to change",
-    "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
-    "kernel": "build, check and list the kernels that the virtual testbed boots",
+GROUPS: dict[str, dict[str, str]] = {
+    "measure": {
+        "run": "run a lab: perform the missing runs and show the results",
+        "batch": "repeat a lab or a notebook over many parameter values, here or on a cluster",
+        "advise": "compute the socket buffers that fill a path, and predict a flow with others",
+        "claims": "check an article's claims against runs: expected, predicted, measured, verdict",
+    },
+    "captures": {
+        "explain": "explain a capture: what its time was spent on, and what to change",
+        "capture": "read a packet capture: segments, connections, stalls with reasons, diagrams",
+    },
+    "share": {
+        "publish": "write a notebook as one HTML page, or everything as a site, both offline",
+        "bundle": "write notebooks and their runs as one file that anybody can verify",
+        "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
+        "runs": "list, show, compare, pack and record runs, and write them as a table",
+    },
+    "teach": {
+        "student": "write the students' copies of notebooks, without solutions",
+        "grade": "grade the answers in notebooks, with hints",
+        "class": "show the guesses and runs of a class, with predictions and spread",
+    },
+    "set up": {
+        "doctor": "show which testbeds can run on this machine, and what the others need",
+        "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
+        "kernel": "build, check and list the kernels that the virtual testbed boots",
+        "new": "write a lab of your own, ready to run",
+        "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 # Commands that load no libraries for reading runs.
 LIGHT = frozenset({"doctor", "kernel", "new", "parameters"})
@@ -50,6 +61,8 @@ EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on th
             4 a run failed; 5 results differ; 6 damaged data; 7 results differ within
             tolerance (labs verify); 130 interrupted by ^C"""
 STOPPED = 130
+LISTED_FLAGS = 12
+"""A message lists the flags of a command if it has no more."""
 PROJECT = "tcp-lab-notebook"
 # Such as: nbconvert<8,>=7.16; extra == 'publish'
 EXTRA = re.compile(r"(?P<package>[\w-]+).*\bextra == ['\"](?P<extra>\w+)['\"]")
@@ -137,17 +150,16 @@ class Arguments(argparse.ArgumentParser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments. BadInput for an unknown argument (with the nearest flag) or a
         missing one; SystemExit after --help."""
-        from labs.drive.parameters.declare import unknown
-
         verbs = self._verbs()
         if verbs and words and not words[0].startswith("-") and words[0] not in verbs:
+            from labs.drive.parameters.declare import unknown
+
             raise BadInput(unknown(words[0], verbs, what=f"command of {self.prog}"))
         namespace, left = self.parse_known_args(words)
         for word in left:
             if word.startswith("-") and word != "-":
                 flag = word.split("=", 1)[0]
-                asked = verbs.get(words[0], self)
-                raise BadInput(unknown(flag, asked._flags(), what=f"flag of {asked.prog}"))
+                raise BadInput(verbs.get(words[0], self)._unknown(flag))
         if left:
             raise BadInput(f"{left[0]} is an unexpected argument; see {self.prog} --help")
         return namespace
@@ -171,6 +183,17 @@ class Arguments(argparse.ArgumentParser):
     def _flags(self) -> Iterator[str]:
         for action in self._actions:
             yield from (flag for flag in action.option_strings if flag.startswith("--"))
+
+    def _unknown(self, flag: str) -> str:
+        """The message for a flag that does not exist: the nearest one, or all, or if they are many
+        where to read them, and what the epilog of the help advises."""
+        from labs.drive.parameters.declare import did_you_mean, unknown
+
+        flags = list(self._flags())
+        if did_you_mean(flag, flags) or len(flags) <= LISTED_FLAGS:
+            return unknown(flag, flags, what=f"flag of {self.prog}")
+        told = f"{flag} is not a flag of {self.prog}; see {self.prog} --help"
+        return f"{told}. {self.epilog}" if self.epilog else told
 
 
 def _dispatch(words: list[str]) -> int:
@@ -218,14 +241,15 @@ def _check_address_space() -> None:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name.ljust(width)}  {summary}" for name, summary in COMMANDS.items()]
+    lines = []
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:"]
+        lines += [f"  {name.ljust(width)}  {summary}" for name, summary in commands.items()]
     return "\n".join(
         [
             "usage: labs COMMAND [...]",
             "",
             "Experiments with TCP on real Linux kernels.",
-            "",
-            "commands:",
             *lines,
             "",
             "For details: labs COMMAND --help. For the version: labs --version",

@@ -259,6 +259,7 @@ def _prospect_as_json(
         "bytes": round(estimate.size_bytes),
         "estimated_from_runs": estimate.runs,
         "estimated_runs": estimate.covers,
+        "estimated_roughly": estimate.rough,
     }
 
 
@@ -277,12 +278,16 @@ def _prospect_as_text(said: dict[str, Any]) -> str:
             f"time: about {_in_words(said['seconds'])} with {said['concurrent']} at a time; "
             f"space: about {said['bytes'] / MIB:.3g} MiB, "
             f"for {counted(said['estimated_runs'], 'run')}, "
-            f"from {said['estimated_from_runs']} earlier ones with the same settings"
+            f"from {counted(said['estimated_from_runs'], 'earlier run')} of the same conditions"
+        )
+    if rough := said["estimated_roughly"]:
+        lines.append(
+            f"that is rough: {counted(rough, 'run')} differ from all earlier ones in their settings"
         )
     if without := missing - said["estimated_runs"]:
         lines.append(
-            f"time and space of {counted(without, 'run')} are unknown: no earlier run here has the "
-            "same settings"
+            f"time and space of {counted(without, 'run')} are unknown: there is no earlier run of "
+            "the same condition here"
         )
     if said["notebooks"]:
         lines.append(f"then {counted(said['notebooks'], 'notebook')}, of a few seconds each")

@@ -1,10 +1,12 @@
 """Check an article's claims against runs: expected, predicted and measured figures, and verdicts.
 
+Without a lab, --article or --id, only the number of each verdict is printed, and the claims that do
+not hold on all kernels and testbeds; --all prints every claim. --id shows figures and evidence.
+
 For each testbed and kernel, a claim is judged by the newest study that has the article's parameters
 for it. Studies in the folder `runs` are used first, then the recorded runs; a line names the
-source. If kernels or testbeds differ, there is one line per group that agrees. --id shows the
-figures and the evidence. --from selects other runs; if it names a study or a run, only this
-is used.
+source. If kernels or testbeds differ, there is one line per group that agrees. --from selects other
+runs; if it names a study or a run, only this is used.
 
 --against compares the verdicts with earlier ones, and says why they changed. The earlier verdicts
 are the output of `labs claims --json`, a bundle, or a release of the project (its folder or its
@@ -17,7 +19,8 @@ import argparse
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +39,8 @@ INDENT = " " * 7
 SHORT = 60
 """Figures in so many characters are shown with a verdict; --id shows all."""
 CLAIM = re.compile(r"A(\d+)\.")
+ALL = "All claims, with their witnesses: labs claims --all"
+SOME_HOLD = "holds on some kernels"
 EVIDENCE = "Figures and evidence of a claim: labs claims --id ID"
 CHOOSE = "To judge other runs: labs claims --from STUDY|RUNS (labs runs list shows the studies)"
 
@@ -72,14 +77,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="OLD",
         help="show which verdicts changed since OLD (a JSON file, a bundle or a release), and why",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, one line per claim")
+    parser.add_argument(
+        "--all", action="store_true", help="print every claim, also those that hold"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, one line per claim; it always has all"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
     verdict did). BadInput for an unknown lab, article, claim or runs."""
-    chosen = _chosen(args.lab, args.article or _article_of(args.id), args.source)
-    _check_ids(args.id, [claim.id for _, article in chosen for claim in article.claims])
+    chosen = _chosen(args.lab, args.article, args.source, args.id)
+    if args.all and (args.id or args.against is not None):
+        raise BadInput("--all cannot be combined with --id or --against. Omit one of them")
     if args.against is not None:
         return _against(args, chosen)
     found = judged(chosen, args.source, args.id)
@@ -87,16 +98,30 @@ def main(args: argparse.Namespace) -> int:
         as_data = [json.dumps(one.as_json()) for *_, verdicts in found for one in verdicts]
         print("[", ",\n".join(as_data), "]", sep="\n")
         return 0
-    as_text = in_full if args.id else in_short
+    everything = args.all or args.lab is not None or args.article is not None
+    as_text = in_full if args.id else in_short if everything else in_doubt
     texts = [
-        "\n\n".join([_title(article), *map(as_text, verdicts)])
+        "\n\n".join(filter(None, [_title(article), *map(as_text, verdicts)]))
         if verdicts
         else f"{_title(article)}\n{_without_runs(lab)}"
         for lab, article, verdicts in found
         if verdicts or not args.id
     ]
-    print("\n\n".join([*texts, *([] if args.id else [EVIDENCE]), CHOOSE]))
+    if not args.id:
+        texts.append(counts([one for *_, verdicts in found for one in verdicts]))
+    hints = [*([] if everything or args.id else [ALL]), *([] if args.id else [EVIDENCE]), CHOOSE]
+    print("\n\n".join([*texts, "\n".join(hints)]))
     return 0
+
+
+def counts(verdicts: Sequence[Verdict]) -> str:
+    """`102 claims: 53 holds, 16 differs, 7 wrong`: how many claims have which verdict."""
+    from labs.read.claims.verdict import DISPUTED, HOLDS, WORDS
+
+    kinds = (HOLDS, SOME_HOLD, *WORDS[1:], DISPUTED)
+    found = Counter(one.verdict if one.verdict in kinds else SOME_HOLD for one in verdicts)
+    said = ", ".join(f"{found[kind]} {kind}" for kind in kinds if found[kind])
+    return textwrap.fill(f"{len(verdicts)} claims: {said}", WIDTH)
 
 
 def judged(
@@ -157,17 +182,26 @@ def _article_of(ids: Sequence[str]) -> int | None:
     return int(numbers.pop()) if len(numbers) == 1 else None
 
 
-def _check_ids(ids: Sequence[str], known: Sequence[str]) -> None:
-    from labs.drive.parameters.declare import unknown
-
+def _with_ids(
+    every: Sequence[tuple[Lab, Article]], ids: Sequence[str]
+) -> list[tuple[Lab, Article]]:
+    """The articles with these claims. BadInput for an ID that none of them has."""
+    known = [[claim.id for claim in article.claims] for _, article in every]
     for one in ids:
-        if one not in known:
-            raise BadInput(unknown(one, known, "claim"))
+        if not any(one in some for some in known):
+            allowed = ", ".join(sorted(f"{some[0]} to {some[-1]}" for some in known))
+            raise BadInput(
+                f"{one} is not a claim. Allowed: {allowed}. To see them: labs claims --all"
+            )
+    return [one for one, some in zip(every, known, strict=True) if set(some) & set(ids)]
 
 
-def _chosen(name: str | None, number: int | None, source: str | None) -> list[tuple[Lab, Article]]:
+def _chosen(
+    name: str | None, number: int | None, source: str | None, ids: Sequence[str] = ()
+) -> list[tuple[Lab, Article]]:
     """The articles to judge: those of the named lab, or of every lab of the package; of these the
-    one with the given number, or those of the labs in `source`. BadInput if there is none."""
+    one with the given number, those with the claims `ids`, or those of the labs in `source`.
+    BadInput if there is none."""
     from labs.catalog import find, with_ledgers
     from labs.read.claims.ledger import read
     from labs.read.claims.sources import labs_of
@@ -180,8 +214,12 @@ def _chosen(name: str | None, number: int | None, source: str | None) -> list[tu
         chosen = [(lab, article) for lab, article in every if article.number == number]
         if not chosen:
             there = ", ".join(map(str, sorted({article.number for _, article in every})))
-            raise BadInput(f"there is no ledger for article {number}. Available: {there}")
-        return chosen
+            raise BadInput(f"there is no article {number} with claims. Allowed: {there}")
+        every = chosen
+    if ids:
+        return _with_ids(every, ids)
+    if number is not None:
+        return every
     if source is None or name is not None:
         return every
     labs = labs_of(Path(source))
@@ -222,19 +260,33 @@ def _title(article: Article) -> str:
 def in_short(found: Verdict) -> str:
     """A claim, its verdict and the reason in a few words; one line for those kernels or testbeds
     that agree."""
+    lines = [found.statement, *_reasons(found.rows)]
+    if found.witness and not found.parts:
+        lines.append(_witness(found))
+    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+
+
+def in_doubt(found: Verdict) -> str:
+    """The same where the claim does not hold, and why; empty if it holds everywhere."""
+    from labs.read.claims.verdict import HOLDS
+
+    lines = [found.statement, *_reasons([one for one in found.rows if one.verdict != HOLDS])]
+    if len(lines) == 1:
+        return ""
+    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+
+
+def _reasons(rows: Sequence[Verdict]) -> Iterator[str]:
+    """What was measured, and the reason in a few words, per verdict."""
     from labs.read.display.format import figures_in_words
 
-    lines = [found.statement]
-    for one in found.rows:
+    for one in rows:
         measured = figures_in_words(one.measured)
         figure = f"{measured} ({one.unit})" if measured and len(measured) <= SHORT else ""
         testbeds = f" ({', '.join(one.testbeds)})" if len(one.testbeds) > 1 else ""
         where = f"{one.where}{testbeds}: {one.kind}" if one.where else ""
         first = ", ".join(filter(None, (where, figure and f"measured {figure}")))
-        lines.append("; ".join(filter(None, (first, one.because))))
-    if found.witness and not found.parts:
-        lines.append(_witness(found))
-    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+        yield "; ".join(filter(None, (first, one.because)))
 
 
 def _witness(found: Verdict) -> str:

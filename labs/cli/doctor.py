@@ -10,9 +10,9 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labs.drive.parameters.declare import TESTBEDS, LabParameters, check
+from labs.drive.parameters.declare import TESTBEDS, LabParameters, check, flag_name, unknown
 from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
-from labs.errors import LabError
+from labs.errors import BadInput, LabError
 from labs.launch import slots
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    asked = {"kernel": args.kernel}
-    if args.testbed is not None:
-        asked["testbed"] = args.testbed
-    parameters = check(
-        LabParameters, asked, spell=lambda one: "TESTBED" if one.name == "testbed" else one.flag
-    )
+    if args.testbed not in (None, *TESTBEDS):
+        raise BadInput(unknown(args.testbed, TESTBEDS, what="testbed"))
+    parameters = check(LabParameters, {"kernel": args.kernel}, spell=flag_name)
     found = [
         with_places(one)
         for one in examine(parameters.kernels[0])

@@ -42,10 +42,15 @@ PIECES = (
     "a sender hands down up to 45 packets in one piece, of which netem drops all or none. Write "
     'Link(..., shaped_at="router"), or --shaped-at router, where packets pass one by one'
 )
+OWN_LAB = (
+    "A lab of your own sets whatever you need, such as congestion controls, queues and flows: labs "
+    "new mylab --flows"
+)
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = OWN_LAB
     parser.usage = (
         "labs run LAB [parameters of the lab] [--fresh] [--jobs N] [--boot MODE] [--dry-run] "
         "[--json]"
@@ -64,6 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def extend(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     """Add the flags of the lab named in the arguments, or those of every lab if none is named."""
     named = lab_word(words)
+    if named is not None:
+        parser.prog = f"labs run {named}"
     add_flags(parser, find(named).Parameters if named is not None else LabParameters)
 
 

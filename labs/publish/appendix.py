@@ -21,7 +21,7 @@ from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import printable, size_in_words
 from labs.read.lab import Lab
-from labs.read.runs.costs import Estimate, median_of, samples_of
+from labs.read.runs.costs import Estimate, median_of, name_of, samples_of
 
 SYSTEM, CITATION, DOCKERFILE = "setup/system.sh", "CITATION.cff", "Dockerfile"
 NEEDED = re.compile(r'^NEEDED="\n(.*?)\n"', re.DOTALL | re.MULTILINE)
@@ -53,7 +53,7 @@ def rows_of(
     found = []
     for lab, article, verdicts in judged:
         words = {one.id: one.words for one in verdicts}
-        samples = samples_of(lab.name, places)
+        samples = samples_of(lab.name, places, name_of)
         full = lab.Parameters(size="full")
         known = [one.name for one in lab.conditions(full)]
         claims = [
@@ -175,7 +175,7 @@ Perform the runs of a claim with its command and `--into {runs}`. Then judge all
 {claims}
 
 Times are those of the machine on which this appendix was written, one run after the other; disk is
-that of raw output. All claims and the reasons for their verdicts: `labs claims`.
+that of raw output. All claims and the reasons for their verdicts: `labs claims --all`.
 
 ## Badges
 

@@ -54,8 +54,11 @@ def read_notebook(path: Path, *, follow: bool = True) -> NotebookFile:
 
     BadInput if there is no such file, Damaged if it is not a notebook.
     """
-    if path.suffix != ".ipynb" or not path.is_file():
+    if path.suffix != ".ipynb":
         raise BadInput(f"{path} is not a notebook. Name an .ipynb file")
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise BadInput(f"{path} {what}. Name an existing .ipynb file")
     found = read_json(path, most_bytes=MOST_BYTES, follow=follow, next_step=NEXT_STEP)
     return notebook_file(found, path)
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from docs.recipe_tables import PAGE, PROGRAMS, ROOT, Recipe, programs, recipes
 from labs import catalog
+from labs.cli import run
+from labs.cli.__main__ import Arguments
+from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.flags import from_flags
+from labs.read.lab import Lab
+from labs.studies.grid import varied_points
 from tests.kept_runs import kept
 
 TEXT = PAGE.read_text("utf-8")
@@ -20,7 +27,6 @@ MOST_LINES = 10
 # Other kernels and programs take other moments, and so draw other random numbers. Where single
 # draws or packets decide, goodput differs by up to this share.
 CHANCE = 0.7
-DELAYS_MS = (20.0, 80.0, 200.0)
 
 
 @pytest.mark.parametrize("recipe", SHOWN, ids=[one.name.split()[-1] for one in SHOWN])
@@ -39,16 +45,16 @@ def test_page_shows_what_a_recipe_prints(
     }
 
 
-def of_the_command(words: tuple[str, ...]) -> tuple[catalog.Lab, list[catalog.LabParameters]]:
+def of_the_command(words: tuple[str, ...]) -> tuple[Lab, Sequence[LabParameters]]:
     """The lab of `labs run LAB [...]`, and the parameters of its points."""
-    lab = catalog.find(str(ROOT / words[2]) if "/" in words[2] else words[2])
-    flags = dict(zip(words[3::2], words[4::2], strict=True))
-    only, into = flags.pop("--only", ""), flags.pop("--into", "runs")
-    if not flags:
-        return lab, [lab.Parameters(runs=into, only=only)]
-    assert flags == {"--rate-mbit": "200", "--delay-ms": "20,80,200", "--transfer-mib": "64"}
-    link = {"rate_mbit": 200.0, "transfer_mib": 64.0, "runs": into, "only": only}
-    return lab, [lab.Parameters(**link, delay_ms=delay_ms) for delay_ms in DELAYS_MS]
+    given = [str(ROOT / words[2]) if "/" in words[2] else words[2], *words[3:]]
+    parser = Arguments(prog="labs run")
+    run.configure(parser)
+    run.extend(parser, given)
+    args = parser.read(given)
+    lab = catalog.find(args.lab)
+    parameters, over = from_flags(lab.Parameters, args)
+    return lab, varied_points(parameters, over)[1] if over else [parameters]
 
 
 def goodputs(table: str) -> dict[str, float]:

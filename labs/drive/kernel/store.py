@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.versions import DEFAULT, SERIES, age, read_kernel_spec
+from labs.drive.kernel.versions import SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.drive.record.private_cache import private_folder
 from labs.drive.record.removal import is_own_folder
@@ -165,7 +165,7 @@ def find(spec: str) -> Kernel:
     if wanted.form == "digest":
         step = "labs kernel list"
     elif wanted.series not in SERIES:
-        step = f"labs kernel build {DEFAULT} (supported: {', '.join(SERIES)})"
+        step = f"name a supported series ({', '.join(SERIES)})"
     raise Missing(f"no kernel {spec} is built. Built: {built or 'none'}. Next step: {step}")
 
 

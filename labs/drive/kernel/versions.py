@@ -71,8 +71,8 @@ def check_supported(spec: KernelSpec) -> None:
     """BadInput, naming the supported series, if the series of `spec` is not supported."""
     if spec.form != "digest" and spec.series not in SERIES:
         raise BadInput(
-            f"cannot build Linux {spec.text}: there are patches for {', '.join(SERIES)} only. "
-            f"Run labs kernel build {DEFAULT}"
+            f"cannot build Linux {spec.text}: there are patches for {', '.join(SERIES)} only. Name "
+            "one of these, or give --source TARBALL (CONTRIBUTING.md, Add a kernel)"
         )
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from labs.drive.record.seal import HOST, RUN, canonical
 from labs.drive.record.stored_files import read_json
@@ -16,6 +16,7 @@ from labs.errors import LabError
 from labs.read.runs.archive import run_folders
 from labs.read.runs.raw_files import UNEXPECTED
 
+Kind = TypeVar("Kind")
 MOST_SAMPLES = 400
 """The maximum number of earlier runs in an estimate, the newest first."""
 
@@ -23,13 +24,15 @@ MOST_SAMPLES = 400
 @dataclass(frozen=True)
 class Estimate:
     """An estimate: real seconds and bytes, the number of earlier runs that it is from, and the
-    number of planned runs that it `covers`. For the others there is no earlier run of their kind.
+    number of planned runs that it `covers`. Of these, `rough` ones have other settings than every
+    earlier run of their condition. For those not covered there is none of their condition.
     """
 
     real_s: float = 0.0
     size_bytes: float = 0.0
     runs: int = 0
     covers: int = 0
+    rough: int = 0
 
 
 def name_of(condition: Any) -> str:
@@ -37,15 +40,15 @@ def name_of(condition: Any) -> str:
     return str(condition["name"])
 
 
-def kind_of(condition: Any) -> str:
+def kind_of(condition: Any) -> tuple[str, str]:
     """What makes runs cost alike: the condition's name and settings. Its link may differ."""
     settings = {name: one for name, one in condition["settings"].items() if name != "draw"}
-    return canonical([condition["name"], settings]).decode()
+    return name_of(condition), canonical(settings).decode()
 
 
 def samples_of(
-    lab: str, places: Iterable[Path], kind: Callable[[Any], str] = name_of
-) -> dict[str, list[tuple[float, int]]]:
+    lab: str, places: Iterable[Path], kind: Callable[[Any], Kind]
+) -> dict[Kind, list[tuple[float, int]]]:
     """Seconds and bytes of earlier runs of a lab, by the kind of their conditions."""
     folders = [
         folder
@@ -55,7 +58,7 @@ def samples_of(
         if folder.name.startswith(f"{lab}-")
     ]
     folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-    found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    found: dict[Kind, list[tuple[float, int]]] = defaultdict(list)
     for folder in folders[:MOST_SAMPLES]:
         try:
             real_s: Any = read_json(folder / HOST)["real_s"]

@@ -10,7 +10,7 @@ from typing import Any
 from labs.drive.record.stored_files import STUDY_SCHEMA
 from labs.drive.record.study_file import StudyFile, read_study
 from labs.drive.units import KIB
-from labs.errors import Damaged
+from labs.errors import BadInput, Damaged
 from labs.read.json_schema import objection
 
 FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 * KIB
@@ -33,7 +33,12 @@ def held_to(schema: Path, content: object, file: Path) -> dict[str, Any]:
 
 
 def open_study(path: Path) -> StudyFile:
-    """Read a study file and hold it to its schema."""
+    """Read a study file and hold it to its schema. BadInput for a file of another kind."""
+    if path.suffix != ".json":
+        raise BadInput(
+            f"{path} contains no runs. Name a bundle, a run, a folder given to --into, a study "
+            "file (.json) or a packed file"
+        )
     study = read_study(path)
     held_to(STUDY_SCHEMA, study.as_json(), path)
     return replace(study, parameters=upgraded_parameters(study.parameters))

@@ -60,7 +60,7 @@ def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
     plan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two earlier runs of `both` took 2 and 4 s, so six take 18 s one at a time; that of another
-    transfer size says nothing about them."""
+    transfer size says nothing about them. Of a third size all three are a rough guide."""
     if not any(one.version.startswith("6.1.") for one in kernels()):
         pytest.skip("Linux 6.1 is not built")
     plan.write_text(PLAN.replace("default,both,near", "both").replace(', "9.9"', ""))
@@ -84,7 +84,12 @@ def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
     said = dry_run(plan, capsys, "--jobs", "1")
     assert (said["runs"], said["estimated_runs"]) == (6, 6)
     assert (said["seconds"], said["estimated_from_runs"]) == (18.0, 2)
-    assert said["bytes"] == 6 * (sizes[0] + sizes[1]) / 2
+    assert said["bytes"] == 6 * (sizes[0] + sizes[1]) / 2 and said["estimated_roughly"] == 0
+    plan.write_text(plan.read_text() + "TRANSFER_MIB: [1, 1024]\n")
+    said = dry_run(plan, capsys, "--jobs", "1")
+    assert (said["runs"], said["estimated_runs"], said["estimated_roughly"]) == (12, 12, 6)
+    assert said["estimated_from_runs"] == 3  # the median of 2, 4 and 99 s for those of 1 MiB
+    assert said["seconds"] == 18.0 + 6 * 4.0
 
 
 def test_dry_run_of_a_shard_and_of_excluded_points(

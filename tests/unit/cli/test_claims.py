@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +176,7 @@ def test_main_against_what_has_no_verdicts(
 
 
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
-    said = told(capsys, "--from", str(RUNS))
+    said = told(capsys, "--all", "--from", str(RUNS))
     assert said.startswith("article 1: How socket buffers affect TCP throughput (author not named")
     assert "\nA1.10  differs (factor 0.92)\n" in said
     assert "       measured 13.62 (MiB/s); 1.7 % above the article's 13.4 (5 % allowed)\n" in said
@@ -191,6 +193,32 @@ def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Tolerance: 1 %: a sample falls between" in full
     for text in (said, full):
         assert max(len(line) for line in text.splitlines() if str(RUNS) not in line) <= 100
+
+
+def test_main_shows_what_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the kernels, too, only those on which a claim does not hold."""
+    words = ("--from", str(RUNS))
+    verdicts = {id_: one["verdict"] for id_, one in as_json(capsys, *words).items()}
+    ids = re.compile(r"^(A1\.\w+) ", re.MULTILINE)
+    shown = ids.findall(told(capsys, *words))
+    assert shown == [id_ for id_, verdict in verdicts.items() if verdict != HOLDS] != []
+    for everything in (("--all",), ("--article", "1"), ("buffers",)):
+        said = told(capsys, *words, *everything)
+        assert ids.findall(said) == list(verdicts)
+        counted = Counter(verdicts.values())
+        assert f"{len(verdicts)} claims: {counted[HOLDS]} holds, " in said
+        assert f" {counted[NOT_JUDGED]} not judged" in said
+
+
+def test_main_of_the_recorded_runs_shows_kernels_that_differ(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = told(capsys)
+    about = said.partition("\nA1.11 ")[2].partition("\n\n")[0]
+    assert about.startswith(" holds on Linux 5.10, 6.1, not on 6.12, 7.2\n")
+    assert "Linux 6.12, 7.2: wrong" in about and "5.10, 6.1: holds" not in about
+    assert "\nA1.4 " not in said and "\nA1.5 " in said
+    assert "102 claims: 53 holds, 16 holds on some kernels, 16 differs, 7 wrong" in said
 
 
 def test_main_of_the_recorded_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +257,7 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
     assert own == {"A1.6", "A1.13"}
     assert {entry["runs"] for entry in judged.values()} == {own_study, "the recorded runs"}
     assert found["A1.11"]["verdict"] == "holds on Linux 5.10, 6.1, not on 6.12, 7.2"
-    said = told(capsys)
+    said = told(capsys, "--all")
     for lab in with_ledgers():
         assert article_of(lab).citation in " ".join(said.split())
     assert "witness: virtual · Linux 6.1.192, 6.12.117\n" in said
@@ -329,9 +357,13 @@ def test_main_refuses_labs_without_any_runs(
     ("words", "said"),
     [
         (("--from", "nowhere"), "nowhere"),
-        (("--article", "99"), f"there is no ledger for article 99. Available: {ARTICLES}"),
+        (("--article", "99"), f"there is no article 99 with claims. Allowed: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--id", "A1.99"), "A1.99 is not a claim"),
+        (("--id", "A9.9"), "A9.9 is not a claim. Allowed: A1.1 to A1.21, A2.1 to A2.9, "),
+        (("nagle", "--id", "A1.5"), "A1.5 is not a claim. Allowed: A3.1 to A3.10. "),
+        (("--all", "--id", "A1.5"), "--all cannot be combined with --id"),
+        (("--all", "--against", str(TABLE)), "--all cannot be combined with --id or --against"),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
 )

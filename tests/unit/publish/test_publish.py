@@ -210,14 +210,6 @@ def test_page_refuses_an_output_that_cannot_be_shown(data: dict[str, str]) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_read_notebook_refuses_another_file(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("{}")
-    (tmp_path / "folder.ipynb").mkdir()
-    for name in ("a.txt", "folder.ipynb", "missing.ipynb"):
-        with pytest.raises(BadInput, match="is not a notebook"):
-            read_notebook(tmp_path / name)
-
-
 @pytest.mark.parametrize(
     "content",
     [

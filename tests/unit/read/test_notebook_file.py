@@ -86,11 +86,18 @@ def test_read_notebook_with_odd_metadata_is_named_by_its_file(
     assert read_notebook(write(tmp_path / "alice.ipynb", content)).stem == "alice"
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "missing.ipynb", "folder.ipynb"])
-def test_read_notebook_refuses_other_files(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("notes.txt", "is not a notebook"),
+        ("missing.ipynb", "does not exist"),
+        ("folder.ipynb", "is a folder"),
+    ],
+)
+def test_read_notebook_refuses_other_files(tmp_path: Path, name: str, why: str) -> None:
     write(tmp_path / "notes.txt", "")
     (tmp_path / "folder.ipynb").mkdir()
-    with pytest.raises(BadInput, match="is not a notebook"):
+    with pytest.raises(BadInput, match=f"{name} {why}. Name an"):
         read_notebook(tmp_path / name)
 
 

@@ -104,7 +104,7 @@ def test_check_supported_names_the_series_that_are() -> None:
         check_supported(read_kernel_spec("5.15.1-1"))
     assert str(refused.value) == (
         "cannot build Linux 5.15.1-1: there are patches for 5.10, 6.1, 6.12, 7.2 only. "
-        "Run labs kernel build 6.1"
+        "Name one of these, or give --source TARBALL (CONTRIBUTING.md, Add a kernel)"
     )
 
 
