@@ -40,7 +40,7 @@ SHORT = 60
 """Figures in so many characters are shown with a verdict; --id shows all."""
 CLAIM = re.compile(r"A(\d+)\.")
 ALL = "All claims, with their witnesses: labs claims --all"
-SOME_HOLD = "holds on some kernels"
+DEPENDS = "depends on kernel or testbed"
 EVIDENCE = "Figures and evidence of a claim: labs claims --id ID"
 CHOOSE = "To judge other runs: labs claims --from STUDY|RUNS (labs runs list shows the studies)"
 
@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--article",
         type=int,
         metavar="N",
-        help="judge only the claims of this article (default: every article with a ledger)",
+        help="judge only the claims of this article (default: every article)",
     )
     parser.add_argument(
         "--from",
@@ -118,8 +118,8 @@ def counts(verdicts: Sequence[Verdict]) -> str:
     """`102 claims: 53 holds, 16 differs, 7 wrong`: how many claims have which verdict."""
     from labs.read.claims.verdict import DISPUTED, HOLDS, WORDS
 
-    kinds = (HOLDS, SOME_HOLD, *WORDS[1:], DISPUTED)
-    found = Counter(one.verdict if one.verdict in kinds else SOME_HOLD for one in verdicts)
+    kinds = (HOLDS, DEPENDS, *WORDS[1:], DISPUTED)
+    found = Counter(one.verdict if one.verdict in kinds else DEPENDS for one in verdicts)
     said = ", ".join(f"{found[kind]} {kind}" for kind in kinds if found[kind])
     return textwrap.fill(f"{len(verdicts)} claims: {said}", WIDTH)
 

@@ -218,7 +218,9 @@ def test_main_of_the_recorded_runs_shows_kernels_that_differ(
     assert about.startswith(" holds on Linux 5.10, 6.1, not on 6.12, 7.2\n")
     assert "Linux 6.12, 7.2: wrong" in about and "5.10, 6.1: holds" not in about
     assert "\nA1.4 " not in said and "\nA1.5 " in said
-    assert "102 claims: 53 holds, 16 holds on some kernels, 16 differs, 7 wrong" in said
+    assert "102 claims: 53 holds, 16 depends on kernel or testbed, 16 differs, " in " ".join(
+        said.split()
+    )
 
 
 def test_main_of_the_recorded_runs(capsys: pytest.CaptureFixture[str]) -> None:
