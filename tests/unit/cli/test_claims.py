@@ -16,7 +16,7 @@ from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.publish import bundle
 from labs.read.claims.ledger import Article, read
-from labs.read.claims.verdict import HOLDS, MORE, MOST_WORDS, NOT_JUDGED
+from labs.read.claims.verdict import DIFFERS, HOLDS, MORE, MOST_WORDS, NOT_JUDGED, WRONG
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import unpacked
@@ -207,7 +207,7 @@ def test_main_shows_what_does_not_hold(capsys: pytest.CaptureFixture[str]) -> No
         assert ids.findall(said) == list(verdicts)
         counted = Counter(verdicts.values())
         assert f"{len(verdicts)} claims: {counted[HOLDS]} holds, " in said
-        assert f" {counted[NOT_JUDGED]} not judged" in said
+        assert f", {counted[DIFFERS]} differs, {counted[WRONG]} wrong, " in said
 
 
 def test_main_of_the_recorded_runs_shows_kernels_that_differ(

@@ -247,17 +247,23 @@ def test_compare_refuses_sides_without_common_runs(tmp_path: Path) -> None:
     other = make_run(tmp_path / "b", inputs("default"))
     (tmp_path / "empty").mkdir()
     write_study(tmp_path / "planned", "buffers", {}, [Planned("both", "0" * 64)])
-    (tmp_path / "file.txt").write_bytes(b"")
+    for name in ("file.txt", "file.json"):
+        (tmp_path / name).write_bytes(b"")
     with pytest.raises(BadInput, match=r"in common .*\(buffers both; buffers default\)"):
         compare(one, other, never)
     planned = tmp_path / "planned"
-    for side in (tmp_path / "empty", planned, planned / "studies/buffers.json"):
+    for side in (
+        tmp_path / "empty",
+        planned,
+        planned / "studies/buffers.json",
+        tmp_path / "file.txt",
+    ):
         with pytest.raises(BadInput, match="contains no run"):
             compare(one, side, never)
     with pytest.raises(BadInput, match="not a folder of runs"):
         compare(tmp_path / "nothing", one, never)
     with pytest.raises(Damaged):
-        compare(one, tmp_path / "file.txt", never)
+        compare(one, tmp_path / "file.json", never)
     (one / "server/nginx.conf").write_bytes(b"")
     with pytest.raises(Damaged, match=r"server/nginx\.conf was changed"):
         compare(other, one, never)
