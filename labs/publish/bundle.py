@@ -138,7 +138,9 @@ def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[
     # The checksums cover the metadata and the page, which therefore cannot contain theirs.
     described = {**files, SUMS: sums(files)}
     page = preview(name, files, notebooks, runs, verdicts)
-    graph = parts.as_bytes(metadata(about, described, notebooks, runs))
+    sizes = {name: len(content) for name, content in described.items()}
+    given = {one.name: one.parameters for one in notebooks}
+    graph = parts.as_bytes(metadata(about, sizes, given, runs))
     listed = {**files, PREVIEW: page, METADATA: graph}
     return {**listed, SUMS: sums(listed)}
 
