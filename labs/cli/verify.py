@@ -83,8 +83,6 @@ def main(args: argparse.Namespace) -> int:
     from labs.drive.kernel.versions import read_kernel_spec
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
-    from labs.publish.rerun import BEYOND, COVERED, IDENTICAL, WITHIN
-    from labs.publish.verified import FAILED, INTACT
     from labs.publish.verify import Draw, verify
     from labs.read.runs import recorded
 
@@ -96,7 +94,6 @@ def main(args: argparse.Namespace) -> int:
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} {value} is invalid. Allowed: {least} or more")
     spec = None if args.kernel is None else read_kernel_spec(args.kernel)
-    codes = {IDENTICAL: 0, COVERED: 0, INTACT: 0, WITHIN: 7, BEYOND: 5, FAILED: 4}
     own = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
     try:
@@ -113,4 +110,4 @@ def main(args: argparse.Namespace) -> int:
             print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))
         raise
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return codes[found.grade]
+    return found.exit_code

@@ -118,7 +118,8 @@ def day() -> str:
 
 
 def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[str, bytes]:
-    """All files of a bundle by name."""
+    """All files of a bundle by name; the notebooks are described in the order of their names."""
+    notebooks = sorted(notebooks, key=lambda one: one.name)
     folder = unpacked(packed)
     runs = [open_run(path) for path in run_folders(folder)]
     verdicts = parts.verdicts_on(folder, runs)

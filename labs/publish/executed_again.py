@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from labs.errors import Damaged, LabError
 from labs.publish.plain_text import plain_text
 from labs.read.display.provenance import RECORDED
-from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, parameters
+from labs.read.notebook_file import FIGURE, INJECTED, NOT_PYTHON, NotebookFile, joined, parameters
 from labs.studies.progress import FINISHED
 
 RUNS = "RUNS"
@@ -52,7 +52,7 @@ class Cells:
     first: str = ""
     stopped: str = ""
     of_machine: tuple[int, ...] = ()
-    not_compared: Mapping[int, tuple[str, ...]] | None = None
+    not_compared: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -60,7 +60,7 @@ class Cells:
 
     def as_json(self) -> dict[str, Any]:
         lists = {"changed": list(self.changed), "of_machine": list(self.of_machine)}
-        kinds = {str(cell): list(some) for cell, some in (self.not_compared or {}).items()}
+        kinds = {str(cell): list(some) for cell, some in self.not_compared.items()}
         return {**asdict(self), **lists, "not_compared": kinds, "equal": self.equal}
 
 
@@ -118,7 +118,7 @@ def _measures_machine(cell: Mapping[str, Any]) -> bool:
 def _is_code(cell: Mapping[str, Any]) -> bool:
     """Whether a cell is code other than parameters, which name the folder of runs."""
     tags = cell["metadata"].get("tags", ())
-    return cell["cell_type"] == "code" and "injected-parameters" not in tags
+    return cell["cell_type"] == "code" and INJECTED not in tags
 
 
 def _words(outputs: Sequence[Output]) -> list[str]:
@@ -186,11 +186,6 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list):
         return [_in_texts(part, change) for part in value]
     return change(value) if isinstance(value, str) else value
-
-
-def joined(text: Any) -> str:
-    """A text of a notebook file, which may be a list of lines."""
-    return "".join(text) if isinstance(text, list) else str(text)
 
 
 def _one_text(value: Any) -> Any:

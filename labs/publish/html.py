@@ -25,7 +25,7 @@ from labs.errors import RunFailed
 from labs.publish.figures import figure_html
 from labs.publish.sanitised import sanitised
 from labs.publish.tables import complete_tables
-from labs.read.notebook_file import FIGURE
+from labs.read.notebook_file import FIGURE, title
 from labs.read.runs.raw_files import UNEXPECTED
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -62,7 +62,7 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
     body, _ = exporter.from_notebook_node(
         shown,
         resources={
-            "title": title(shown) or fallback_title,
+            "title": title(shown.cells) or fallback_title,
             "policy": policy(
                 script, library, files=charts > 0 and shared is not None, styles=shared is not None
             ),
@@ -122,16 +122,6 @@ def embed_charts(notebook: Any) -> int:
                     ) from error
                 output["data"] = {"text/html": html}
     return count
-
-
-def title(notebook: Any) -> str:
-    """The words of the first first-level heading, or nothing."""
-    for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            for line in cell.source.splitlines():
-                if line.startswith("# "):
-                    return str(line[2:]).strip()
-    return ""
 
 
 def _with_contents(html: str) -> str:

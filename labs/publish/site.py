@@ -21,7 +21,7 @@ from labs.publish import claims_page
 from labs.publish.claim_charts import best_charts, charts_of
 from labs.publish.claims_page import Judged, Links
 from labs.publish.execute import execute, open_notebook, side_by_side
-from labs.publish.html import TEMPLATES, Shared, page, title
+from labs.publish.html import TEMPLATES, Shared, page
 from labs.publish.page_parameters import Scalar, checked_lab, declared
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
@@ -30,7 +30,7 @@ from labs.read.claims.composition import noted_once
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import recorded_sources, verdicts_from
 from labs.read.lab import Lab
-from labs.read.notebook_file import NotebookFile, read_notebook
+from labs.read.notebook_file import NotebookFile, read_notebook, title
 from labs.read.runs import recorded
 
 UNFINISHED = ".new-site-"
@@ -135,7 +135,9 @@ def write_site(
 def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any]) -> dict[str, str]:
     """All pages and script files by address."""
     found: dict[str, tuple[str, str]] = {}
-    names = [(_address(one), title(books[one.path.name]) or one.stem) for one in made_of.notebooks]
+    names = [
+        (_address(one), title(books[one.path.name].cells) or one.stem) for one in made_of.notebooks
+    ]
     for one, (address, name) in zip(made_of.notebooks, names, strict=True):
         place = Place(address, made_of.pages)
         shared = Shared(place.root + STYLE, place.root + PLOTLY, place.navigation())

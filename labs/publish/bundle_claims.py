@@ -1,0 +1,181 @@
+"""What a bundle says besides its runs and notebooks, compared with the runs, with this package and
+with the kernels that are built here. Nothing is executed.
+
+What contradicts them differs. What nothing here can confirm, such as the environment of another
+version of the project, is not compared, and named as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labs.drive.kernel import store
+from labs.drive.record.stored_files import read_json
+from labs.publish import bundle_contents as parts
+from labs.publish.bundle_check import MOST_METADATA_BYTES
+from labs.publish.bundle_layout import (
+    CITATION,
+    CODE,
+    COPY,
+    ENVIRONMENT,
+    KERNELS,
+    LICENCES,
+    METADATA,
+    PREVIEW,
+    SUMS,
+    VERDICTS,
+    sums,
+)
+from labs.publish.crate import PAPERMILL, ROOT, VALUE, About, metadata
+from labs.publish.notebook_claims import Objection, of_parameters, of_tables, parameters_given
+from labs.publish.recorded_verdicts import of_bundle
+from labs.read.claims.moved import Comparison, Said, rounded
+from labs.read.display.format import few
+from labs.read.notebook_file import NotebookFile
+from labs.read.runs.run import Run
+
+SHOWN = 4
+
+
+def objections(
+    bundle: Path,
+    runs: Sequence[Run],
+    notebooks: Sequence[NotebookFile],
+    verdicts: Sequence[Said],
+    compared: Comparison,
+) -> Iterator[Objection]:
+    """What differs or was not compared in an unpacked bundle whose checksums match, apart from what
+    only executing its notebooks shows. `verdicts` are those of its runs here, whose words and
+    figures are `compared` with the recorded ones already."""
+    ours = parts.code()
+    said = read_json(bundle / CODE, next_step=COPY)
+    same_version = said.get("version") == ours["version"]
+    names = [name for name in sorted({*ours, *said}) if ours.get(name) != said.get(name)]
+    if names:
+        yield Objection(CODE, f"{few(names, SHOWN)} not as in the code that verifies")
+    here = {**parts.environment(), **parts.legal()}
+    for path in _files(bundle, ENVIRONMENT, *LICENCES, CITATION):
+        name = path.relative_to(bundle).as_posix()
+        if here.get(name) != path.read_bytes():
+            yield Objection(name, "not the file of the installation that verifies")
+    yield from _of_kernels(bundle, runs)
+    given = {f"{one.path.stem}.ipynb": parameters_given(one) for one in notebooks}
+    titles = "; ".join(one.title or one.path.stem for one in notebooks)
+    yield from _of_metadata(bundle, runs, given, titles, str(said.get("version")), same_version)
+    yield from _of_verdicts(of_bundle(bundle), verdicts, compared, same_version)
+    words = {
+        str(one["id"]): [each["verdict"] for each in (one, *one["witnesses"])] for one in verdicts
+    }
+    for notebook in notebooks:
+        yield from of_parameters(notebook, runs)
+        yield from of_tables(notebook, runs, words if len(notebooks) == 1 else {})
+
+
+def _files(bundle: Path, *names: str) -> Iterator[Path]:
+    """The files of these names, and those in folders of these names."""
+    for name in names:
+        path = bundle / name
+        yield from (
+            [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+        )
+
+
+def _of_kernels(bundle: Path, runs: Sequence[Run]) -> Iterator[Objection]:
+    """The build recipes against the digests and versions that the runs name, and against the files
+    of the kernels with these digests that are built here."""
+    given = {path.relative_to(bundle).as_posix(): path for path in _files(bundle, KERNELS)}
+    ours = parts.kernels_of(runs)
+    named = {name.rpartition("/")[0] for name in ours if name.endswith(f"/{store.RECORD}")}
+    for name in sorted({*given, *ours}):
+        folder = "/".join(name.split("/")[:2])
+        if folder not in named:
+            yield Objection(name, "no run names this kernel", True)
+        elif name == f"{folder}/{store.RECORD}":
+            yield from _of_record(name, given.get(name), json.loads(ours[name]))
+        elif name in given and name not in ours:
+            yield Objection(name, "no kernel with this digest is built here with such a file")
+        elif name in given and given[name].read_bytes() != ours[name]:
+            yield Objection(name, "it is not that of the kernel with this digest here", True)
+
+
+def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterator[Objection]:
+    """A kernel.json against ours, or, if the kernel is not built on one side, against the digest
+    and the version that the runs name."""
+    if path is None:
+        yield Objection(name, "it is missing, and a run names this kernel", True)
+        return
+    said = read_json(path, next_step=COPY)
+    source = {"version", "source"}
+    versions = [{str(one[field]) for field in source & one.keys()} for one in (said, ours)]
+    fields = said.keys() & ours.keys()
+    fields -= set() if "source" in said and "source" in ours else {"version", "built"}
+    wrong = [field for field in sorted(fields) if said[field] != ours[field]]
+    if wrong or said.get("sha256") != ours["sha256"] or not versions[0] & versions[1]:
+        why = f"its {few(wrong or ['version'], SHOWN)} not as in the runs and the kernel here"
+        yield Objection(name, why, True)
+    if unknown := sorted(said.keys() - ours.keys() - source - {"built"}):
+        yield Objection(
+            name, f"its {few(unknown, SHOWN)}: no kernel with this digest is built here"
+        )
+
+
+def _of_metadata(
+    bundle: Path,
+    runs: Sequence[Run],
+    given: Mapping[str, Mapping[str, Any]],
+    titles: str,
+    version: str,
+    same_version: bool,
+) -> Iterator[Objection]:
+    """The metadata, entity by entity, against those that this package writes for the same files,
+    and notebooks with these titles and parameters. Those of another version may have other words,
+    but neither other conditions nor other parameters. The day of publication and the version of
+    papermill are taken as they are."""
+    graph: Any = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)[
+        "@graph"
+    ]
+    said = {one["@id"]: one for one in graph}
+    files = [path.relative_to(bundle).as_posix() for path in _files(bundle, ".")]
+    listed = [name for name in files if name not in (METADATA, PREVIEW, SUMS)]
+    sizes = {name: (bundle / name).stat().st_size for name in listed}
+    # What describes the list of checksums is listed itself, so its size is that without it.
+    sizes[SUMS] = len(sums(dict.fromkeys(listed, b"")))
+    about = About(
+        titles or f"Runs of {', '.join(sorted({run.lab for run in runs}))}",
+        str(said.get(ROOT, {}).get("datePublished")),
+        version,
+        str(said.get(PAPERMILL, {}).get("softwareVersion")),
+    )
+    written = json.loads(parts.as_bytes(metadata(about, sizes, given, runs)))
+    ours = {one["@id"]: one for one in written["@graph"]}
+    if len(graph) != len(said):
+        yield Objection(METADATA, "an entity is described twice", True)
+    for name in sorted({*said, *ours}):
+        theirs, mine = said.get(name, {}), ours.get(name, {})
+        if theirs != mine:
+            is_value = VALUE in (theirs.get("@type"), mine.get("@type"))
+            fields = [one for one in {**mine, **theirs} if theirs.get(one) != mine.get(one)]
+            why = f"{few(fields, SHOWN)} of {name[:80]} not as in the files that it describes"
+            if "value" in fields:
+                why += f": {str(theirs.get('value'))[:80]} for {str(mine.get('value'))[:80]}"
+            yield Objection(METADATA, why, is_value or same_version)
+
+
+def _of_verdicts(
+    said: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
+) -> Iterator[Objection]:
+    """Statements, reasons and whatever else the verdicts of a bundle say, against what its runs
+    give here; the words and figures of verdicts are `compared` already."""
+    known = {one.id for one in compared.moved} | set(compared.other_figures)
+    ours = {str(one["id"]): one for one in now}
+    for one in said:
+        mine = ours.get(str(one["id"]), {})
+        fields = [
+            name for name in {**mine, **one} if rounded(one.get(name)) != rounded(mine.get(name))
+        ]
+        if fields and one["id"] not in known:
+            why = f"{few(fields, SHOWN)} of {str(one['id'])[:20]} not as judged here"
+            yield Objection(VERDICTS, why, same_version)
