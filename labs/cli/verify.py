@@ -84,6 +84,7 @@ def main(args: argparse.Namespace) -> int:
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
     from labs.publish.verify import Draw, verify
+    from labs.read.kept_or_computed import computed
     from labs.read.runs import recorded
 
     check_platform("virtual")
@@ -97,14 +98,15 @@ def main(args: argparse.Namespace) -> int:
     own = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
     try:
-        found = verify(
-            what,
-            Draw(spec, args.sample, args.real_time, args.seed),
-            jobs=args.jobs,
-            notebooks=args.execute,
-            labs=(*LABS, *own),
-            progress=sys.stderr.isatty(),
-        )
+        with computed():
+            found = verify(
+                what,
+                Draw(spec, args.sample, args.real_time, args.seed),
+                jobs=args.jobs,
+                notebooks=args.execute,
+                labs=(*LABS, *own),
+                progress=sys.stderr.isatty(),
+            )
     except Damaged as error:
         if args.json:
             print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))

@@ -17,12 +17,12 @@ from typing import Any
 from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
-from labs.errors import BadInput
+from labs.errors import BadInput, Damaged
 from labs.publish import real_time
 from labs.publish.bundle_check import check
 from labs.publish.bundle_claims import objections
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
-from labs.publish.bundle_layout import METADATA
+from labs.publish.bundle_layout import COPY, METADATA
 from labs.publish.executed_again import execute_again
 from labs.publish.notebook_claims import Objection
 from labs.publish.recorded_verdicts import TABLE, intervals_of, of_bundle
@@ -34,13 +34,16 @@ from labs.read.runs import recorded
 from labs.read.runs.archive import (
     BUNDLED,
     content_of,
+    foreign_entry,
     is_packed,
     run_folders,
     runs_folder,
+    study_files,
     unpacked,
 )
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
 from labs.read.runs.zip_file import ENDING
 
 
@@ -79,8 +82,12 @@ def subject_of(what: Path) -> Subject:
 
 def _of_bundle(bundle: Path, name: str) -> Subject:
     files, notebooks = check(bundle)
-    runs = tuple(every_run(bundle / BUNDLED))
-    return Subject(name, files, runs, bundle, notebooks)
+    folder = runs_folder(bundle / BUNDLED)
+    if (foreign := foreign_entry(folder)) is not None:
+        raise Damaged(f"{BUNDLED} has {foreign!r}. Allowed: runs and studies. {COPY}")
+    for path in study_files(folder):
+        open_study(path)
+    return Subject(name, files, tuple(every_run(folder)), bundle, notebooks)
 
 
 def verify(

@@ -81,12 +81,12 @@ def is_recorded(run: Path) -> bool:
 
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation has none."""
-    package = Path(__file__).parents[2]
-    for found in (package.parent / "data", package / "recorded"):
+    for found in kept_content.FOLDERS:
         if (found / SUMS).is_file():
             return found
     raise Missing(
-        f"there is no recorded data next to {package}. Install the package with its data. {LIVE}"
+        f"there is no recorded data in {kept_content.FOLDERS[0]}. Install the package with its "
+        f"data. {LIVE}"
     )
 
 
