@@ -38,6 +38,7 @@ from labs.read.notebook_file import NotebookFile
 from labs.read.runs.run import Run
 
 SHOWN = 4
+NO_SUCH_KERNEL = "no kernel with this digest and such a file is built here"
 
 
 def objections(
@@ -95,31 +96,24 @@ def _of_kernels(bundle: Path, runs: Sequence[Run]) -> Iterator[Objection]:
             yield Objection(name, "no run names this kernel", True)
         elif name == f"{folder}/{store.RECORD}":
             yield from _of_record(name, given.get(name), json.loads(ours[name]))
-        elif name in given and name not in ours:
-            yield Objection(name, "no kernel with this digest is built here with such a file")
-        elif name in given and given[name].read_bytes() != ours[name]:
-            yield Objection(name, "it is not that of the kernel with this digest here", True)
+        elif name in given and given[name].read_bytes() != ours.get(name):
+            yield Objection(name, NO_SUCH_KERNEL)
 
 
 def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterator[Objection]:
     """A kernel.json against ours, or, if the kernel is not built on one side, against the digest
-    and the version that the runs name."""
-    if path is None:
-        yield Objection(name, "it is missing, and a run names this kernel", True)
-        return
-    said = read_json(path, next_step=COPY)
-    source = {"version", "source"}
-    versions = [{str(one[field]) for field in source & one.keys()} for one in (said, ours)]
-    fields = said.keys() & ours.keys()
-    fields -= set() if "source" in said and "source" in ours else {"version", "built"}
-    wrong = [field for field in sorted(fields) if said[field] != ours[field]]
-    if wrong or said.get("sha256") != ours["sha256"] or not versions[0] & versions[1]:
-        why = f"its {few(wrong or ['version'], SHOWN)} not as in the runs and the kernel here"
-        yield Objection(name, why, True)
-    if unknown := sorted(said.keys() - ours.keys() - source - {"built"}):
-        yield Objection(
-            name, f"its {few(unknown, SHOWN)}: no kernel with this digest is built here"
-        )
+    and the version that the runs name. Equal kernels may have been built from patches with other
+    comments."""
+    said: Mapping[str, Any] = {} if path is None else read_json(path, next_step=COPY)
+    both_built = "source" in said and "source" in ours
+    versions = [
+        {str(one[field]) for field in ("version", "source") if field in one} for one in (said, ours)
+    ]
+    same = versions[0] == versions[1] if both_built else versions[0] & versions[1]
+    if said.get("sha256") != ours["sha256"] or not same:
+        yield Objection(name, "its digest or its version is not that of the runs", True)
+    if both_built and said != ours or said.keys() - ours.keys() - {"source", "built"}:
+        yield Objection(name, NO_SUCH_KERNEL)
 
 
 def _of_metadata(
@@ -171,11 +165,12 @@ def _of_verdicts(
     give here; the words and figures of verdicts are `compared` already."""
     known = {one.id for one in compared.moved} | set(compared.other_figures)
     ours = {str(one["id"]): one for one in now}
+    other: dict[str, list[str]] = {}
     for one in said:
         mine = ours.get(str(one["id"]), {})
-        fields = [
-            name for name in {**mine, **one} if rounded(one.get(name)) != rounded(mine.get(name))
-        ]
-        if fields and one["id"] not in known:
-            why = f"{few(fields, SHOWN)} of {str(one['id'])[:20]} not as judged here"
-            yield Objection(VERDICTS, why, same_version)
+        for name in {**mine, **one}:
+            if one["id"] not in known and rounded(one.get(name)) != rounded(mine.get(name)):
+                other.setdefault(name, []).append(str(one["id"]))
+    for name, claims in other.items():
+        why = f"{name[:40]} of {few(claims, SHOWN)} not as judged here"
+        yield Objection(VERDICTS, why, same_version)

@@ -20,7 +20,7 @@ from typing import Any
 from labs.errors import Damaged, LabError
 from labs.publish.plain_text import plain_text
 from labs.read.display.provenance import RECORDED
-from labs.read.notebook_file import FIGURE, INJECTED, NOT_PYTHON, NotebookFile, joined, parameters
+from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, code_cells, joined, parameters
 from labs.studies.progress import FINISHED
 
 RUNS = "RUNS"
@@ -70,7 +70,7 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
     # Loads papermill: who verifies without executing needs none of the extras.
     from labs.publish.execute import execute, open_notebook  # noqa: PLC0415
 
-    cells = [cell for cell in notebook.content["cells"] if _is_code(cell)]
+    cells = code_cells(notebook.content["cells"])
     try:
         values = parameters(notebook)
         named = str(values.get(RUNS, ""))
@@ -88,7 +88,7 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
         return ADDRESS.sub("0x0", source.sub(f"· {RECORDED}", text.replace(str(runs), named)))
 
     before = [list(_outputs(cell, alike)) for cell in cells]
-    after = [list(_outputs(cell, alike)) for cell in done.cells if _is_code(cell)]
+    after = [list(_outputs(cell, alike)) for cell in code_cells(done.cells)]
     if len(before) != len(after):
         raise Damaged(f"{notebook.path} has other cells after it was executed again")
     pairs = list(enumerate(zip(before, after, strict=True), start=1))
@@ -113,12 +113,6 @@ def _measures_machine(cell: Mapping[str, Any]) -> bool:
     return any(
         ast.unparse(one.func) == "labs.audit" and not one.args and not one.keywords for one in calls
     )
-
-
-def _is_code(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell is code other than parameters, which name the folder of runs."""
-    tags = cell["metadata"].get("tags", ())
-    return cell["cell_type"] == "code" and INJECTED not in tags
 
 
 def _words(outputs: Sequence[Output]) -> list[str]:

@@ -23,7 +23,14 @@ from labs.publish.page_parameters import checked_lab
 from labs.publish.plain_text import plain_text
 from labs.read.display.format import few, notebook_cell
 from labs.read.lab import Lab
-from labs.read.notebook_file import INJECTED, NOT_PYTHON, NotebookFile, joined, parameters
+from labs.read.notebook_file import (
+    INJECTED,
+    NOT_PYTHON,
+    NotebookFile,
+    code_cells,
+    joined,
+    parameters,
+)
 from labs.read.runs.recorded import differences, unequal
 from labs.read.runs.run import Run
 
@@ -136,13 +143,12 @@ def of_tables(
 ) -> Iterator[Objection]:
     """The figures and verdicts in the tables of a notebook that differ from those of the runs and
     from the `verdicts` on each claim."""
-    codes = [cell for cell in notebook.content["cells"] if cell["cell_type"] == "code"]
-    for number, cell in enumerate(codes, start=1):
+    for number, cell in enumerate(code_cells(notebook.content["cells"]), start=1):
         part = f"code cell {number} of {notebook.path.name}"
         for row in _rows(cell):
             for name, expected in _expected(row, runs, verdicts):
                 if not _fits(row[name], expected):
-                    shown = few([notebook_cell(one) for one in expected], SHOWN)
+                    shown = few(list(dict.fromkeys(map(notebook_cell, expected))), SHOWN)
                     subject = row.get("condition", row.get("claim"))
                     why = f"{name} of {subject} is {row[name]}, and {shown} by the runs"
                     yield Objection(part, why[:200], differs=True)

@@ -64,6 +64,15 @@ def title(cells: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
+def code_cells(cells: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cells with code but papermill's, which names the folder of runs; messages count these."""
+    return [
+        cell
+        for cell in cells
+        if cell["cell_type"] == "code" and INJECTED not in cell["metadata"].get("tags", ())
+    ]
+
+
 def joined(text: Any) -> str:
     """A text of a notebook file, which may be a list of lines."""
     return "".join(map(str, text)) if isinstance(text, list) else str(text)
