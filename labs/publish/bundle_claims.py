@@ -112,7 +112,7 @@ def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterato
     same = versions[0] == versions[1] if both_built else versions[0] & versions[1]
     if said.get("sha256") != ours["sha256"] or not same:
         yield Objection(name, "its digest or its version is not that of the runs", True)
-    if both_built and said != ours or said.keys() - ours.keys() - {"source", "built"}:
+    if (both_built and said != ours) or said.keys() - ours.keys() - {"source", "built"}:
         yield Objection(name, NO_SUCH_KERNEL)
 
 
