@@ -428,24 +428,30 @@ def _showing(table: Table) -> Any:
 
 
 def forged(good: Path, out: Path, *texts: tuple[str, str, str]) -> Path:
-    """A bundle in which a forger replaced texts of files (name, before, after), and wrote the
-    sizes and checksums anew, those in the metadata and on the page, too."""
-    old = files_of(good)
-    files = dict(old)
+    """A bundle in which a forger replaced texts of files (name, before, after)."""
+    files = files_of(good)
     for name, before, after in texts:
         assert before.encode() in files[name], f"{name} has no {before}"
         files[name] = files[name].replace(before.encode(), after.encode())
-    for name in sorted({name for name, _, _ in texts} - {METADATA, PREVIEW}):
-        entity = f'"contentSize": "{len(old[name])}"'.encode()
-        at = files[METADATA].index(f'"@id": "{name}",\n   "@type"'.encode())
-        new = entity.replace(str(len(old[name])).encode(), str(len(files[name])).encode())
-        files[METADATA] = files[METADATA][:at] + files[METADATA][at:].replace(entity, new, 1)
-        row, new_row = (
-            f"<td>{len(one[name]):,}</td><td><code>{digest(one[name])}".encode()
-            for one in (old, files)
-        )
-        assert row in files[PREVIEW]
-        files[PREVIEW] = files[PREVIEW].replace(row, new_row)
+    return rewritten(good, out, files)
+
+
+def rewritten(good: Path, out: Path, files: dict[str, bytes]) -> Path:
+    """A bundle with other files, whose sizes and checksums a forger wrote anew, those in the
+    metadata and on the page, too."""
+    old = files_of(good)
+    for name in sorted(name for name in old if files[name] != old[name]):
+        if name not in (METADATA, PREVIEW):
+            at = files[METADATA].index(f'"@id": "{name}",\n   "@type"'.encode())
+            size, new_size = (f'"contentSize": "{len(one[name])}"'.encode() for one in (old, files))
+            entity = files[METADATA][at:].replace(size, new_size, 1)
+            row, new_row = (
+                f"<td>{len(one[name]):,}</td><td><code>{digest(one[name])}".encode()
+                for one in (old, files)
+            )
+            assert row in files[PREVIEW]
+            files[METADATA] = files[METADATA][:at] + entity
+            files[PREVIEW] = files[PREVIEW].replace(row, new_row)
     out.write_bytes(zipped(summed(files)))
     return out
 

@@ -118,9 +118,8 @@ class Verified:
         found = [Objection(in_runs(count), why) for why, count in counted.items()]
         if self.foreign:
             names = ", ".join(sorted({run.lab for run in self.foreign}))
-            found.append(
-                Objection(f"{in_runs(len(self.foreign))} of other labs", f"{names}: needs --lab")
-            )
+            part = f"{in_runs(len(self.foreign))} of labs not of this package"
+            found.append(Objection(part, f"{names}: needs --lab FILE, whose code is executed"))
         return found
 
     @property
