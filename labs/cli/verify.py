@@ -15,8 +15,8 @@ whether the recorded 95 % interval covers the new median.
 
 What a bundle says besides its runs is compared, too: verdicts, their texts, intervals, metadata,
 parameters of notebooks, figures in tables of results, code, environment and kernels. What could not
-be compared is listed, and named in the last line. The grade then ends with "in part". For other runs
-it does if a run could not be repeated. Results are computed, never taken from the cache.
+be compared is listed, and named in the last line; the grade then ends with "in part". For other
+runs it does so if a run could not be repeated. Results are computed, never taken from the cache.
 
 Nothing in a bundle is executed without --execute: its notebooks are read as data, and a bundle that
 contains other code, such as a lab, is refused. --execute runs the code of its notebooks with your
