@@ -45,12 +45,12 @@ def objections(
     bundle: Path,
     runs: Sequence[Run],
     notebooks: Sequence[NotebookFile],
-    verdicts: Sequence[Said],
+    judged: Said,
     compared: Comparison,
 ) -> Iterator[Objection]:
     """What differs or was not compared in an unpacked bundle whose checksums match, apart from what
-    only executing its notebooks shows. `verdicts` are those of its runs here, whose words and
-    figures are `compared` with the recorded ones already."""
+    only executing its notebooks shows. `judged` is what its verdicts.json would say here; words and
+    figures of the verdicts are `compared` already."""
     ours = parts.code()
     said = read_json(bundle / CODE, next_step=COPY)
     same_version = said.get("version") == ours["version"]
@@ -66,7 +66,11 @@ def objections(
     given = {f"{one.path.stem}.ipynb": parameters_given(one) for one in notebooks}
     titles = "; ".join(one.title or one.path.stem for one in notebooks)
     yield from _of_metadata(bundle, runs, given, titles, str(said.get("version")), same_version)
+    verdicts = [one for each in judged["articles"] for one in each["verdicts"]]
     yield from _of_verdicts(of_bundle(bundle), verdicts, compared, same_version)
+    theirs = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
+    if _without_verdicts(theirs) != _without_verdicts(judged):
+        yield Objection(VERDICTS, "articles or intervals not as judged here", same_version)
     words = {
         str(one["id"]): [each["verdict"] for each in (one, *one["witnesses"])] for one in verdicts
     }
@@ -156,6 +160,12 @@ def _of_metadata(
             if "value" in fields:
                 why += f": {str(theirs.get('value'))[:80]} for {str(mine.get('value'))[:80]}"
             yield Objection(METADATA, why, is_value or same_version)
+
+
+def _without_verdicts(said: Said) -> Said:
+    """What a verdicts.json says besides verdicts and intervals: the articles and their labs."""
+    articles = [{**one, "verdicts": None} for one in said["articles"]]
+    return {**said, "articles": articles, "intervals": isinstance(said.get("intervals"), list)}
 
 
 def _of_verdicts(

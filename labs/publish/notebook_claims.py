@@ -13,6 +13,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import islice
 from typing import Any
 
 from labs.catalog import LABS, find
@@ -34,7 +35,7 @@ from labs.read.notebook_file import (
 from labs.read.runs.recorded import differences, unequal
 from labs.read.runs.run import Run
 
-SHOWN = 4
+SHOWN, MOST = 4, 20
 VIRTUAL = ("virtual", "recorded")
 ROUNDING = 0.0006
 """A cell of a table has four digits: it differs from its figure by less than this share of it."""
@@ -142,11 +143,21 @@ def of_tables(
     notebook: NotebookFile, runs: Sequence[Run], verdicts: Mapping[str, Sequence[str]]
 ) -> Iterator[Objection]:
     """The figures and verdicts in the tables of a notebook that differ from those of the runs and
-    from the `verdicts` on each claim."""
+    from the `verdicts` on each claim; no more than MOST."""
+    return islice(_in_tables(notebook, runs, verdicts), MOST)
+
+
+def _in_tables(
+    notebook: NotebookFile, runs: Sequence[Run], verdicts: Mapping[str, Sequence[str]]
+) -> Iterator[Objection]:
+    named: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.lab in LABS:
+            named.setdefault(run.condition, []).append(run)
     for number, cell in enumerate(code_cells(notebook.content["cells"]), start=1):
         part = f"code cell {number} of {notebook.path.name}"
         for row in _rows(cell):
-            for name, expected in _expected(row, runs, verdicts):
+            for name, expected in _expected(row, named, verdicts):
                 if not _fits(row[name], expected):
                     shown = few(list(dict.fromkeys(map(notebook_cell, expected))), SHOWN)
                     subject = row.get("condition", row.get("claim"))
@@ -155,14 +166,15 @@ def of_tables(
 
 
 def _expected(
-    row: Mapping[str, str], runs: Sequence[Run], verdicts: Mapping[str, Sequence[str]]
+    row: Mapping[str, str],
+    named: Mapping[str, Sequence[Run]],
+    verdicts: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[str, list[Any]]]:
     """The columns of a row that its runs or verdicts decide, and what these have."""
-    named = [run for run in runs if run.lab in LABS and run.condition == row.get("condition")]
     for name in row:
         values = [
             find(run.lab).results(run).values.get(name)
-            for run in named
+            for run in named.get(row.get("condition", ""), ())
             if name in find(run.lab).columns
         ]
         if values:

@@ -15,7 +15,7 @@ from labs.publish.notebook_claims import Objection
 from labs.publish.real_time import Again
 from labs.publish.rerun import BEYOND, COVERED, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
 from labs.read.claims.moved import Comparison
-from labs.read.display.format import few, in_runs
+from labs.read.display.format import few, in_runs, printable
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.compare import Change
 from labs.read.runs.run import Run
@@ -86,12 +86,10 @@ class Verified:
     def not_compared(self) -> list[Objection]:
         """What was not compared, and why."""
         found = [one for one in self.objections if not one.differs]
-        executed = {cells.notebook: cells for cells in self.notebooks}
-        for notebook in self.subject.notebooks:
-            cells = executed.get(notebook.stem)
-            if cells is None:
-                found.append(Objection(f"outputs of {notebook.path.name}", "needs --execute"))
-                continue
+        if not self.notebooks:
+            names = [notebook.path.name for notebook in self.subject.notebooks]
+            found += [Objection(f"outputs of {name}", "needs --execute") for name in names]
+        for notebook, cells in zip(self.subject.notebooks, self.notebooks, strict=False):
             found += [
                 Objection(f"{kind} in code cell {number} of {notebook.path.name}", "differs")
                 for number, kinds in cells.not_compared.items()
@@ -182,7 +180,10 @@ class Verified:
         return sorted({_input(change) for one in self.repeated for change in one.pair.inputs})
 
     def lines(self) -> Iterator[str]:
-        """The findings as text, the grade last."""
+        """The findings as text, the grade last; names and words of a bundle are a stranger's."""
+        return map(printable, self._lines())
+
+    def _lines(self) -> Iterator[str]:
         files = f" and {self.subject.files} files" if self.subject.files else ""
         yield (
             f"{self.subject.name}: {in_runs(len(self.subject.runs))}{files} checked; all seals, "
@@ -213,11 +214,10 @@ class Verified:
         timed = f" and {len(self.again)} conditions in real time" if self.again else ""
         left = self.not_compared
         yield from (f"not compared: {one.part}: {one.why}" for one in left)
-        of_all = (
-            f" of {len(self.subject.runs)}" if len(self.repeated) < len(self.subject.runs) else ""
-        )
+        repeated, every = len(self.repeated), len(self.subject.runs)
+        count = in_runs(every) if repeated == every else f"{repeated} of {in_runs(every)}"
         parts = f"; not compared: {few([one.part for one in left], SHOWN)}" if left else ""
-        yield f"{len(self.repeated)}{of_all} runs{timed} repeated: {self.grade}{parts}"
+        yield f"{count}{timed} repeated: {self.grade}{parts}"
 
 
 SHOWN = 6

@@ -170,10 +170,11 @@ def _claims(
     Of the recorded runs only claims on real time are judged: those in virtual time are repeated.
     """
     if subject.bundle is not None:
-        said = verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs)
-        now = [json.loads(as_bytes(one)) for each in said["articles"] for one in each["verdicts"]]
+        found_here = verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs)
+        judged_here = json.loads(as_bytes(found_here))
+        now = [one for each in judged_here["articles"] for one in each["verdicts"]]
         compared = compare_verdicts(of_bundle(subject.bundle), now)
-        found = objections(subject.bundle, subject.runs, subject.notebooks, now, compared)
+        found = objections(subject.bundle, subject.runs, subject.notebooks, judged_here, compared)
         return compared, tuple(found)
     if subject.table is None:
         return None, ()
