@@ -338,6 +338,8 @@ def unpack(packed: Path, content: Path) -> Path:
 
 
 def _expand(packed: Path, content: Path) -> None:
+    if not os.access(packed, os.R_OK):
+        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     content.mkdir()
     try:
         _unpack(packed, _allowed_bytes(packed), content)
@@ -451,8 +453,6 @@ class _Xz(io.RawIOBase):
 
 @contextmanager
 def _expanded(packed: Path) -> Iterator[IO[bytes]]:
-    if not os.access(packed, os.R_OK):
-        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     with packed.open("rb") as file:
         if packed.name.endswith(".xz"):
             yield cast(IO[bytes], _Xz(file))
