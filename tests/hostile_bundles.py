@@ -21,12 +21,17 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from labs.catalog import find
 from labs.publish import bundle
-from labs.publish.bundle_layout import METADATA, PREVIEW, SUMS, VERDICTS, sums
+from labs.publish.bundle_layout import CODE, LOCK, METADATA, PREVIEW, SUMS, VERDICTS, sums
 from labs.publish.crate_preview import NOT_LISTED, POLICY, preview
 from labs.publish.verify import subject_of
+from labs.read.claims.sources import Source, verdicts_from
+from labs.read.display.rich_output import Table
 from labs.read.notebook_file import read_notebook
-from labs.read.runs.archive import BUNDLED
+from labs.read.runs import recorded
+from labs.read.runs.archive import BUNDLED, run_folders
+from labs.read.runs.run import open_run
 from tests.run_folders import make_run, make_study, reseal
 
 Files = Mapping[str, bytes]
@@ -43,6 +48,9 @@ def notebook(folder: Path, title: str = "A title", output: str = "42") -> Path:
     for at, one in enumerate(book.cells):
         one["id"] = f"cell-{at}"
     given = {"RATE_MBIT": 10, "NOTE": MARKUP}
+    lines = "\n".join(f"{name} = {value!r}" for name, value in given.items())
+    book.cells.insert(2, new_code_cell(lines, metadata={"tags": ["injected-parameters"]}))
+    book.cells[2]["id"] = "injected"
     book.metadata["papermill"] = {"parameters": given, "start_time": "2026-01-01T00:00:00"}
     path = folder / "book.ipynb"
     nbformat.write(book, path)
@@ -218,6 +226,18 @@ def packed_runs(change: Callable[[tarfile.TarFile], None]) -> Any:
     return changed(BUNDLED, content)
 
 
+def amplified(files: Files) -> bytes:
+    """A small file: its runs are packed with padding, which packs to nothing and would allow a
+    hundred times as much content, and with 256 MiB of zeros."""
+    runs = lzma.decompress(files[BUNDLED]).rstrip(b"\0")
+    runs += bytes(-len(runs) % tarfile.BLOCKSIZE)
+    member = tarfile.TarInfo("zzz/0")
+    member.size = 256 << 20
+    streams = (runs, member.tobuf(), bytes(member.size), bytes(2 * tarfile.BLOCKSIZE))
+    packed = b"".join(lzma.compress(one, preset=0) for one in streams) + bytes(4 << 20)
+    return zipped(summed({**files, BUNDLED: packed}))
+
+
 def tar_member(name: str, kind: bytes, target: str = "") -> Any:
     def change(parcel: tarfile.TarFile) -> None:
         member = tarfile.TarInfo(name)
@@ -387,8 +407,102 @@ OF_BUNDLE: dict[str, Any] = {
     "a changed run": other_runs(_changed_run),
     "a run with another key": other_runs(_other_key),
     "no run": other_runs(_without_runs),
+    "a folder that is no run": tar_member("zzz/0", tarfile.REGTYPE),
+    "a file that is no study": tar_member("studies/x.bin", tarfile.REGTYPE),
+    "amplified": amplified,
 }
 HOSTILE = {**OF_ZIP, **OF_BUNDLE}
+
+
+def measured(folder: Path) -> Path:
+    """A bundle of two recorded runs of `nagle`, and of a notebook that shows their results."""
+    lab = find("nagle")
+    runs = [
+        run
+        for run in map(open_run, run_folders(recorded.runs_of(lab.name)))
+        if run.condition in ("off", "on") and run.inputs["kernel"]["version"].startswith("6.1.")
+    ]
+    columns = ("mean_ms", "p50_ms")
+    rows = [{name: lab.results(run).values[name] for name in columns} for run in runs]
+    results = Table(
+        [{"condition": run.condition, **row} for run, row in zip(runs, rows, strict=True)]
+    )
+    judged = verdicts_from(lab, [Source("", tuple(runs), tuple(runs))])
+    claims = Table([{"claim": one.id, "verdict": one.words} for one in judged])
+    given = {"ONLY": "off,on", "REQUESTS": 1000}
+    lines = "\n".join(f"{name} = {value!r}" for name, value in given.items())
+    printed = new_output("stream", name="stdout", text=f"mean {rows[0]['mean_ms']:.4g} ms\n")
+    cells = [
+        new_markdown_cell("# Measured"),
+        new_code_cell("TESTBED = 'recorded'\nREQUESTS = 10", metadata={"tags": ["parameters"]}),
+        new_code_cell(lines, metadata={"tags": ["injected-parameters"]}),
+        new_code_cell("p = labs.check('nagle', globals())", metadata={"tags": ["check"]}),
+        *(_showing(table) for table in (results, claims)),
+        new_code_cell("print(mean)", outputs=[printed]),
+    ]
+    book = new_notebook(cells=cells)
+    for at, one in enumerate(book.cells):
+        one["id"] = f"cell-{at}"
+    book.metadata["papermill"] = {"parameters": given}
+    folder.mkdir(parents=True, exist_ok=True)
+    nbformat.write(book, folder / "book.ipynb")
+    out = folder / "measured.zip"
+    paths = [run.path for run in runs]
+    bundle.write(out, [(read_notebook(folder / "book.ipynb"), {})], paths, tell=lambda line: None)
+    return out
+
+
+def _showing(table: Table) -> Any:
+    data = {"text/html": table._repr_html_(), "text/plain": repr(table)}
+    return new_code_cell("table", outputs=[new_output("execute_result", data)])
+
+
+def forged(good: Path, out: Path, *texts: tuple[str, str, str]) -> Path:
+    """A bundle in which a forger replaced texts of files (name, before, after)."""
+    files = files_of(good)
+    for name, before, after in texts:
+        assert before.encode() in files[name], f"{name} has no {before}"
+        files[name] = files[name].replace(before.encode(), after.encode())
+    return rewritten(good, out, files)
+
+
+def rewritten(good: Path, out: Path, files: dict[str, bytes]) -> Path:
+    """A bundle with other files, whose sizes, checksums and page a forger wrote anew."""
+    old = files_of(good)
+    for name in sorted(name for name in old if files[name] != old[name]):
+        if name not in NOT_LISTED:
+            at = files[METADATA].index(f'"@id": "{name}",\n   "@type"'.encode())
+            size, new_size = (f'"contentSize": "{len(one[name])}"'.encode() for one in (old, files))
+            entity = files[METADATA][at:].replace(size, new_size, 1)
+            files[METADATA] = files[METADATA][:at] + entity
+    out.write_bytes(zipped(with_page(good, files)))
+    return out
+
+
+MEAN, METADATA_GIVEN = "39.68", '\\"REQUESTS\\":1000'
+STATEMENT = "With tcp_nodelay off a request takes"
+FORGED: dict[str, tuple[int, tuple[tuple[str, str, str], ...]]] = {
+    "figure in a table": (5, ((NOTEBOOK, f">{MEAN}<", ">3.968<"),)),
+    "verdict in a table": (5, ((NOTEBOOK, ">holds", ">false"),)),
+    "printed figure": (8, ((NOTEBOOK, f"mean {MEAN} ms", "mean 3.968 ms"),)),
+    "parameter in the metadata": (5, ((METADATA, METADATA_GIVEN, '\\"REQUESTS\\":400'),)),
+    "parameter in the notebook": (5, ((NOTEBOOK, "REQUESTS = 1000", "REQUESTS = 400"),)),
+    "parameter everywhere": (
+        5,
+        (
+            (METADATA, METADATA_GIVEN, '\\"REQUESTS\\":400'),
+            (NOTEBOOK, "REQUESTS = 1000", "REQUESTS = 400"),
+            (NOTEBOOK, '"REQUESTS": 1000', '"REQUESTS": 400'),
+        ),
+    ),
+    "commit": (8, ((CODE, '"commit": "', '"commit": "0'),)),
+    "lock": (8, ((LOCK, "numpy==", "evil==1\nnumpy=="),)),
+    "heading": (5, ((NOTEBOOK, "# Measured", "# Forged"),)),
+    "texts of a verdict": (5, ((VERDICTS, STATEMENT, f"FORGED {STATEMENT}"),)),
+    "reason of a verdict": (5, ((VERDICTS, '"reason": "', '"reason": "FORGED '),)),
+}
+"""What a forger may replace beside the runs, with the exit code of `labs verify` without --execute
+if every run repeats. Before these were compared, it was 0 for each."""
 NEEDS_A_FOLDER = ("a changed run", "a run with another key", "no run")
 
 

@@ -59,7 +59,7 @@ ADDRESS_SPACE_MIB = 1024
 """OpenBLAS, numpy, pandas and their threads map 780 MiB on two CPUs, and abort without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;
             4 a run failed; 5 results differ; 6 damaged data; 7 results differ within
-            tolerance (labs verify); 130 interrupted by ^C"""
+            tolerance, 8 not all was compared (labs verify); 130 interrupted by ^C"""
 STOPPED = 130
 LISTED_FLAGS = 12
 """A message lists the flags of a command if it has no more."""

@@ -13,12 +13,18 @@ from their raw files, and must equal the recorded ones. --real-time N repeats N 
 if the testbed can be used here (namespaces: as root; vagrant: with both machines running), and says
 whether the recorded 95 % interval covers the new median.
 
+What a bundle says besides its runs is compared, too: verdicts, their texts, intervals, metadata,
+parameters of notebooks, figures in tables of results, code, environment and kernels. What could not
+be compared is listed, and named in the last line; the grade then ends with "in part". For other
+runs it does so if a run could not be repeated. Results are computed, never taken from the cache.
+
 Nothing in a bundle is executed without --execute: its notebooks are read as data, and a bundle that
 contains other code, such as a lab, is refused. --execute runs the code of its notebooks with your
-permissions, and compares the numbers in their outputs. Use it only for bundles that you trust.
+permissions, and compares the numbers and words in their outputs. Use it only for bundles that you
+trust.
 
-exit codes: 0 identical or covered; 7 moved within tolerance; 5 moved beyond; 6 damaged; 4 no run
-            could be repeated; 2 and 3 as for every command
+exit codes: 0 identical, covered or intact; 8 the same in part; 7 moved within tolerance; 5 moved
+            beyond; 6 damaged; 4 no run could be repeated; 2 and 3 as for every command
 """
 
 from __future__ import annotations
@@ -83,9 +89,8 @@ def main(args: argparse.Namespace) -> int:
     from labs.drive.kernel.versions import read_kernel_spec
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
-    from labs.publish.rerun import BEYOND, COVERED, IDENTICAL, WITHIN
-    from labs.publish.verified import FAILED, INTACT
     from labs.publish.verify import Draw, verify
+    from labs.read.kept_or_computed import computed
     from labs.read.runs import recorded
 
     check_platform("virtual")
@@ -96,21 +101,21 @@ def main(args: argparse.Namespace) -> int:
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} {value} is invalid. Allowed: {least} or more")
     spec = None if args.kernel is None else read_kernel_spec(args.kernel)
-    codes = {IDENTICAL: 0, COVERED: 0, INTACT: 0, WITHIN: 7, BEYOND: 5, FAILED: 4}
     own = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
     try:
-        found = verify(
-            what,
-            Draw(spec, args.sample, args.real_time, args.seed),
-            jobs=args.jobs,
-            notebooks=args.execute,
-            labs=(*LABS, *own),
-            progress=sys.stderr.isatty(),
-        )
+        with computed():
+            found = verify(
+                what,
+                Draw(spec, args.sample, args.real_time, args.seed),
+                jobs=args.jobs,
+                notebooks=args.execute,
+                labs=(*LABS, *own),
+                progress=sys.stderr.isatty(),
+            )
     except Damaged as error:
         if args.json:
             print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))
         raise
     print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return codes[found.grade]
+    return found.exit_code

@@ -119,7 +119,8 @@ def day() -> str:
 
 
 def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[str, bytes]:
-    """All files of a bundle by name."""
+    """All files of a bundle by name; the notebooks are described in the order of their names."""
+    notebooks = sorted(notebooks, key=lambda one: one.name)
     folder = unpacked(packed)
     runs = [open_run(path) for path in run_folders(folder)]
     verdicts = parts.as_bytes(parts.verdicts_on(folder, runs))
@@ -138,7 +139,9 @@ def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[
     # The checksums cover the metadata and the page, which therefore cannot contain theirs.
     described = {**files, SUMS: sums(files)}
     page = preview(files, contents, runs, json.loads(verdicts))
-    graph = parts.as_bytes(metadata(about, described, notebooks, runs))
+    sizes = {name: len(content) for name, content in described.items()}
+    given = {one.name: one.parameters for one in notebooks}
+    graph = parts.as_bytes(metadata(about, sizes, given, runs))
     listed = {**files, PREVIEW: page, METADATA: graph}
     return {**listed, SUMS: sums(listed)}
 

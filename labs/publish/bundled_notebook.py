@@ -1,7 +1,7 @@
 """A notebook for a bundle: executed with its runs kept, or taken as it was executed before.
 
-Whatever differs between executions with equal results is removed: times, and the random identifier
-of the cell into which papermill writes parameters.
+Whatever differs between executions with equal results is removed: times, the progress of runs, and
+the random identifier of the cell into which papermill writes parameters.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import nbformat
 
 from labs.publish.execute import execute, open_notebook
+from labs.publish.executed_again import is_progress
 from labs.publish.notebook_runs import BEGIN
 from labs.publish.page_parameters import Scalar
-from labs.read.notebook_file import NotebookFile, given_parameters
+from labs.read.notebook_file import INJECTED, NotebookFile, given_parameters
 
 KEPT_SETTINGS = ("parameters", "default_parameters", "environment_variables", "version")
-INJECTED = "injected-parameters"
 SAVE = "from labs.publish import notebook_runs; notebook_runs.save({!r}, globals())"
 
 
@@ -75,6 +75,8 @@ def _as_bytes(book: Any) -> bytes:
     noted = book.metadata.get("papermill", {})
     book.metadata["papermill"] = {name: noted[name] for name in KEPT_SETTINGS if name in noted}
     for cell in book.cells:
+        if "outputs" in cell:
+            cell["outputs"] = [one for one in cell["outputs"] if not is_progress(one)]
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
         if INJECTED in cell.metadata.get("tags", ()):

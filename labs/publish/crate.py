@@ -14,18 +14,25 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from rocrate.model.contextentity import ContextEntity
-from rocrate.rocrate import ROCrate
-
 from labs.drive.record.seal import canonical
-from labs.publish.bundle_layout import CITATION, CODE, KERNELS, LICENCES, NOTEBOOKS, SUMS, VERDICTS
-from labs.publish.bundled_notebook import Executed
+from labs.publish.bundle_layout import (
+    CITATION,
+    CODE,
+    KERNELS,
+    LICENCES,
+    METADATA,
+    NOTEBOOKS,
+    SUMS,
+    VERDICTS,
+)
 from labs.read.runs.archive import BUNDLED
 from labs.read.runs.run import Run
 
-VERSION = "1.1"
-CONTEXT = f"https://w3id.org/ro/crate/{VERSION}/context"
+SPECIFICATION = "https://w3id.org/ro/crate/1.1"
+CONTEXT = f"{SPECIFICATION}/context"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+ROOT, LABS, PAPERMILL = "./", "#tcp-lab-notebook", "#papermill"
+VALUE = "PropertyValue"
 LICENCE = "https://creativecommons.org/licenses/by/4.0/"
 JSON, TEXT = "application/json", "text/plain"
 TYPES = {".ipynb": "application/x-ipynb+json", ".xz": "application/x-xz", ".cff": "text/yaml"}
@@ -56,98 +63,110 @@ class About:
 
 
 def metadata(
-    about: About, files: Mapping[str, bytes], notebooks: Sequence[Executed], runs: Sequence[Run]
+    about: About,
+    sizes: Mapping[str, int],
+    notebooks: Mapping[str, Mapping[str, Any]],
+    runs: Sequence[Run],
 ) -> dict[str, Any]:
-    """The JSON-LD of a bundle with these files."""
-    crate = ROCrate(gen_preview=False, version=VERSION)
-    root = crate.root_dataset
-    root["name"], root["description"] = about.name, DESCRIPTION
-    root["datePublished"] = about.published
-    root["conformsTo"] = _entity(crate, PROFILE, "CreativeWork", name="Process Run Crate 0.5")
-    root["conformsTo"]["version"] = "0.5"
-    root["license"] = _entity(crate, LICENCE, "CreativeWork", name="CC BY 4.0")
-    root["license"]["description"] = "Notebooks and data. The software is licensed under MIT."
-    for name, content in sorted(files.items()):
-        crate.add_file(dest_path=name, properties=_about_file(name, content))
-    labs = _software(crate, "#tcp-lab-notebook", "TCP lab notebook", about.version)
-    papermill = _software(crate, "#papermill", "papermill", about.papermill)
-    kernels = {
-        kernel["digest"]: _software(
-            crate,
-            f"#linux-{kernel['digest'][:12]}",
-            f"Linux {kernel['version']} (User-Mode Linux), SHA-256 {kernel['digest']}",
-            kernel["version"],
-        )
-        for run in sorted(runs, key=lambda run: run.name)
-        if (kernel := run.inputs["kernel"]) is not None
+    """The JSON-LD of a bundle with files of these sizes in bytes, and with notebooks that were
+    executed with these parameters, both by name."""
+    execute = [_execution(name) for name in notebooks]
+    actions = [*map(_run_action, runs), *execute]
+    root = {
+        "datePublished": about.published,
+        "name": about.name,
+        "description": DESCRIPTION,
+        "conformsTo": _to(PROFILE),
+        "license": _to(LICENCE),
+        "hasPart": [_to(name) for name in sorted(sizes)],
+        "mentions": [_to(action["@id"]) for action in actions],
     }
-    result = crate.dereference(BUNDLED)
-    actions = [_run_action(crate, run, labs, kernels, result) for run in runs]
-    for one in notebooks:
-        values = _property(crate, f"#parameters-{one.name}", "parameters", one.parameters)
-        action = crate.add_action(
-            [papermill, labs],
-            identifier=f"#execution-{one.name}",
-            object=[values, result],
-            result=crate.dereference(f"{NOTEBOOKS}/{one.name}"),
-            properties={
-                "name": f"Execution of {one.name}",
-                "description": "The notebook, executed by papermill with these parameters",
-            },
-        )
-        actions.append(action)
-    root["mentions"] = actions
-    found: dict[str, Any] = crate.metadata.generate()
-    found["@graph"].sort(key=lambda entity: str(entity["@id"]))
-    return found
+    licensed = "Notebooks and data. The software is licensed under MIT."
+    kernels = {
+        kernel["digest"]: kernel for run in runs if (kernel := run.inputs["kernel"]) is not None
+    }
+    graph = [
+        _entity(ROOT, "Dataset", **root),
+        _entity(METADATA, "CreativeWork", conformsTo=_to(SPECIFICATION), about=_to(ROOT)),
+        _entity(PROFILE, "CreativeWork", name="Process Run Crate 0.5", version="0.5"),
+        _entity(LICENCE, "CreativeWork", name="CC BY 4.0", description=licensed),
+        _software(LABS, "TCP lab notebook", about.version),
+        _software(PAPERMILL, "papermill", about.papermill),
+        *map(_kernel, kernels.values()),
+        *(_entity(name, "File", **_about_file(name, size)) for name, size in sizes.items()),
+        *(_condition(run) for run in runs),
+        *(_parameters(name, values) for name, values in notebooks.items()),
+        *actions,
+    ]
+    return {"@context": CONTEXT, "@graph": sorted(graph, key=lambda entity: str(entity["@id"]))}
 
 
-def _run_action(
-    crate: ROCrate, run: Run, labs: Any, kernels: Mapping[str, Any], result: Any
-) -> Any:
+def _run_action(run: Run) -> dict[str, Any]:
     kernel = run.inputs["kernel"]
-    performed_by = [labs] if kernel is None else [labs, kernels[kernel["digest"]]]
-    condition = _property(
-        crate, f"#condition-{run.name}", "condition", run.inputs["condition"], run.key
-    )
     said = f"{run.lab} {run.condition} on the testbed {run.testbed}, Linux {run.kernel.release}"
-    return crate.add_action(
-        performed_by,
-        identifier=f"#run-{run.name}",
-        object=condition,
-        result=result,
-        properties={"name": run.name, "description": said},
+    performed_by = [LABS] if kernel is None else [LABS, _linux(kernel)]
+    return _entity(
+        f"#run-{run.name}",
+        "CreateAction",
+        name=run.name,
+        description=said,
+        instrument=list(map(_to, performed_by)),
+        object=_to(f"#condition-{run.name}"),
+        result=_to(BUNDLED),
     )
 
 
-def _entity(crate: ROCrate, identifier: str, kind: str, **values: Any) -> Any:
-    return crate.add(ContextEntity(crate, identifier, {"@type": kind, **values}))
-
-
-def _software(crate: ROCrate, identifier: str, name: str, version: str) -> Any:
-    there = crate.get(identifier)
-    return there or _entity(
-        crate, identifier, "SoftwareApplication", name=name, softwareVersion=version
+def _execution(notebook: str) -> dict[str, Any]:
+    return _entity(
+        f"#execution-{notebook}",
+        "CreateAction",
+        name=f"Execution of {notebook}",
+        description="The notebook, executed by papermill with these parameters",
+        instrument=[_to(PAPERMILL), _to(LABS)],
+        object=[_to(f"#parameters-{notebook}"), _to(BUNDLED)],
+        result=_to(f"{NOTEBOOKS}/{notebook}"),
     )
 
 
-def _property(
-    crate: ROCrate, identifier: str, name: str, value: Mapping[str, Any], key: str = ""
-) -> Any:
-    entity = _entity(crate, identifier, "PropertyValue", name=name)
-    entity["value"] = canonical(value).decode()
-    if key:
-        entity["identifier"] = key
-    return entity
+def _condition(run: Run) -> dict[str, Any]:
+    said = {"name": "condition", "value": canonical(run.inputs["condition"]).decode()}
+    return _entity(f"#condition-{run.name}", VALUE, **said, identifier=run.key)
 
 
-def _about_file(name: str, content: bytes) -> dict[str, str]:
+def _parameters(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    said = {"name": "parameters", "value": canonical(values).decode()}
+    return _entity(f"#parameters-{notebook}", VALUE, **said)
+
+
+def _linux(kernel: Mapping[str, str]) -> str:
+    return f"#linux-{kernel['digest'][:12]}"
+
+
+def _kernel(kernel: Mapping[str, str]) -> dict[str, Any]:
+    name = f"Linux {kernel['version']} (User-Mode Linux), SHA-256 {kernel['digest']}"
+    return _software(_linux(kernel), name, kernel["version"])
+
+
+def _software(identifier: str, name: str, version: str) -> dict[str, Any]:
+    return _entity(identifier, "SoftwareApplication", name=name, softwareVersion=version)
+
+
+def _entity(identifier: str, kind: str, /, **values: Any) -> dict[str, Any]:
+    return {"@id": identifier, "@type": kind, **values}
+
+
+def _to(identifier: str) -> dict[str, str]:
+    """A reference to an entity."""
+    return {"@id": identifier}
+
+
+def _about_file(name: str, size_bytes: int) -> dict[str, str]:
     path = PurePosixPath(name)
     kind = TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or TEXT
     return {
         "name": path.name,
         "description": WHAT.get(name) or _part_of(path),
-        "contentSize": str(len(content)),
+        "contentSize": str(size_bytes),
         "encodingFormat": kind,
     }
 

@@ -1,35 +1,50 @@
-"""Execute the notebooks of a bundle again on its runs, and compare the numbers in their outputs.
+"""Execute the notebooks of a bundle again on its runs, and compare the outputs of their code cells.
 
-This executes somebody else's code with the caller's permissions.
+Numbers and words are compared: printed text, results and figures. What has neither, such as an
+image, is equal to the byte or else named. This executes somebody else's code with the caller's
+permissions.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from labs.errors import Damaged, LabError
 from labs.publish.plain_text import plain_text
-from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, parameters
+from labs.read.display.provenance import RECORDED
+from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, code_cells, joined, parameters
+from labs.studies.progress import FINISHED
 
 RUNS = "RUNS"
-# A number that is not a part of a word, such as the digest in the name of a run.
-NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?![\w-])")
-HTML, PLAIN = "text/html", "text/plain"
+HTML, PLAIN, STDERR = "text/html", "text/plain", "stderr"
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+"""Where an object is in memory: Python prints it for an object without a text of its own."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a cell: its kind (a media type, or the name of a stream), the numbers and words
+    that are compared, and all of it as one text."""
+
+    kind: str
+    words: tuple[str, ...]
+    whole: str
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A notebook executed again: which of its code cells, counted from 1, have other numbers in
-    their outputs, the first difference in words, and why it stopped, if it did. `of_machine` are
-    those that differ because they measure the machine (`labs.audit()`)."""
+    """A notebook executed again: which of its code cells, counted from 1, show other numbers or
+    words, the first difference, and why it stopped, if it did. `of_machine` are those that differ
+    because they measure the machine (`labs.audit()`). `not_compared` has the kinds of outputs that
+    differ in what is neither number nor word, by cell."""
 
     notebook: str
     compared: int
@@ -37,6 +52,7 @@ class Cells:
     first: str = ""
     stopped: str = ""
     of_machine: tuple[int, ...] = ()
+    not_compared: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -44,7 +60,8 @@ class Cells:
 
     def as_json(self) -> dict[str, Any]:
         lists = {"changed": list(self.changed), "of_machine": list(self.of_machine)}
-        return {**asdict(self), **lists, "equal": self.equal}
+        kinds = {str(cell): list(some) for cell, some in self.not_compared.items()}
+        return {**asdict(self), **lists, "not_compared": kinds, "equal": self.equal}
 
 
 def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: bool) -> Cells:
@@ -53,32 +70,43 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
     # Loads papermill: who verifies without executing needs none of the extras.
     from labs.publish.execute import execute, open_notebook  # noqa: PLC0415
 
-    cells = [cell for cell in notebook.content["cells"] if _is_code(cell)]
-    before = list(map(_numbers, cells))
+    cells = code_cells(notebook.content["cells"])
     try:
         values = parameters(notebook)
+        named = str(values.get(RUNS, ""))
         if RUNS in values:
             values[RUNS] = str(runs)
         with contextlib.chdir(work):
             done = execute(open_notebook(notebook), notebook.path, values, progress=progress)
     except LabError as error:
         return Cells(notebook.stem, 0, (), stopped=str(error))
-    after = [_numbers(cell) for cell in done.cells if _is_code(cell)]
+
+    # The copy of the runs has another name, and is recorded where the author performed them.
+    source = re.compile(rf"· (?:live(?:, in {re.escape(named)})?|{RECORDED})(?![\w,])")
+
+    def alike(text: str) -> str:
+        return ADDRESS.sub("0x0", source.sub(f"· {RECORDED}", text.replace(str(runs), named)))
+
+    before = [list(_outputs(cell, alike)) for cell in cells]
+    after = [list(_outputs(cell, alike)) for cell in code_cells(done.cells)]
     if len(before) != len(after):
         raise Damaged(f"{notebook.path} has other cells after it was executed again")
-    pairs = list(zip(before, after, strict=True))
-    differing = [at for at, (one, other) in enumerate(pairs, start=1) if one != other]
+    pairs = list(enumerate(zip(before, after, strict=True), start=1))
+    differing = [at for at, pair in pairs if _words(pair[0]) != _words(pair[1])]
     of_machine = tuple(at for at in differing if _measures_machine(cells[at - 1]))
     changed = tuple(at for at in differing if at not in of_machine)
-    first = _first(*pairs[changed[0] - 1]) if changed else ""
-    return Cells(notebook.stem, len(pairs), changed, first, of_machine=of_machine)
+    first = _first(*map(_words, pairs[changed[0] - 1][1])) if changed else ""
+    left = {at: kinds for at, pair in pairs if at not in differing and (kinds := _left(*pair))}
+    return Cells(
+        notebook.stem, len(pairs), changed, first, of_machine=of_machine, not_compared=left
+    )
 
 
 def _measures_machine(cell: Mapping[str, Any]) -> bool:
     """Whether a cell calls `labs.audit()`, which reads the settings of this machine."""
     try:
         calls = [
-            one for one in ast.walk(ast.parse(_joined(cell["source"]))) if isinstance(one, ast.Call)
+            one for one in ast.walk(ast.parse(joined(cell["source"]))) if isinstance(one, ast.Call)
         ]
     except NOT_PYTHON:
         return False
@@ -87,56 +115,89 @@ def _measures_machine(cell: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_code(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell is code other than parameters, which name the folder of runs."""
-    tags = cell["metadata"].get("tags", ())
-    return cell["cell_type"] == "code" and "injected-parameters" not in tags
+def _words(outputs: Sequence[Output]) -> list[str]:
+    return [word for output in outputs for word in output.words]
 
 
 def _first(one: list[str], other: list[str]) -> str:
-    for before, after in zip(one, other, strict=False):
+    """The first difference, with the word in front of it on either side."""
+    for at, (before, after) in enumerate(zip(one, other, strict=False)):
         if before != after:
-            return f"{before} -> {after}"
-    return f"{len(one)} numbers -> {len(other)}"
+            return f"{before[:40]} -> {after[:40]}" + (f" after {one[at - 1][:40]}" if at else "")
+    return f"{len(one)} words -> {len(other)}"
 
 
-def _numbers(cell: Mapping[str, Any]) -> list[str]:
-    """The numbers in the results and figures of a cell; what it printed meanwhile, such as
-    progress, is not compared."""
-    return [
-        number
-        for output in cell.get("outputs", ())
-        if output.get("output_type") in ("display_data", "execute_result")
-        for number in _in_data(output.get("data", {}))
-    ]
+def _left(before: Sequence[Output], after: Sequence[Output]) -> tuple[str, ...]:
+    """The kinds of outputs that differ although their words are equal: images, markup."""
+    pairs = zip_longest(before, after)
+    kinds = [(one or other).kind for one, other in pairs if one != other and (one or other)]
+    return tuple(dict.fromkeys(kinds))
 
 
-def _in_data(data: Mapping[str, Any]) -> Iterator[str]:
-    if FIGURE in data:
-        yield from _in_figure(data[FIGURE])
-    elif HTML in data:
-        yield from NUMBER.findall(plain_text(_joined(data[HTML])))
-    elif PLAIN in data:
-        yield from NUMBER.findall(_joined(data[PLAIN]))
+def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[Output]:
+    """The outputs of a cell, without the progress of runs that were performed; all that was printed
+    to one stream is one output."""
+    printed: dict[str, str] = {}
+    for output in cell.get("outputs", ()):
+        kind = output.get("output_type")
+        if kind == "stream":
+            name = str(output.get("name"))
+            printed[name] = printed.get(name, "") + alike(joined(output.get("text", "")))
+        elif kind == "error":
+            said = alike(f"{output.get('ename')}: {output.get('evalue')}")
+            yield Output("error", tuple(said.split()), said)
+        elif not is_progress(output):
+            for name, value in sorted(output.get("data", {}).items()):
+                same = _in_texts(_one_text(value), alike)
+                yield Output(name, tuple(_in_data(name, same)), json.dumps(same, sort_keys=True))
+    for name, text in sorted(printed.items()):
+        yield Output(name, () if name == STDERR else tuple(text.split()), text)
 
 
-def _joined(text: Any) -> str:
-    return "".join(text) if isinstance(text, list) else str(text)
+def is_progress(output: Mapping[str, Any]) -> bool:
+    """Whether an output is the bar of runs that were performed, and nothing else."""
+    data = output.get("data", {})
+    if output.get("output_type") != "display_data" or data.keys() != {HTML, PLAIN}:
+        return False
+    text = joined(data[PLAIN])
+    return FINISHED.fullmatch(text) is not None and joined(data[HTML]) == f"<code>{text}</code>"
+
+
+def _in_data(kind: str, value: Any) -> Iterator[str]:
+    """The numbers and words of an output of this media type; none in an image."""
+    if kind == FIGURE:
+        yield from _in_figure(value)
+    elif kind == HTML:
+        yield from plain_text(joined(value)).split()
+    elif kind.startswith("text/"):
+        yield from joined(value).split()
+
+
+def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A value of JSON with every text in it changed."""
+    if isinstance(value, dict):
+        return {name: _in_texts(part, change) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_in_texts(part, change) for part in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _one_text(value: Any) -> Any:
+    """An output's value, with the lines of a text as one."""
+    lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
+    return "".join(value) if lines else value
 
 
 def _in_figure(value: Any) -> Iterator[str]:
-    """Every number in a figure; arrays are base64 in plotly's JSON."""
+    """Every number and word in a figure, under the names of its parts; arrays are base64 in
+    plotly's JSON."""
     if isinstance(value, dict):
-        if isinstance(value.get("bdata"), str):
-            with contextlib.suppress(ValueError):
-                yield base64.b64decode(value["bdata"]).hex()
         for name in sorted(value):
-            if name != "bdata":
-                yield from _in_figure(value[name])
+            yield from (f"{name}:{word}" for word in _in_figure(value[name]))
     elif isinstance(value, list):
         for part in value:
             yield from _in_figure(part)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield json.dumps(value)
     elif isinstance(value, str):
-        yield from NUMBER.findall(plain_text(value))
+        yield from plain_text(value).split()
+    elif value is not None:
+        yield json.dumps(value)

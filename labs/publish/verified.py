@@ -11,16 +11,22 @@ from typing import Any
 
 from labs.publish import real_time
 from labs.publish.executed_again import Cells
+from labs.publish.notebook_claims import Objection
 from labs.publish.real_time import Again
-from labs.publish.rerun import BEYOND, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
+from labs.publish.rerun import BEYOND, COVERED, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
 from labs.read.claims.moved import Comparison
-from labs.read.display.format import few, in_runs
+from labs.read.display.format import few, in_runs, printable
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.compare import Change
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Repeated as RepeatedCondition
 
 INTACT, FAILED = "intact", "not repeated"
+IN_PART = "in part"
+"""Ends the grade if something was not compared: `identical in part`."""
+EXIT_CODES = {IDENTICAL: 0, COVERED: 0, INTACT: 0, WITHIN: 7, BEYOND: 5, FAILED: 4}
+NOT_ALL_COMPARED = 8
+"""The exit code if what was compared agrees, and not all was."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Verified:
     in virtual time that were not drawn, `foreign` are runs of labs that are not part of the
     package, and `conditions` those in real time with an interval. `verdicts` compares the recorded
     verdicts with those that the runs give here; `other_intervals` names conditions whose interval
-    differs.
+    differs. `objections` are the other parts of a bundle that differ or were not compared.
     """
 
     subject: Subject
@@ -59,14 +65,69 @@ class Verified:
     verdicts: Comparison | None = None
     other_intervals: Sequence[str] = ()
     notebooks: Sequence[Cells] = ()
+    objections: Sequence[Objection] = ()
 
     @property
     def grade(self) -> str:
-        """The worst grade of runs, verdicts, intervals and notebooks; `intact` if nothing was
-        repeated, because there are no runs in virtual time, `not repeated` if all of them
-        failed."""
+        """The worst grade, `in part` if what was compared agrees and not all was: of a bundle
+        whatever it says; of other runs those that could not be repeated here."""
+        return f"{self._worst} {IN_PART}" if self._is_partial else self._worst
+
+    @property
+    def exit_code(self) -> int:
+        return NOT_ALL_COMPARED if self._is_partial else EXIT_CODES[self._worst]
+
+    @property
+    def _is_partial(self) -> bool:
+        left = self.not_compared if self.subject.bundle else self.repeated and self._impossible
+        return EXIT_CODES[self._worst] == 0 and bool(left)
+
+    @property
+    def not_compared(self) -> list[Objection]:
+        """What was not compared, and why."""
+        found = [one for one in self.objections if not one.differs]
+        if not self.notebooks:
+            names = [notebook.path.name for notebook in self.subject.notebooks]
+            found += [Objection(f"outputs of {name}", "needs --execute") for name in names]
+        for notebook, cells in zip(self.subject.notebooks, self.notebooks, strict=False):
+            found += [
+                Objection(f"{kind} in code cell {number} of {notebook.path.name}", "differs")
+                for number, kinds in cells.not_compared.items()
+                for kind in kinds
+            ]
+            found += [
+                Objection(f"code cell {number} of {notebook.path.name}", "measures this machine")
+                for number in cells.of_machine
+            ]
+        found += self._impossible
+        if self.left_out:
+            found.append(Objection(in_runs(self.left_out), "not drawn"))
+        again = {run.name for one in self.again for run in one.recorded.runs}
+        lacking = {one.run.name for one in self.lacking}
+        timed = [run for run in self.real_time if run.name not in again | lacking]
+        if timed:
+            found.append(Objection(f"{in_runs(len(timed))} in real time", "needs --real-time"))
+        return found
+
+    @property
+    def _impossible(self) -> list[Objection]:
+        """The runs that could not be repeated here, by reason."""
+        counted = Counter(one.why for one in self.lacking)
+        found = [Objection(in_runs(count), why) for why, count in counted.items()]
+        if self.foreign:
+            names = ", ".join(sorted({run.lab for run in self.foreign}))
+            part = f"{in_runs(len(self.foreign))} of labs not of this package"
+            found.append(Objection(part, f"{names}: needs --lab FILE, whose code is executed"))
+        return found
+
+    @property
+    def _worst(self) -> str:
+        """The worst grade of runs, verdicts, intervals, notebooks and other parts; `intact` if
+        nothing was repeated, because there are no runs in virtual time, `not repeated` if all of
+        them failed."""
         moved = self.verdicts is not None and bool(self.verdicts.moved)
-        if moved or self.other_intervals or not all(one.equal for one in self.notebooks):
+        differ = any(one.differs for one in self.objections)
+        if moved or differ or self.other_intervals or not all(one.equal for one in self.notebooks):
             return BEYOND
         found = [one.grade for one in self.repeated] + [one.grade for one in self.again]
         if self.verdicts is not None and self.verdicts.other_figures:
@@ -109,6 +170,8 @@ class Verified:
             "intervals_that_differ": list(self.other_intervals),
             "verdicts": None if self.verdicts is None else self.verdicts.as_json(),
             "notebooks": [one.as_json() for one in self.notebooks],
+            "parts_that_differ": [one.as_json() for one in self.objections if one.differs],
+            "not_compared": [one.as_json() for one in self.not_compared],
         }
 
     @property
@@ -117,7 +180,10 @@ class Verified:
         return sorted({_input(change) for one in self.repeated for change in one.pair.inputs})
 
     def lines(self) -> Iterator[str]:
-        """The findings as text, the grade last."""
+        """The findings as text, the grade last; names and words of a bundle are a stranger's."""
+        return map(printable, self._lines())
+
+    def _lines(self) -> Iterator[str]:
         files = f" and {self.subject.files} files" if self.subject.files else ""
         yield (
             f"{self.subject.name}: {in_runs(len(self.subject.runs))}{files} checked; all seals, "
@@ -127,21 +193,7 @@ class Verified:
             if one.grade != IDENTICAL:
                 yield f"{one.pair.a.name}: {one.grade}"
                 yield from _changes(one)
-        counted = Counter(one.why for one in self.lacking)
-        yield from (f"{in_runs(count)} not repeated: {why}" for why, count in counted.items())
         yield from (one.line() for one in self.again)
-        if self.real_time and not self.again:
-            yield (
-                f"{in_runs(len(self.real_time))} in real time, {len(self.conditions)} conditions "
-                "with an interval: intact, and not repeated. --real-time N repeats N conditions, "
-                "if their testbed can be used here"
-            )
-        if self.foreign:
-            names = ", ".join(sorted({run.lab for run in self.foreign}))
-            yield (
-                f"{in_runs(len(self.foreign))} of labs that are not part of this package "
-                f"({names}): intact, and not repeated. Name a lab file that you trust with --lab"
-            )
         yield from (
             f"the recorded interval of {name} is not the one that its runs give here"
             for name in self.other_intervals
@@ -150,6 +202,7 @@ class Verified:
             *moved, count = self.verdicts.lines()
             yield from (f"verdict {line}" if line[0] != " " else line for line in moved)
             yield f"verdicts judged again from the raw files: {count}"
+        yield from (f"differs: {one.part}: {one.why}" for one in self.objections if one.differs)
         for cells in self.notebooks:
             yield _of_notebook(cells)
         yield from (f"likely cause ({in_runs(count)}): {why}" for why, count in self.causes.items())
@@ -158,9 +211,13 @@ class Verified:
                 "every byte of raw output is equal although these inputs differ: "
                 f"{few(self.inputs, SHOWN)}"
             )
-        drawn = f", {self.left_out} not drawn" if self.left_out else ""
         timed = f" and {len(self.again)} conditions in real time" if self.again else ""
-        yield f"{in_runs(len(self.repeated))}{timed} repeated{drawn}: {self.grade}"
+        left = self.not_compared
+        yield from (f"not compared: {one.part}: {one.why}" for one in left)
+        repeated, every = len(self.repeated), len(self.subject.runs)
+        count = in_runs(every) if repeated == every else f"{repeated} of {in_runs(every)}"
+        parts = f"; not compared: {few([one.part for one in left], SHOWN)}" if left else ""
+        yield f"{count}{timed} repeated: {self.grade}{parts}"
 
 
 SHOWN = 6
@@ -188,12 +245,8 @@ def _of_notebook(cells: Cells) -> str:
         return f"{cells.notebook}: stopped when it was executed again: {cells.stopped}"
     if cells.changed:
         return (
-            f"{cells.notebook}: other numbers in the code cells "
+            f"{cells.notebook}: other outputs of the code cells "
             f"{', '.join(map(str, cells.changed))} ({cells.first})"
         )
-    differing = ", ".join(map(str, cells.of_machine))
-    machine = f"; code cell {differing} measures this machine and differs" if differing else ""
-    return (
-        f"{cells.notebook}: executed again, equal numbers in "
-        f"{cells.compared - len(cells.of_machine)} code cells{machine}"
-    )
+    equal = cells.compared - len(cells.of_machine)
+    return f"{cells.notebook}: executed again, equal numbers and words in {equal} code cells"

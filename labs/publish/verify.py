@@ -12,17 +12,20 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
-from labs.errors import BadInput
+from labs.errors import BadInput, Damaged
 from labs.publish import real_time
 from labs.publish.bundle_check import check
+from labs.publish.bundle_claims import objections
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
-from labs.publish.bundle_layout import METADATA
+from labs.publish.bundle_layout import COPY, METADATA
 from labs.publish.crate_preview import check_preview
 from labs.publish.executed_again import execute_again
+from labs.publish.notebook_claims import Objection
 from labs.publish.recorded_verdicts import TABLE, intervals_of, of_bundle
 from labs.publish.rerun import repeat
 from labs.publish.verified import Subject, Verified
@@ -32,13 +35,16 @@ from labs.read.runs import recorded
 from labs.read.runs.archive import (
     BUNDLED,
     content_of,
+    foreign_entry,
     is_packed,
     run_folders,
     runs_folder,
+    study_files,
     unpacked,
 )
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
+from labs.read.runs.schemas import open_study
 from labs.read.runs.zip_file import ENDING
 
 
@@ -77,7 +83,12 @@ def subject_of(what: Path) -> Subject:
 
 def _of_bundle(bundle: Path, name: str) -> Subject:
     files, notebooks = check(bundle)
-    runs = tuple(every_run(bundle / BUNDLED))
+    folder = runs_folder(bundle / BUNDLED)
+    if (foreign := foreign_entry(folder)) is not None:
+        raise Damaged(f"{BUNDLED} has {foreign!r}. Allowed: runs and studies. {COPY}")
+    for path in study_files(folder):
+        open_study(path)
+    runs = tuple(every_run(folder))
     check_preview(bundle, notebooks, runs)
     return Subject(name, files, runs, bundle, notebooks)
 
@@ -119,6 +130,7 @@ def verify(
             for one in (subject.notebooks if notebooks else ())
             if (bundle := subject.bundle) is not None
         ]
+    verdicts, found = _claims(subject, labs)
     return Verified(
         subject,
         repeated,
@@ -127,9 +139,10 @@ def verify(
         left_out=len(virtual) - len(drawn),
         foreign=[run for run in subject.runs if run.lab not in labs],
         conditions=conditions,
-        verdicts=_verdicts(subject, labs),
+        verdicts=verdicts,
         other_intervals=_other_intervals(subject),
         notebooks=cells,
+        objections=found,
     )
 
 
@@ -150,18 +163,24 @@ def _kernel(run: Run) -> tuple[str, str]:
     return kernel["version"], kernel["digest"]
 
 
-def _verdicts(subject: Subject, labs: Sequence[str]) -> Comparison | None:
+def _claims(
+    subject: Subject, labs: Sequence[str]
+) -> tuple[Comparison | None, tuple[Objection, ...]]:
     """The recorded verdicts of a bundle, or of the recorded runs in a clone, compared with those
-    that its runs give here; None for runs without recorded verdicts.
+    that its runs give here, and what else of a bundle differs; None for runs without recorded
+    verdicts.
 
     Of the recorded runs only claims on real time are judged: those in virtual time are repeated.
     """
     if subject.bundle is not None:
-        said = verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs)
-        now = [json.loads(as_bytes(one)) for each in said["articles"] for one in each["verdicts"]]
-        return compare_verdicts(of_bundle(subject.bundle), now)
+        found_here = verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs)
+        judged_here = json.loads(as_bytes(found_here))
+        now = [one for each in judged_here["articles"] for one in each["verdicts"]]
+        compared = compare_verdicts(of_bundle(subject.bundle), now)
+        found = objections(subject.bundle, subject.runs, subject.notebooks, judged_here, compared)
+        return compared, tuple(found)
     if subject.table is None:
-        return None
+        return None, ()
     before = [one for one in read_verdicts(subject.table) if _is_in_real_time(one)]
     ids = [str(one["id"]) for one in before]
     judged = [
@@ -170,7 +189,7 @@ def _verdicts(subject: Subject, labs: Sequence[str]) -> Comparison | None:
         if lab.name in labs and (sources := recorded_sources(lab))
         for verdict in verdicts_from(lab, sources, ids)
     ]
-    return compare_verdicts(before, judged)
+    return compare_verdicts(before, judged), ()
 
 
 def _is_in_real_time(verdict: Said) -> bool:
@@ -182,10 +201,13 @@ def _other_intervals(subject: Subject) -> list[str]:
     said = None if subject.bundle is None else intervals_of(subject.bundle)
     if said is None:
         return []
-    recorded_ones = [rounded(one) for one in said]
     now = json.loads(as_bytes({"intervals": intervals(subject.runs)}))["intervals"]
-    return [
-        f"{one['lab']} {one['condition']} on {one['testbed']}"
-        for one in now
-        if rounded(one) not in recorded_ones
-    ]
+    before, after = ([rounded(one) for one in some] for some in (said, now))
+    differing = [one for one in before if one not in after]
+    differing += [one for one in after if one not in before]
+    return sorted({_interval_name(one) for one in differing})
+
+
+def _interval_name(one: Any) -> str:
+    said = one if isinstance(one, dict) else {}
+    return f"{said.get('lab')} {said.get('condition')} on {said.get('testbed')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ MOST_SOURCE = 20_000
 LONGEST_STEM = 100
 NEXT_STEP = "Open it in Jupyter and save it again, or copy it from its source"
 KINDS = ("code", "markdown", "raw")
-PARAMETERS = frozenset({"parameters", "injected-parameters"})
+INJECTED = "injected-parameters"
+PARAMETERS = frozenset({"parameters", INJECTED})
 """The tags of our cell and of papermill's."""
 FIGURE = "application/vnd.plotly.v1+json"
 """The kind of an output that is a figure."""
@@ -47,6 +48,20 @@ class NotebookFile:
     def tagged(self, *tags: str) -> tuple[Cell, ...]:
         """The code cells with one of these tags."""
         return tuple(cell for cell in self.cells if cell.is_code and cell.tags & set(tags))
+
+
+def code_cells(cells: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cells with code but papermill's, which names the folder of runs; messages count these."""
+    return [
+        cell
+        for cell in cells
+        if cell["cell_type"] == "code" and INJECTED not in cell["metadata"].get("tags", ())
+    ]
+
+
+def joined(text: Any) -> str:
+    """A text of a notebook file, which may be a list of lines."""
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)
 
 
 def read_notebook(path: Path, *, follow: bool = True) -> NotebookFile:
@@ -91,7 +106,7 @@ def _cell(found: Any, path: Path) -> Cell:
     lines = source if isinstance(source, list) else [source]
     if not (isinstance(tags, list) and kind in KINDS and _texts(tags) and _texts(lines)):
         raise Damaged(f"{path} has a cell with invalid type, source, metadata or tags. {NEXT_STEP}")
-    return Cell("".join(map(str, lines)), frozenset(tags), kind == "code")
+    return Cell(joined(source), frozenset(tags), kind == "code")
 
 
 def _texts(found: list[Any]) -> bool:
@@ -134,10 +149,10 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
             yield line.target.id, line.value
 
 
-def parameters(notebook: NotebookFile) -> dict[str, Any]:
+def parameters(notebook: NotebookFile, tags: Collection[str] = PARAMETERS) -> dict[str, Any]:
     """The literal values of the parameters cell, and of papermill's."""
     found: dict[str, Any] = {}
-    for cell in notebook.tagged(*PARAMETERS):
+    for cell in notebook.tagged(*tags):
         for name, value in assignments(cell):
             try:
                 found[name] = ast.literal_eval(value)

@@ -16,9 +16,10 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
-from labs.drive.record.kept_answers import digest_of, kept
+from labs.drive.record.kept_answers import digest_of
 from labs.drive.record.seal import canonical, digest
 from labs.drive.result_columns import Note
+from labs.read.kept_or_computed import kept
 from labs.read.later import is_later
 
 NOTES = "notes"

@@ -3,6 +3,7 @@ done and how long the rest will take."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import Counter
@@ -17,6 +18,8 @@ LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
 CELLS = 24
 LONGEST_LINE = 100
+FINISHED = re.compile(rf"[\w.-]+ █{{{CELLS}}} (\d+) of \1 runs")
+"""The line when every run is ready."""
 
 
 class Line:

@@ -3,7 +3,8 @@
 Which page holds what depends on the order in which programs touch their memory. So it depends on
 the host: the C library chooses its memcpy by the processor, and a file system lists the files of a
 folder in an order of its own. Linux 5.10 as released mixes such addresses into random numbers; the
-patch noise-free-random removes that. In `fq-codel-ecn`, clients start one after another, and each draws a port.
+patch noise-free-random removes that. In `fq-codel-ecn`, clients start one after another, and each
+draws a port.
 """
 
 from __future__ import annotations

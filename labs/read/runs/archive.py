@@ -256,6 +256,17 @@ def study_files(runs: Path) -> list[Path]:
     return sorted(path for path in (runs / STUDIES).glob("*.json") if not path.name.startswith("."))
 
 
+def foreign_entry(runs: Path) -> str | None:
+    """The name of an entry of a RUNS folder that is neither a run nor a study, if there is one."""
+    known = {*run_folders(runs), *study_files(runs)}
+    entries = [one for one in runs.iterdir() if one.name != STUDIES or not one.is_dir()]
+    if (runs / STUDIES).is_dir():
+        entries += (runs / STUDIES).iterdir()
+    return next(
+        (one.relative_to(runs).as_posix() for one in sorted(entries) if one not in known), None
+    )
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run, whole or damaged: it has a run.json or a seal, of any kind.
 
@@ -327,9 +338,11 @@ def unpack(packed: Path, content: Path) -> Path:
 
 
 def _expand(packed: Path, content: Path) -> None:
+    if not os.access(packed, os.R_OK):
+        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     content.mkdir()
     try:
-        _unpack(packed, packed.stat().st_size, content)
+        _unpack(packed, _allowed_bytes(packed), content)
     except CUT as error:
         raise Damaged(
             f"{packed} cannot be unpacked: it is truncated or not a packed file. Copy or pack "
@@ -355,11 +368,20 @@ def _end_in_order() -> None:
             signal.signal(number, lambda number, frame: sys.exit(128 + number))
 
 
-def _unpack(packed: Path, size: int, content: Path) -> None:
+def _allowed_bytes(packed: Path) -> int:
+    """How large the content of a file may be: as the outermost file that it is in allows, less
+    what the stages in between took."""
+    folder = packed.resolve().parent
+    if folder not in _origins:
+        return limits.allowed_bytes(packed)
+    taken = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return _allowed_bytes(_origins[folder]) - taken
+
+
+def _unpack(packed: Path, allowed: int, content: Path) -> None:
     if packed.name.endswith(ZIP):
-        unzip(packed, content)
+        unzip(packed, content, allowed)
         return
-    allowed = limits.allowed_bytes(size)
     with _expanded(packed) as expanded:
         stream = _Bounded(expanded, allowed, packed)
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_Member) as parcel:
@@ -431,8 +453,6 @@ class _Xz(io.RawIOBase):
 
 @contextmanager
 def _expanded(packed: Path) -> Iterator[IO[bytes]]:
-    if not os.access(packed, os.R_OK):
-        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
     with packed.open("rb") as file:
         if packed.name.endswith(".xz"):
             yield cast(IO[bytes], _Xz(file))

@@ -27,14 +27,20 @@ CONTENT, LIST = "content", "files.json"
 MAKING = ".making-"
 NAME = re.compile(r"[0-9a-f]{64}")
 KEPT_S = 7 * 24 * 3600.0
+_PACKAGE = Path(__file__).parents[2]
+FOLDERS = (_PACKAGE.parent / "data", _PACKAGE / "recorded")
+"""Where the recorded data of the package are: in a clone, and in an installed package."""
 
 
 def kept_content(packed: Path, expand: Callable[[Path], None]) -> Path | None:
-    """The folder with the content of a packed file of recorded data, which `expand` writes if it is
-    not kept. None for another file, of which nothing is kept, and without a cache.
+    """The folder with the content of a packed file of the recorded data of this package, which
+    `expand` writes if it is not kept. None for another file, even if somebody else's list of
+    checksums names it, and without a cache.
 
     Errors of `expand` that are no OSError pass through.
     """
+    if packed.resolve().parent not in (folder.resolve() for folder in FOLDERS):
+        return None
     try:
         name = digest(packed)
         if f"{name}  {packed.name}" not in (packed.parent / SUMS).read_text().splitlines():

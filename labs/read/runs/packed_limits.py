@@ -4,7 +4,9 @@ on number, length, size and compression. Packing respects them, too."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -15,12 +17,16 @@ from labs.errors import Damaged
 MOST_MEMBERS = 100_000
 MOST_UNPACKED_BYTES = 16 << 30
 MOST_TIMES_LARGER, ALWAYS_ALLOWED_BYTES = 500, 64 << 20
+PADDING = re.compile(rb"\0{16,}")
+"""Zeros between the streams of a file, which have no content and therefore allow none."""
 MOST_PATH_BYTES, MOST_NAME_BYTES, MOST_FOLDERS = 1000, 255, 16
 
 
-def allowed_bytes(packed_bytes: int) -> int:
-    """How large the content of a packed file of this size may be."""
-    return min(MOST_UNPACKED_BYTES, ALWAYS_ALLOWED_BYTES + MOST_TIMES_LARGER * packed_bytes)
+def allowed_bytes(packed: Path) -> int:
+    """How large the content of a packed file may be, in all of its stages together."""
+    with packed.open("rb") as file:
+        size = sum(len(PADDING.sub(b"", chunk)) for chunk in iter(partial(file.read, 1 << 20), b""))
+    return min(MOST_UNPACKED_BYTES, ALWAYS_ALLOWED_BYTES + MOST_TIMES_LARGER * size)
 
 
 def is_inside(path: PurePosixPath) -> bool:
@@ -64,6 +70,6 @@ def too_large(packed: Path) -> Damaged:
     return Damaged(
         f"{packed} exceeds the limits of packed files. Allowed: {MOST_MEMBERS} files, "
         f"{MOST_FILE_BYTES >> 30} GiB each, {MOST_UNPACKED_BYTES >> 30} GiB together, and "
-        f"{MOST_TIMES_LARGER} times the size of the packed file. Nothing was unpacked. If you "
+        f"{MOST_TIMES_LARGER} times the size of the outermost file. Nothing of it is used. If you "
         "trust its source, unpack it with tar or unzip and name the folder"
     )

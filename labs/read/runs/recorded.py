@@ -81,12 +81,12 @@ def is_recorded(run: Path) -> bool:
 
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation has none."""
-    package = Path(__file__).parents[2]
-    for found in (package.parent / "data", package / "recorded"):
+    for found in kept_content.FOLDERS:
         if (found / SUMS).is_file():
             return found
     raise Missing(
-        f"there is no recorded data next to {package}. Install the package with its data. {LIVE}"
+        f"there is no recorded data in {kept_content.FOLDERS[0]}. Install the package with its "
+        f"data. {LIVE}"
     )
 
 
@@ -145,7 +145,7 @@ def repetitions(
     found: list[Run] = []
     for condition in conditions:
         same_name = by_name.get(condition["name"], [])
-        equal = [run for run in same_name if not _unequal(condition, run.condition_asked.as_json())]
+        equal = [run for run in same_name if not unequal(condition, run.condition_asked.as_json())]
         if not equal:
             raise NotRecorded(condition["name"], _without_equal(condition, known, testbed))
         found += sorted(equal, key=lambda run: run.repetition or 0)
@@ -158,7 +158,7 @@ def _without_equal(condition: Mapping[str, Any], known: Sequence[Run], testbed: 
     live = f'To run it, set TESTBED = "{testbed}" (as root, on Linux).'
     others = [run.condition_asked.as_json() for run in known if run.condition == name]
     if others:
-        said = ", ".join(min((_unequal(condition, one) for one in others), key=len)[:SHOWN])
+        said = ", ".join(min((unequal(condition, one) for one in others), key=len)[:SHOWN])
         return f"no recorded run of `{name}` with {said}. {live}"
     available = sorted({run.condition for run in known}) or ["none"]
     listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
@@ -203,7 +203,7 @@ def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
         near = did_you_mean(name, available)
         listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
         raise NotRecorded(name, f"no recorded run of `{name}`{near} (recorded: {listed}). {LIVE}")
-    differing = {run: _differences(requested, run) for run in same_name}
+    differing = {run: differences(requested, run) for run in same_name}
     found = [run for run, differences in differing.items() if not differences]
     if found:
         return max(found, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
@@ -212,10 +212,10 @@ def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
     raise NotRecorded(name, f"no recorded run of `{name}` with {said}. {LIVE}")
 
 
-def _differences(requested: Mapping[str, Any], run: Run) -> list[str]:
+def differences(requested: Mapping[str, Any], run: Run) -> list[str]:
     """What was requested and is different in a recorded run, in words."""
     inputs = run.inputs
-    found = _unequal(requested["condition"], run.condition_asked.as_json())
+    found = unequal(requested["condition"], run.condition_asked.as_json())
     kernel = inputs["kernel"]
     memory_mib = guest_memory_mib(requested["memory_mib"], series_of(kernel["version"]))
     for name, wanted in (("seed", requested["seed"]), ("memory_mib", memory_mib)):
@@ -235,14 +235,14 @@ def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
     )
 
 
-def _unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+def unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
     found: list[str] = []
     for name in dict.fromkeys([*requested, *recorded]):
         mine, other = requested.get(name), recorded.get(name)
         if canonical(mine) == canonical(other):
             continue
         if isinstance(mine, Mapping) and isinstance(other, Mapping):
-            found += _unequal(mine, other)
+            found += unequal(mine, other)
         else:
             found.append(f"{name} = {input_value(mine)} (recorded: {input_value(other)})")
     return found

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from labs.drive.record.seal import MOST_FILE_BYTES
-from labs.errors import BadInput, Damaged
+from labs.errors import Damaged
 from labs.read.runs import packed_limits as limits
 
 ENDING = ".zip"
@@ -48,15 +48,14 @@ CUT = (
 )
 
 
-def unzip(packed: Path, content: Path) -> None:
-    """Unpack a zip file below the folder `content`; Damaged for what this module refuses."""
-    if not os.access(packed, os.R_OK):
-        raise BadInput(f"{packed} cannot be read. Ask its owner for permission")
+def unzip(packed: Path, content: Path, allowed: int) -> None:
+    """Unpack a zip file of at most `allowed` bytes of content below the folder `content`; Damaged
+    for what this module refuses."""
     try:
         with packed.open("rb") as file:
             members = _members(file, packed)
             with zipfile.ZipFile(file) as parcel:
-                _check(parcel, members, packed)
+                _check(parcel, members, packed, allowed)
                 for member in parcel.infolist():
                     if not member.is_dir():
                         with parcel.open(member) as inside:
@@ -89,13 +88,11 @@ def _members(file: IO[bytes], packed: Path) -> int:
     return int(members)
 
 
-def _check(parcel: zipfile.ZipFile, members: int, packed: Path) -> None:
+def _check(parcel: zipfile.ZipFile, members: int, packed: Path, allowed: int) -> None:
     """Damaged if a member is anything but a plain file, or if a limit is exceeded."""
     listed = parcel.infolist()
     if len(listed) != members:
         raise zipfile.BadZipFile("the directory has another number of members than it says")
-    size = os.stat(packed).st_size
-    allowed = limits.allowed_bytes(size)
     largest = max((one.file_size for one in listed), default=0)
     if sum(one.file_size for one in listed) > allowed or largest > MOST_FILE_BYTES:
         raise limits.too_large(packed)

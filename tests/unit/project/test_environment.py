@@ -43,8 +43,8 @@ def lock() -> list[Requirement]:
     return [Requirement(line.rstrip(" \\")) for line in lines if re.match(r"[a-z0-9]", line)]
 
 
-WITH_PIP = {"jsonschema-rs", "rocrate"}
-"""Installed by pip together with the package itself, from wheels."""
+WITH_PIP = {"jsonschema-rs"}
+"""Installed by pip together with the package itself, from a wheel."""
 
 
 def ranges(lines: list[str]) -> dict[str, SpecifierSet]:

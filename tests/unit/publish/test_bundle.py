@@ -16,6 +16,7 @@ import requests_cache
 import urllib3
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
+from rocrate.rocrate import ROCrate
 from rocrate_validator import services
 from rocrate_validator.models import Severity, ValidationSettings
 
@@ -76,6 +77,17 @@ def run(*words: object) -> int:
 
 def test_metadata_pass_the_validator_of_the_field(tmp_path: Path) -> None:
     assert problems(made(tmp_path), tmp_path / "cache") == []
+
+
+def test_metadata_are_read_by_the_library_of_the_field(tmp_path: Path) -> None:
+    crate = ROCrate(made(tmp_path))
+    actions = crate.root_dataset["mentions"]
+    assert [one.type for one in actions] == ["CreateAction"] * 3  # two runs and a notebook
+    assert {one.id for one in crate.root_dataset["hasPart"]} >= {NOTEBOOK, BUNDLED, VERDICTS}
+    assert json.loads(crate.get("#parameters-book.ipynb")["value"]) == {
+        "NOTE": MARKUP,
+        "RATE_MBIT": 10,
+    }
 
 
 def test_the_validator_finds_what_is_wrong(tmp_path: Path) -> None:

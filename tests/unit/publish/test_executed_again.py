@@ -1,4 +1,4 @@
-"""A notebook executed again: the numbers in its outputs, and nothing else, are compared."""
+"""A notebook executed again: numbers and words in its outputs are compared, the rest is named."""
 
 from __future__ import annotations
 
@@ -27,32 +27,93 @@ def again(notebook: NotebookFile, folder: Path) -> Cells:
     return execute_again(notebook, folder / "runs.tar.xz", folder / "work", progress=False)
 
 
-def test_equal_numbers_in_text_tables_and_figures(tmp_path: Path) -> None:
-    draw = "import plotly.graph_objects as go\ngo.Figure(go.Bar(y=[1, 2.5]))"
-    figure = {"data": [{"type": "bar", "y": [1, 2.5]}], "layout": {}}
-    found = again(
-        book(
-            ("6 * 7", {"text/plain": "42"}),
-            ("'run-0a1b2c of 3 in folder/x'", {"text/plain": "'run-99ff of 3 in elsewhere'"}),
-            ("RUNS.split('/')[-1]", {"text/plain": "'runs.tar.xz'"}),
-            ("print(1 / 3)", {}),
-        ),
-        tmp_path,
+PRINT = "import sys\nprint(1 / 4, 'holds')\nprint('progress', file=sys.stderr)"
+IMAGE = "from IPython.display import Image\nImage(b'abc', format='png')"
+
+
+def printing(*streams: tuple[str, str]) -> NotebookFile:
+    """A notebook that prints to two streams, with what it has printed before."""
+    found = book((PRINT, {}))
+    cell = found.content["cells"][1]
+    cell["outputs"] = [new_output("stream", name=name, text=text) for name, text in streams]
+    return found
+
+
+def test_equal_outputs_in_another_folder_of_runs(tmp_path: Path) -> None:
+    """RUNS is another file here, an object is elsewhere in memory, and runs are not performed."""
+    found = book(
+        ("6 * 7", {"text/plain": "42"}),
+        ("'live, in ' + RUNS", {"text/plain": "'live, in runs'"}),
+        ("print('·', 'recorded')", {}),
+        ("object()", {"text/plain": "<object at 0x7f0123456789>"}),
+        ("1", {"text/plain": "1"}),
     )
-    assert (found.equal, found.compared, found.changed) == (True, 5, ())
-    changed = again(book((draw, {FIGURE: figure | {"layout": {"width": 7}}})), tmp_path)
-    assert changed.changed == (2,)
+    cells = found.content["cells"]
+    cells[3]["outputs"] = [new_output("stream", name="stdout", text="· live, in runs\n")]
+    bar = f"nagle {'█' * 24} 2 of 2 runs"
+    shown = {"text/plain": bar, "text/html": f"<code>{bar}</code>"}
+    cells[5]["outputs"].insert(0, new_output("display_data", shown))
+    done = again(found, tmp_path)
+    assert (done.equal, done.compared, done.changed, done.not_compared) == (True, 6, (), {})
+
+
+@pytest.mark.parametrize(
+    ("printed", "changed"), [("0.25 holds", ()), ("2.5 holds", (2,)), ("0.25 false", (2,))]
+)
+def test_printed_numbers_and_words_are_compared(
+    tmp_path: Path, printed: str, changed: tuple[int, ...]
+) -> None:
+    found = again(printing(("stderr", "progress\n"), ("stdout", f"{printed}\n")), tmp_path)
+    assert (found.changed, found.not_compared) == (changed, {})
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "kind"),
+    [
+        (
+            IMAGE,
+            {"image/png": "eHl6\n", "text/plain": "<IPython.core.display.Image object>"},
+            "image/png",
+        ),
+        ("1", {"text/plain": "1", "image/png": "eHl6\n"}, "image/png"),
+        ("1", {"text/plain": " 1"}, "text/plain"),
+    ],
+)
+def test_what_has_no_words_is_named(
+    tmp_path: Path, source: str, data: dict[str, Any], kind: str
+) -> None:
+    """Another image, an image that the cell does not show, and other white space."""
+    found = again(book((source, data)), tmp_path)
+    assert found.equal and kind in found.not_compared[2]
+    assert kind in found.as_json()["not_compared"]["2"]
+
+
+def test_other_text_on_stderr_is_named(tmp_path: Path) -> None:
+    found = again(printing(("stdout", "0.25 holds\n"), ("stderr", "mean 3 ms\n")), tmp_path)
+    assert (found.equal, found.not_compared) == (True, {2: ("stderr",)})
+
+
+@pytest.mark.parametrize(
+    ("y", "title", "changed"), [(2.5, "a", ()), (2.25, "a", (2,)), (2.5, "b", (2,))]
+)
+def test_numbers_and_words_of_a_figure_are_compared(
+    tmp_path: Path, y: float, title: str, changed: tuple[int, ...]
+) -> None:
+    draw = "{'application/vnd.plotly.v1+json': {'data': [{'y': [1, 2.5]}], 'title': 'a'}}"
+    show = f"from IPython.display import display\ndisplay({draw}, raw=True)"
+    figure = {"data": [{"y": [1, y]}], "title": title}
+    assert again(book((show, {FIGURE: figure})), tmp_path).changed == changed
 
 
 @pytest.mark.parametrize(
     ("source", "data", "first"),
     [
         ("6 * 7", {"text/plain": "43"}, "43 -> 42"),
-        ("[1, 2]", {"text/plain": "[1]"}, "1 numbers -> 2"),
-        ("1.5e-3", {"text/plain": "0.0025"}, "0.0025 -> 0.0015"),
+        ("'a', 'b'", {"text/plain": "('a', 'c')"}, "'c') -> 'b') after ('a',"),
+        ("print(1)\n1.5e-3", {"text/plain": "0.0025"}, "0.0025 -> 0.0015"),
     ],
 )
-def test_other_numbers_are_found(
+def test_other_numbers_and_words_are_found(
     tmp_path: Path, source: str, data: dict[str, Any], first: str
 ) -> None:
     found = again(book(("1", {"text/plain": "1"}), (source, data)), tmp_path)

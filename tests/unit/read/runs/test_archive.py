@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -257,6 +258,25 @@ def test_unpacked_refuses_what_grows_too_much(
     with pytest.raises(Damaged, match="exceeds the limits of packed files"):
         unpacked(packed)
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("stages", ["padded", "packed twice"])
+def test_unpacked_allows_what_the_outermost_file_does(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, stages: str
+) -> None:
+    """Zeros between streams are no content: they allow none, and shrink to nothing in a zip."""
+    monkeypatch.setattr(packed_limits, "ALWAYS_ALLOWED_BYTES", 1 << 20)
+    members = [("run/run.json", None, bytes(20 << 20))]
+    plain = gzip.decompress(parcel(tmp_path / "x.tgz", *members).read_bytes())
+    packed = tmp_path / archive.BUNDLED
+    packed.write_bytes(lzma.compress(plain, preset=0) + bytes(4 << 20))
+    if stages == "packed twice":
+        with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as outer:
+            outer.write(packed, packed.name)
+        packed = tmp_path / "x.zip"
+        assert packed.stat().st_size < 10_000
+    with pytest.raises(Damaged, match="exceeds the limits of packed files"):
+        unpacked(packed)
 
 
 def test_unpacked_refuses_many_members(

@@ -14,6 +14,7 @@ import pytest
 
 from labs.drive.record.seal import digest
 from labs.errors import Damaged
+from labs.read.runs import kept_content as kept
 from labs.read.runs.archive import pack, unpacked
 from labs.read.runs.kept_content import CONTENT, KEPT_S, LIST, SUMS, kept_content
 from tests.run_folders import make_study
@@ -28,8 +29,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A packed file of recorded data."""
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A packed file of the recorded data of the package."""
+    monkeypatch.setattr(kept, "FOLDERS", (tmp_path / "data",))
     make_study(tmp_path / "runs")
     (tmp_path / "data").mkdir()
     packed = pack(tmp_path / "runs", tmp_path / "data" / "lab.tar.xz").path
@@ -54,6 +56,8 @@ def refuse(content: Path) -> None:
 def test_second_process_reads_what_the_first_unpacked(data: Path, cache: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from labs.read.runs.archive import unpacked\n"
+        "from labs.read.runs import kept_content as kept\n"
+        "kept.FOLDERS = (Path(sys.argv[1]).parent,)\n"
         "found = unpacked(Path(sys.argv[1])); print(found, found.stat().st_mtime_ns)"
     )
     said = {
@@ -66,6 +70,17 @@ def test_second_process_reads_what_the_first_unpacked(data: Path, cache: Path) -
 
 def test_file_that_is_no_recorded_data_is_not_kept(data: Path, cache: Path, expand: Expand) -> None:
     (data.parent / SUMS).write_text(f"{'0' * 64}  {data.name}\n")
+    assert kept_content(data, expand) is None
+    assert unpacked(data).is_dir()
+    assert not cache.exists()
+
+
+def test_data_of_somebody_else_are_not_kept(
+    data: Path, cache: Path, expand: Expand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle, too, has a list of checksums beside its packed runs."""
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parents[1]))
     assert kept_content(data, expand) is None
     assert unpacked(data).is_dir()
     assert not cache.exists()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+import labs
 from labs.errors import BadInput, Damaged, Missing
 from labs.experiments.stack.parameters import Stack
-from labs.read.runs import recorded
+from labs.read.runs import kept_content, recorded
 from labs.read.runs.listing import index
 from labs.studies.study import study
 from tests.run_folders import LINK, inputs, make_run, make_study
@@ -197,10 +198,13 @@ def test_matching_takes_the_newest_kernel(tmp_path: Path) -> None:
 def test_folder_of_a_clone_and_of_an_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "__file__", str(tmp_path / "site/labs/read/runs/recorded.py"))
-    with pytest.raises(Missing, match="there is no recorded data next to"):
+    clone, package = Path(labs.__file__).parents[1], Path(labs.__file__).parent
+    assert (clone / "data", package / "recorded") == kept_content.FOLDERS
+    places = (tmp_path / "site/data", tmp_path / "site/labs/recorded")
+    monkeypatch.setattr(kept_content, "FOLDERS", places)
+    with pytest.raises(Missing, match="there is no recorded data in"):
         recorded.folder()
-    for place in (tmp_path / "site/labs/recorded", tmp_path / "site/data"):
+    for place in reversed(places):
         place.mkdir(parents=True)
         recorded.write_sums(place)
         assert recorded.folder() == place

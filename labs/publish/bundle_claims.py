@@ -1,0 +1,186 @@
+"""What a bundle says besides its runs and notebooks, compared with the runs, with this package and
+with the kernels that are built here. Nothing is executed.
+
+What contradicts them differs. What nothing here can confirm, such as the environment of another
+version of the project, is not compared, and named as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labs.drive.kernel import store
+from labs.drive.record.stored_files import read_json
+from labs.publish import bundle_contents as parts
+from labs.publish.bundle_check import MOST_METADATA_BYTES
+from labs.publish.bundle_layout import (
+    CITATION,
+    CODE,
+    COPY,
+    ENVIRONMENT,
+    KERNELS,
+    LICENCES,
+    METADATA,
+    PREVIEW,
+    SUMS,
+    VERDICTS,
+    sums,
+)
+from labs.publish.crate import PAPERMILL, ROOT, VALUE, About, metadata
+from labs.publish.crate_preview import name_of
+from labs.publish.notebook_claims import Objection, of_parameters, of_tables
+from labs.publish.recorded_verdicts import of_bundle
+from labs.read.claims.moved import Comparison, Said, rounded
+from labs.read.display.format import few
+from labs.read.notebook_file import NotebookFile, given_parameters
+from labs.read.runs.run import Run
+
+SHOWN = 4
+NO_SUCH_KERNEL = "no kernel with this digest and such a file is built here"
+
+
+def objections(
+    bundle: Path,
+    runs: Sequence[Run],
+    notebooks: Sequence[NotebookFile],
+    judged: Said,
+    compared: Comparison,
+) -> Iterator[Objection]:
+    """What differs or was not compared in an unpacked bundle whose checksums match, apart from what
+    only executing its notebooks shows. `judged` is what its verdicts.json would say here; words and
+    figures of the verdicts are `compared` already."""
+    ours = parts.code()
+    said = read_json(bundle / CODE, next_step=COPY)
+    same_version = said.get("version") == ours["version"]
+    names = [name for name in sorted({*ours, *said}) if ours.get(name) != said.get(name)]
+    if names:
+        yield Objection(CODE, f"{few(names, SHOWN)} not as in the code that verifies")
+    here = {**parts.environment(), **parts.legal()}
+    for path in _files(bundle, ENVIRONMENT, *LICENCES, CITATION):
+        name = path.relative_to(bundle).as_posix()
+        if here.get(name) != path.read_bytes():
+            yield Objection(name, "not the file of the installation that verifies")
+    yield from _of_kernels(bundle, runs)
+    yield from _of_metadata(bundle, runs, notebooks, str(said.get("version")), same_version)
+    verdicts = [one for each in judged["articles"] for one in each["verdicts"]]
+    yield from _of_verdicts(of_bundle(bundle), verdicts, compared, same_version)
+    theirs = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
+    if _without_verdicts(theirs) != _without_verdicts(judged):
+        yield Objection(VERDICTS, "articles or intervals not as judged here", same_version)
+    words = {
+        str(one["id"]): [each["verdict"] for each in (one, *one["witnesses"])] for one in verdicts
+    }
+    for notebook in notebooks:
+        yield from of_parameters(notebook, runs)
+        yield from of_tables(notebook, runs, words if len(notebooks) == 1 else {})
+
+
+def _files(bundle: Path, *names: str) -> Iterator[Path]:
+    """The files of these names, and those in folders of these names."""
+    for name in names:
+        path = bundle / name
+        yield from (
+            [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+        )
+
+
+def _of_kernels(bundle: Path, runs: Sequence[Run]) -> Iterator[Objection]:
+    """The build recipes against the digests and versions that the runs name, and against the files
+    of the kernels with these digests that are built here."""
+    given = {path.relative_to(bundle).as_posix(): path for path in _files(bundle, KERNELS)}
+    ours = parts.kernels_of(runs)
+    named = {name.rpartition("/")[0] for name in ours if name.endswith(f"/{store.RECORD}")}
+    for name in sorted({*given, *ours}):
+        folder = "/".join(name.split("/")[:2])
+        if folder not in named:
+            yield Objection(name, "no run names this kernel", True)
+        elif name == f"{folder}/{store.RECORD}":
+            yield from _of_record(name, given.get(name), json.loads(ours[name]))
+        elif name in given and given[name].read_bytes() != ours.get(name):
+            yield Objection(name, NO_SUCH_KERNEL)
+
+
+def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterator[Objection]:
+    """A kernel.json against ours, or, if the kernel is not built on one side, against the digest
+    and the version that the runs name. Equal kernels may have been built from patches with other
+    comments."""
+    said: Mapping[str, Any] = {} if path is None else read_json(path, next_step=COPY)
+    both_built = "source" in said and "source" in ours
+    versions = [
+        {str(one[field]) for field in ("version", "source") if field in one} for one in (said, ours)
+    ]
+    same = versions[0] == versions[1] if both_built else versions[0] & versions[1]
+    if said.get("sha256") != ours["sha256"] or not same:
+        yield Objection(name, "its digest or its version is not that of the runs", True)
+    if (both_built and said != ours) or said.keys() - ours.keys() - {"source", "built"}:
+        yield Objection(name, NO_SUCH_KERNEL)
+
+
+def _of_metadata(
+    bundle: Path,
+    runs: Sequence[Run],
+    notebooks: Sequence[NotebookFile],
+    version: str,
+    same_version: bool,
+) -> Iterator[Objection]:
+    """The metadata, entity by entity, against those that this package writes for the same files,
+    runs and notebooks. Those of another version may have other words, but neither other conditions
+    nor other parameters. The day of publication and the version of papermill are taken as they
+    are."""
+    graph: Any = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)[
+        "@graph"
+    ]
+    said = {one["@id"]: one for one in graph}
+    files = [path.relative_to(bundle).as_posix() for path in _files(bundle, ".")]
+    listed = [name for name in files if name not in (METADATA, PREVIEW, SUMS)]
+    sizes = {name: (bundle / name).stat().st_size for name in listed}
+    # What describes the list of checksums is listed itself, so its size is that without it.
+    sizes[SUMS] = len(sums(dict.fromkeys(listed, b"")))
+    contents = {one.path.name: one.content for one in notebooks}
+    given = {name: given_parameters(content) for name, content in contents.items()}
+    about = About(
+        name_of(contents, runs),
+        str(said.get(ROOT, {}).get("datePublished")),
+        version,
+        str(said.get(PAPERMILL, {}).get("softwareVersion")),
+    )
+    written = json.loads(parts.as_bytes(metadata(about, sizes, given, runs)))
+    ours = {one["@id"]: one for one in written["@graph"]}
+    if len(graph) != len(said):
+        yield Objection(METADATA, "an entity is described twice", True)
+    for name in sorted({*said, *ours}):
+        theirs, mine = said.get(name, {}), ours.get(name, {})
+        if theirs != mine:
+            is_value = VALUE in (theirs.get("@type"), mine.get("@type"))
+            fields = [one for one in {**mine, **theirs} if theirs.get(one) != mine.get(one)]
+            why = f"{few(fields, SHOWN)} of {name[:80]} not as in the files that it describes"
+            if "value" in fields:
+                why += f": {str(theirs.get('value'))[:80]} for {str(mine.get('value'))[:80]}"
+            yield Objection(METADATA, why, is_value or same_version)
+
+
+def _without_verdicts(said: Said) -> Said:
+    """What a verdicts.json says besides verdicts and intervals: the articles and their labs."""
+    articles = [{**one, "verdicts": None} for one in said["articles"]]
+    return {**said, "articles": articles, "intervals": isinstance(said.get("intervals"), list)}
+
+
+def _of_verdicts(
+    said: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
+) -> Iterator[Objection]:
+    """Statements, reasons and whatever else the verdicts of a bundle say, against what its runs
+    give here; the words and figures of verdicts are `compared` already."""
+    known = {one.id for one in compared.moved} | set(compared.other_figures)
+    ours = {str(one["id"]): one for one in now}
+    other: dict[str, list[str]] = {}
+    for one in said:
+        mine = ours.get(str(one["id"]), {})
+        for name in {**mine, **one}:
+            if one["id"] not in known and rounded(one.get(name)) != rounded(mine.get(name)):
+                other.setdefault(name, []).append(str(one["id"]))
+    for name, claims in other.items():
+        why = f"{name[:40]} of {few(claims, SHOWN)} not as judged here"
+        yield Objection(VERDICTS, why, same_version)
