@@ -257,7 +257,12 @@ class CompletingExecutor(ClientExecutor):
 
     def _wrap_future(self, future: Any) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        done.add_done_callback(lambda one: future.cancel() if one.cancelled() else None)
+
+        def cancel(done: concurrent.futures.Future[Any]) -> None:
+            if done.cancelled() and not future.cancelled():
+                future.cancel()
+
+        done.add_done_callback(cancel)
         self._client.loop.add_callback(_complete, future, done)
         return done
 

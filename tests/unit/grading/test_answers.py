@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies
 
 from labs.grading.answers import ALLOWED, answers, given, usable
 from labs.read.notebook_file import Cell, NotebookFile
@@ -111,6 +113,34 @@ def test_answers_of_a_line_that_is_not_python_say_how_to_correct_it(line: str, w
     problem = answers(notebook(line))["a"].problem
     assert problem.endswith(words)
     assert problem.isprintable()
+
+
+PARTS = (
+    "a",
+    "=",
+    " ",
+    "\n",
+    "2,62",
+    "23.8",
+    "ms",
+    '"',
+    "'",
+    "(",
+    ")",
+    "#",
+    ":",
+    "\\",
+    ";",
+    "\0",
+    "\r",
+)
+
+
+@hypothesis.given(strategies.lists(strategies.sampled_from(PARTS) | strategies.text(max_size=3)))
+def test_answers_of_any_cell_are_values_or_problems_in_one_line(parts: list[str]) -> None:
+    for name, found in answers(notebook("b = 1\n" + "".join(parts))).items():
+        assert name.isprintable() and found.problem.isprintable()
+        assert found.answer is None or not found.problem
 
 
 def test_answers_of_lines_without_a_name_are_none() -> None:
