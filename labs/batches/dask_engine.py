@@ -9,6 +9,7 @@ execute any code here.
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import secrets
@@ -67,7 +68,7 @@ class DaskEngine:
         self.dashboard = _dashboard(str(client.dashboard_link))
         self.others: dict[str, str] = {}
         one_at_a_time = {remote.REAL_TIME: 1} if real_time else {}
-        self.executor: concurrent.futures.Executor = CompletingExecutor(  # type: ignore[no-untyped-call]
+        self.executor: concurrent.futures.Executor = CompletingExecutor(
             client, pure=False, retries=RETRIES, resources={self._name: 1, **one_at_a_time}
         )
         client._stream_handlers["task-erred"] = self._on_error
@@ -255,6 +256,10 @@ class DaskEngine:
 class CompletingExecutor(ClientExecutor):
     """Dask's executor, except that a future also completes if its result cannot be unpickled."""
 
+    def __init__(self, client: Any, **how: Any) -> None:
+        super().__init__(client, **how)  # type: ignore[no-untyped-call]
+        self._reading = asyncio.Lock()
+
     def _wrap_future(self, future: Any) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
@@ -263,22 +268,26 @@ class CompletingExecutor(ClientExecutor):
                 future.cancel()
 
         done.add_done_callback(cancel)
-        self._client.loop.add_callback(_complete, future, done)
+        self._client.loop.add_callback(self._complete, future, done)
         return done
 
-
-async def _complete(future: Any, done: concurrent.futures.Future[Any]) -> None:
-    """Pass the outcome of dask's future on, unless it is no longer wanted."""
-    with suppress(concurrent.futures.InvalidStateError):
-        try:
-            found = await future._result()
-        except concurrent.futures.CancelledError:
-            done.cancel()
-            done.set_running_or_notify_cancel()
-        except Exception as error:
-            done.set_exception(error)
-        else:
-            done.set_result(found)
+    async def _complete(self, future: Any, done: concurrent.futures.Future[Any]) -> None:
+        """Pass on the outcome of dask's future, unless it is no longer wanted. After a loss of the
+        connection nothing is passed on, because that concerns all runs."""
+        await future._state.wait()
+        with suppress(concurrent.futures.InvalidStateError):
+            try:
+                async with self._reading:  # together, one unreadable result would spoil the others
+                    found = await future._result()
+            except concurrent.futures.CancelledError:
+                done.cancel()
+                done.set_running_or_notify_cancel()
+            except Exception as error:
+                with suppress(OSError):
+                    await self._client.scheduler.identity(n_workers=0)
+                    done.set_exception(error)
+            else:
+                done.set_result(found)
 
 
 def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
