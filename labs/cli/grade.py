@@ -108,9 +108,8 @@ def main(args: argparse.Namespace) -> int:
         print("\n\n".join(map(as_text, sheets)))
     elif STANDARD_OUTPUT not in map(str, wanted.values()):
         written = [path for flag, path in wanted.items() if flag not in failed]
-        print(
-            "\n".join([*problems, *(f"{path}: {len(book.students)} students" for path in written)])
-        )
+        for line in [*problems, *(f"{path}: {len(book.students)} students" for path in written)]:
+            print(line)
     if failed:
         raise _of_exports(failed, wanted)
     return BadInput.exit_code if problems else 0

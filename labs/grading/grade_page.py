@@ -1,5 +1,5 @@
 """The grades of a class as one page: points, the questions that failed most, and wrong answers by
-their reason. It names no student except where a file has a problem."""
+their reason. It names students only for problems, remarks and equal sheets."""
 
 from __future__ import annotations
 
