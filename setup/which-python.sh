@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
-# Print the path of a Python that can make the environment: 3.11 to 3.13, with venv and pip.
-# PYTHON names one, and then only that one will do.
+# Print the path of a Python that can make the environment: of a version that pyproject.toml allows
+# (requires-python), with venv and pip. PYTHON names one, and then only that one will do.
 set -euo pipefail
+
+read -r first next < <(sed -n 's/^requires-python = ">=3\.\([0-9]*\),<3\.\([0-9]*\)"$/\1 \2/p' \
+    "$(dirname "$0")/../pyproject.toml")
 
 suits() {
     "$1" -c '
 import sys
 import ensurepip, venv  # Debian keeps them in a package of their own
-sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null
+first, next = map(int, sys.argv[1:])
+sys.exit(not (3, first) <= sys.version_info < (3, next))' "$first" "$next" 2>/dev/null
 }
 
-for python in ${PYTHON:-python3 python3.13 python3.12 python3.11 /usr/bin/python3}; do
+newest_first=$(seq -f 'python3.%.0f' $((next - 1)) -1 "$first")
+for python in ${PYTHON:-python3 $newest_first /usr/bin/python3}; do
     if found=$(command -v "$python") && suits "$found"; then
         echo "$found"
         exit 0
     fi
 done
-echo "no Python 3.11, 3.12 or 3.13 with venv here${PYTHON:+ as $PYTHON}; install one, or name it: make PYTHON=/path/to/python3.12" >&2
+echo "no Python 3.$first to 3.$((next - 1)) with venv here${PYTHON:+ as $PYTHON}; install one, or name it: make PYTHON=/path/to/python3.$((next - 1))" >&2
 exit 3

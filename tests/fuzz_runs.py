@@ -161,6 +161,7 @@ def work(args: argparse.Namespace, first: int, count: int, folder: Path) -> None
     sources = hostile_inputs.Sources(folder / "work", Path(args.sources))
     sources.warm_up()
     sys.dont_write_bytecode = True
+    os.chdir(folder)  # a name relative to an open folder looks like one in the current folder
     guard, tally = Guard(folder), Tally()
     for number in range(first, first + count):
         kind, content = input_of(args.seed, number, sources, args.kind)
@@ -174,7 +175,7 @@ def work(args: argparse.Namespace, first: int, count: int, folder: Path) -> None
                 raise AssertionError(f"changed a file elsewhere: {guard.found}")
         except Exception:
             outcome = "crash"
-            kept = keep(kind, args.seed, number, content, Path(args.crashes))
+            kept = keep(kind, args.seed, number, content, ROOT / args.crashes)
             guard.found.clear()
             print(f"\ninput {number}: kept {kept}\n{traceback.format_exc(-4)}", flush=True)
         tally.outcomes[kind][outcome] += 1

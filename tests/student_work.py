@@ -41,8 +41,8 @@ RIGHT = {"bdp_mib": "2.75e6 / 2**20", "limit": '"link"', "longest_rtt_ms": "24"}
 """Of notebook 00; `tests/unit/grading/test_grade_sheet.py` says where they come from."""
 WRONG = {
     "bdp_mib": ("2.75", "5.245", "20.98", "1", "2,62", "bdp", "None"),
-    "limit": ('"send buffer"', '"receive window"', '"the cable"', "1", "None"),
-    "longest_rtt_ms": ("0.024", "35", "200", '"24"', "None", "9 ** 9 ** 9 ** 9"),
+    "limit": ('"send buffer"', "link", "the link", '"receive window"', '"the cable"', "1", "None"),
+    "longest_rtt_ms": ("0.024", "24 ms", "35", "200", '"24"', "None", "9 ** 9 ** 9 ** 9"),
 }
 HOSTILE = (
     "__import__('os').system('touch hacked')",
@@ -78,8 +78,7 @@ def class_of(count: int, root: Path, seed: int) -> dict[str, int | None]:
             answers[draw.choice(sorted(WRONG))] = draw.choice(HOSTILE)
         right = sum(RIGHT[question] == value for question, value in answers.items())
         cell["source"] = [f"{question} = {value}\n" for question, value in answers.items()]
-        # A cell that Python cannot parse has no answer at all.
-        points[str(number)] = 0 if "(" * 5000 in answers.values() else right
+        points[str(number)] = right
         if kind == "no file":
             no_notebook(path, draw)
             points[str(number)] = None

@@ -1,8 +1,11 @@
 """Connections to many machines: an existing scheduler of dask.distributed, or local workers.
 
 Schedulers and workers execute any code that they receive: anyone who can connect to their ports can
-act as their user. Use tls:// with certificates (`distributed.comm.tls` in dask's configuration), or
-a network that only trusted users can reach. Local workers listen on 127.0.0.1.
+act as their user. The client is no safer: dask unpickles what a scheduler or a worker sends, so
+either can execute any code as the client's user. A worker can also return an invented run that is
+correctly sealed, which only `labs verify` finds, by repeating it. Use tls:// with certificates
+(`distributed.comm.tls` in dask's configuration), or a network that only trusted users can reach.
+Local workers listen on 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -133,7 +136,7 @@ def _quiet() -> Iterator[None]:
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in LOGS]
     before = {name: logging.getLogger(name).level for name in names}
     for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:

@@ -2,11 +2,14 @@
 
 Dask schedules runs, retries them, and replaces lost workers. This module only defines the task
 (`labs.batches.remote`) and verifies what is returned (`labs.batches.keep`). Returned runs are
-bytes, which are read with the limits for packed files from untrusted sources.
+bytes, which are read with the limits for packed files from untrusted sources. That does not protect
+the client from a hostile worker or scheduler, because dask unpickles whatever they send, which can
+execute any code here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import logging
 import secrets
@@ -17,6 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from distributed import KilledWorker
+from distributed.cfexecutor import ClientExecutor
 
 from labs.batches import remote
 from labs.batches.keep import keep, received
@@ -64,9 +68,10 @@ class DaskEngine:
         self.dashboard = _dashboard(str(client.dashboard_link))
         self.others: dict[str, str] = {}
         one_at_a_time = {remote.REAL_TIME: 1} if real_time else {}
-        self.executor: concurrent.futures.Executor = client.get_executor(
-            pure=False, retries=RETRIES, resources={self._name: 1, **one_at_a_time}
+        self.executor: concurrent.futures.Executor = CompletingExecutor(
+            client, pure=False, retries=RETRIES, resources={self._name: 1, **one_at_a_time}
         )
+        client._stream_handlers["task-erred"] = self._on_error
         client.subscribe_topic(self._name, self._on_event)
 
     def prepare(self, jobs: Sequence[Job]) -> None:
@@ -219,6 +224,14 @@ class DaskEngine:
             self._told.add(line)
             self._tell(line)
 
+    def _on_error(self, key: Any, exception: Any, traceback: Any) -> None:
+        """Handle an error of a task without its traceback. Dask drops an error that it cannot
+        unpickle, such as one with a very deep traceback, and its run would never end."""
+        try:
+            self._client._handle_task_erred(key, exception)
+        except Exception as error:
+            self._client._handle_task_erred(key, RunFailed(f"its error cannot be read ({error})"))
+
     def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Handle a line about a run or a worker that is left out, in the thread of the client."""
         said = event[1]
@@ -240,10 +253,48 @@ class DaskEngine:
             )
 
 
+class CompletingExecutor(ClientExecutor):
+    """Dask's executor, except that a future also completes if its result cannot be unpickled."""
+
+    def __init__(self, client: Any, **how: Any) -> None:
+        super().__init__(client, **how)  # type: ignore[no-untyped-call]
+        self._reading = asyncio.Lock()
+
+    def _wrap_future(self, future: Any) -> concurrent.futures.Future[Any]:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def cancel(done: concurrent.futures.Future[Any]) -> None:
+            if done.cancelled() and not future.cancelled():
+                future.cancel()
+
+        done.add_done_callback(cancel)
+        self._client.loop.add_callback(self._complete, future, done)
+        return done
+
+    async def _complete(self, future: Any, done: concurrent.futures.Future[Any]) -> None:
+        """Pass on the outcome of dask's future, unless it is no longer wanted. After a loss of the
+        connection nothing is passed on, because that concerns all runs."""
+        await future._state.wait()
+        with suppress(concurrent.futures.InvalidStateError):
+            try:
+                async with self._reading:  # together, one unreadable result would spoil the others
+                    found = await future._result()
+            except concurrent.futures.CancelledError:
+                done.cancel()
+                done.set_running_or_notify_cancel()
+            except Exception as error:
+                with suppress(OSError):
+                    await self._client.scheduler.identity(n_workers=0)
+                    done.set_exception(error)
+            else:
+                done.set_result(found)
+
+
 def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
-    """The return value of a task. Errors of workers and of dask become a LabError in one line."""
+    """The return value of a task. Errors of workers and of dask become a LabError in one line;
+    Damaged if it is not bytes."""
     try:
-        return done.result()
+        packed = done.result()
     except LabError:
         raise
     except concurrent.futures.CancelledError:
@@ -255,6 +306,11 @@ def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -
         ) from None
     except Exception as error:
         raise RunFailed(f"{name}: {type(error).__name__}: {error}. Run again") from error
+    if not isinstance(packed, bytes):
+        raise Damaged(
+            f"{name}: a worker returned {type(packed).__name__} instead of bytes. Run again"
+        )
+    return packed
 
 
 def _lost(address: str) -> Lost:

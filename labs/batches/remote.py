@@ -211,7 +211,8 @@ class Station(WorkerPlugin):
 def perform(name: str, task: Task) -> bytes:
     """Perform a run on this worker; the client submits this function.
 
-    Raises the LabError of a failed run without its cause, whose class the client may not have.
+    Raises every error of a run as a LabError without its cause and traceback: the client may not
+    have their classes, and a traceback may be too deep to be sent.
     """
     worker = get_worker()
     station = worker.plugins.get(name)
@@ -227,6 +228,8 @@ def perform(name: str, task: Task) -> bytes:
         branch, said = BRANCHES.get(type(error).__name__, RunFailed), str(error)
     except KeyboardInterrupt:  # which would end the worker
         branch, said = RunFailed, "the run was cancelled"
+    except Exception as error:
+        branch, said = RunFailed, f"{type(error).__name__}: {error}. Run again"
     raise branch(said)
 
 

@@ -4,7 +4,8 @@ No code of a notebook is executed. Numbers are compared with the theory and with
 Runs that were handed in give no points: `labs class` shows them. No runs are performed.
 
 If a file cannot be graded, it is reported in one line, the others are still graded, and the
-exit code is 2. Archives and links are reported and never opened.
+exit code is 2. An output that cannot be written does not prevent the others. Archives and links
+are reported and never opened.
 
 For a class, name the folder of all submissions, in the layout of Moodle's archive or of nbgrader.
 The student's name is that of the first folder in it, or of the file. If there are several copies
@@ -25,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labs.errors import BadInput, one_line
+from labs.errors import BadInput, LabError, Missing, one_line
 
 if TYPE_CHECKING:
     from labs.grading.grade_sheet import Sheet
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 STANDARD_OUTPUT = "-"
+SPREADSHEET = "utf-8-sig"
+"""With the mark by which spreadsheets recognise UTF-8."""
 WRITTEN = {
     "csv": "write one row per student; - means standard output",
     "moodle": "write the grading worksheet of an assignment",
@@ -83,13 +86,18 @@ def main(args: argparse.Namespace) -> int:
     if args.gradescope or args.prairielearn:
         return _for_grader(args, seeds)
     tables = {"csv": as_csv, "moodle": as_moodle, "nbgrader": as_nbgrader, "page": grade_page}
-    wanted = [(path, tables[flag]) for flag in tables if (path := getattr(args, flag))]
-    _check_new([path for path, _ in wanted], args.force)
+    wanted = {flag: path for flag in tables if (path := getattr(args, flag))}
+    _check_new([*wanted.values()], args.force)
     due = due_time(args.due) if args.due else None
     files = [one for root in args.paths for one in submissions(root)]
     graded = [(one, grade_submission(one, seeds)) for one in files]
     book = gradebook(graded, due)
-    _write([(path, text_of(book)) for path, text_of in wanted])
+    failed: dict[str, LabError] = {}
+    for flag, path in wanted.items():
+        try:
+            _write(path, tables[flag](book), "utf-8" if flag == "page" else SPREADSHEET)
+        except LabError as error:
+            failed[flag] = error
     sheets = [sheet for _, sheet in graded]
     problems = [as_text(sheet) for sheet in sheets if sheet.problem]
     if args.json:
@@ -98,10 +106,20 @@ def main(args: argparse.Namespace) -> int:
         print("\n".join([*in_words(book), *problems]))
     elif not wanted:
         print("\n\n".join(map(as_text, sheets)))
-    elif STANDARD_OUTPUT not in [str(path) for path, _ in wanted]:
-        written = [f"{path}: {len(book.students)} students" for path, _ in wanted]
-        print("\n".join([*problems, *written]))
-    return BadInput.exit_code if any(sheet.problem for sheet in sheets) else 0
+    elif STANDARD_OUTPUT not in map(str, wanted.values()):
+        written = [path for flag, path in wanted.items() if flag not in failed]
+        for line in [*problems, *(f"{path}: {len(book.students)} students" for path in written)]:
+            print(line)
+    if failed:
+        raise _of_exports(failed, wanted)
+    return BadInput.exit_code if problems else 0
+
+
+def _of_exports(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> LabError:
+    """The first error of outputs, with all reasons and what was written."""
+    reasons = "; ".join(f"--{flag}: {error}" for flag, error in failed.items())
+    written = ", ".join(str(path) for flag, path in wanted.items() if flag not in failed)
+    return type(next(iter(failed.values())))(f"{reasons}. Written: {written or 'nothing'}")
 
 
 def _check_combination(args: argparse.Namespace) -> None:
@@ -136,7 +154,8 @@ def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> in
     files = [(path, results_of) for path, results_of in wanted if path]
     _check_new([path for path, _ in files], args.force)
     sheet = of_one(args.paths[0], seeds)
-    _write([(path, json.dumps(results_of(sheet), indent=1) + "\n") for path, results_of in files])
+    for path, results_of in files:
+        _write(path, json.dumps(results_of(sheet), indent=1) + "\n")
     if STANDARD_OUTPUT not in [str(path) for path, _ in files]:
         print(as_text(sheet))
     return 0
@@ -148,15 +167,17 @@ def _check_new(paths: Sequence[Path], force: bool) -> None:
             raise BadInput(f"{path} exists. Name another file, or replace it with --force")
 
 
-def _write(texts: Sequence[tuple[Path, str]]) -> None:
+def _write(path: Path, text: str, encoding: str = "utf-8") -> None:
     from labs.drive.record.disk import write_whole
 
-    for path, text in texts:
-        if str(path) == STANDARD_OUTPUT:
-            print(text, end="")
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text.encode())
+    if str(path) == STANDARD_OUTPUT:
+        print(text, end="")
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode(encoding))
+    except OSError as error:
+        raise Missing(f"{path} cannot be written ({error.strerror}). Name another file") from None
 
 
 def as_text(sheet: Sheet) -> str:

@@ -6,18 +6,35 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from labs.errors import BadInput
 from labs.read.display.format import printable
 from labs.read.exercises.exercise import Answer
-from labs.read.notebook_file import NotebookFile, assignments
+from labs.read.notebook_file import (
+    MOST_SOURCE,
+    NOT_PYTHON,
+    Cell,
+    NotebookFile,
+    assignments,
+    named_values,
+    statements,
+)
 
 ANSWER, GUESS = "answer", "guess"
 """The tags of a cell for answers, and of one for guesses."""
 LONGEST_TEXT = 60
-NAME = re.compile(r"^([a-z_][a-z0-9_]*) *=", re.MULTILINE | re.ASCII)
+NAME = re.compile(r"[ \t]*([a-z_][a-z0-9_]*)[ \t]*(?::[^=]*)?=(?!=)", re.ASCII)
+"""The beginning of a line NAME = VALUE, with or without a type."""
+MOST_LINES = 20
+"""Of one answer in a cell that is not Python."""
+NUMBER_WITH_UNIT = re.compile(
+    r"([-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?) *(?:%|[^\W\d_]+(?:/[^\W\d_]+)?)"
+)
+WORDS = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,9}")
+QUOTES = "\"'`\N{ACUTE ACCENT}\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
+"""Straight quotes, and those that keyboards and word processors put in their place."""
 ALLOWED = "Write a number, arithmetic of numbers, or a text in quotes"
 OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -37,17 +54,55 @@ class Given:
 
 
 def answers(notebook: NotebookFile, tag: str = ANSWER) -> dict[str, Given]:
-    """The last value that the cells with this tag assign to each name.
+    """The last value that the cells with this tag assign to each name."""
+    return {name: value for cell in notebook.tagged(tag) for name, value in _values(cell)}
 
-    Of a cell that is not Python each name at the beginning of a line has the problem.
-    """
-    found: dict[str, Given] = {}
-    for cell in notebook.tagged(tag):
+
+def _values(cell: Cell) -> Sequence[tuple[str, Given]]:
+    """The values in a cell. One that is not Python is read line by line: a line that cannot be read
+    is a problem of its own name only."""
+    try:
+        return _given(assignments(cell))
+    except BadInput as error:
+        problem = Given(None, str(error))
+    lines = cell.source.split("\n")
+    named = [(place, found[1]) for place, line in enumerate(lines) if (found := NAME.match(line))]
+    if len(cell.source) > MOST_SOURCE:
+        return [(name, problem) for _, name in named]
+    ends = [*(place for place, _ in named[1:]), len(lines)]
+    return [
+        found
+        for (place, name), end in zip(named, ends, strict=False)
+        for found in _of_lines(name, lines[place : min(end, place + MOST_LINES)])
+    ]
+
+
+def _of_lines(name: str, lines: Sequence[str]) -> Sequence[tuple[str, Given]]:
+    """The values in the first of these lines, and in as many further ones as make it Python."""
+    reasons = []
+    for count in range(1, len(lines) + 1):
         try:
-            found |= {name: given(value) for name, value in assignments(cell)}
-        except BadInput as error:
-            found |= dict.fromkeys(NAME.findall(cell.source), Given(None, str(error)))
-    return found
+            return _given(named_values(statements("\n".join(lines[:count]))))
+        except NOT_PYTHON as error:
+            reasons.append(printable(getattr(error, "msg", str(error)) or type(error).__name__))
+    written = lines[0].partition("=")[2].partition("#")[0].strip()
+    return [(name, Given(None, _correction(name, written, reasons[0])))]
+
+
+def _given(values: Iterable[tuple[str, ast.expr]]) -> Sequence[tuple[str, Given]]:
+    return [(name, given(value)) for name, value in values]
+
+
+def _correction(name: str, written: str, reason: str) -> str:
+    """What is wrong with a value that is not Python, and how to write it."""
+    if number := NUMBER_WITH_UNIT.fullmatch(written):
+        if "," in number[1]:
+            return "it has a comma and a unit. Write the number alone, with a point, as in 2.62"
+        return f"it has a unit. Write {name} = {number[1]}"
+    words = written.strip(QUOTES)
+    if WORDS.fullmatch(words) and len(words) <= LONGEST_TEXT:
+        return f'it is not in plain quotes. Write {name} = "{words}"'
+    return f"it cannot be read ({reason}). {ALLOWED}"
 
 
 def given(value: ast.expr) -> Given:

@@ -1,5 +1,5 @@
 """The grades of a class as one page: points, the questions that failed most, and wrong answers by
-their reason. It names no student except where a file has a problem."""
+their reason. It names students only for problems, remarks and equal sheets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ from labs.read.display.format import printable
 MOST_REASONS = 5
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
 NO_GRADES = "No notebook could be graded."
+EQUAL = (
+    "Guesses and answers, some of them not right, are equal to the character. That is a reason to "
+    "ask, not a proof: students may have worked together."
+)
+EQUAL_HEADS = ("Group", "Notebook", "Students")
 
 
 def grade_page(book: Gradebook) -> str:
@@ -43,6 +48,12 @@ def grade_page(book: Gradebook) -> str:
     ):
         if said:
             body += [f"<h2>{title}</h2>", table(("Student", title), said)]
+    if book.equal:
+        rows = [
+            (number, group.notebook, ", ".join(group.students))
+            for number, group in enumerate(book.equal, 1)
+        ]
+        body += ["<h2>Equal sheets</h2>", _paragraph(EQUAL), table(EQUAL_HEADS, rows)]
     return offline_page("Grades of a class", body, narrows=True)
 
 

@@ -57,6 +57,14 @@ class Sheet:
         """Whether no question has an answer, not even one that cannot be read."""
         return all(one.verdict == MISSING for one in self.grades)
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether an equal sheet is unlikely by chance: it has a guess and an answer that is not
+        right. Right answers are equal in any case."""
+        return bool(self.guesses) and any(
+            one.verdict not in (RIGHT, MISSING) for one in self.grades
+        )
+
     def as_json(self) -> dict[str, object]:
         return {
             "file": str(self.path),

@@ -85,10 +85,19 @@ class Guesses:
 
 
 @dataclass(frozen=True)
+class EqualSheets:
+    """Students whose guesses and answers, some of them not right, are equal to the character."""
+
+    notebook: str
+    students: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Gradebook:
-    """The students of a class by name, and the total per question."""
+    """The students of a class by name, the groups with equal sheets, and the total per question."""
 
     students: tuple[Student, ...]
+    equal: tuple[EqualSheets, ...] = ()
 
     @property
     def totals(self) -> list[Totals]:
@@ -139,7 +148,7 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
     """The grades of a class. Of several copies of a notebook the one with the most points counts,
     and of equal ones the first. What is late counts, with a remark."""
     found: dict[str, Student] = {}
-    same: dict[str, str] = {}
+    telling: dict[tuple[str, str], set[str]] = {}
     for submission, sheet in graded:
         mine = found.setdefault(submission.student, Student(submission.student))
         mine.participant = submission.participant
@@ -147,9 +156,17 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
         if sheet.problem:
             mine.problems.append(f"{printable(submission.path.name)}: {sheet.problem}")
         elif sheet.grades:
-            mine.remarks += _remarks(submission, sheet, late_by(submission, due), same)
+            mine.remarks += _remarks(submission, sheet, late_by(submission, due))
             _count(mine, sheet)
-    return Gradebook(tuple(found[name] for name in sorted(found)))
+            if sheet.is_telling:
+                telling.setdefault((sheet.notebook, sheet.content), set()).add(mine.name)
+    equal = sorted(
+        (notebook, sorted(names)) for (notebook, _), names in telling.items() if len(names) > 1
+    )
+    return Gradebook(
+        tuple(found[name] for name in sorted(found)),
+        tuple(EqualSheets(notebook, tuple(names)) for notebook, names in equal),
+    )
 
 
 def late_by(submission: Submission, due: datetime | None) -> str:
@@ -161,10 +178,8 @@ def late_by(submission: Submission, due: datetime | None) -> str:
     return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
 
 
-def _remarks(
-    submission: Submission, sheet: Sheet, late: str, same: dict[str, str]
-) -> Iterator[str]:
-    """What to know about a file. `same` has the students by the content of their answers."""
+def _remarks(submission: Submission, sheet: Sheet, late: str) -> Iterator[str]:
+    """What to know about a file."""
     name = printable(submission.path.name)
     if late:
         yield f"{name}: late by {late}."
@@ -174,10 +189,6 @@ def _remarks(
         yield f"{name}: the examination of {sheet.drawn_for}."
     if sheet.is_empty:
         yield f"{name}: empty, without an answer."
-        return
-    other = same.setdefault(f"{sheet.notebook} {sheet.content}", submission.student)
-    if other != submission.student:
-        yield f"{name}: to the character the answers and guesses of {other}."
 
 
 def _is_named(student: str, where: str) -> bool:
@@ -203,8 +214,8 @@ Column = tuple[str, Callable[[Student], Cell]]
 def columns(book: Gradebook) -> list[Column]:
     """The table of a class: a heading and the cell of a student; None where nothing was handed in.
 
-    Points per notebook and in total, 1 or 0 per question, hints, files, problems, remarks and
-    comments as text, and the guesses.
+    Points per notebook and in total, 1 or 0 per question, hints, files, problems, remarks, the
+    numbers of the groups with equal sheets and comments as text, and the guesses.
     """
     totals = book.totals
     return [
@@ -223,12 +234,17 @@ def columns(book: Gradebook) -> list[Column]:
         ("files", lambda one: ", ".join(one.files)),
         ("problems", lambda one: " ".join(one.problems)),
         ("remarks", lambda one: " ".join(one.remarks)),
+        ("equal sheets", lambda one: ", ".join(_groups_of(one.name, book))),
         ("comments", lambda one: one.comments),
         *(
             (f"{one.notebook} {one.name}", _of_sheet(one.notebook, _guess(one.name)))
             for one in book.guesses
         ),
     ]
+
+
+def _groups_of(student: str, book: Gradebook) -> Iterator[str]:
+    return (f"{n}" for n, group in enumerate(book.equal, 1) if student in group.students)
 
 
 def _of_sheet(notebook: str, value: Callable[[Sheet], Cell]) -> Callable[[Student], Cell]:
@@ -263,3 +279,8 @@ def in_words(book: Gradebook) -> Iterator[str]:
         )
     for student in book.students:
         yield from (f"  {student.name}: {said}" for said in student.remarks)
+    for number, group in enumerate(book.equal, 1):
+        yield (
+            f"  equal sheets {number}, {group.notebook}: guesses and answers, some of them not "
+            f"right, are equal to the character: {', '.join(group.students)}"
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,10 +137,22 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
     try:
         if len(cell.source) > MOST_SOURCE:
             raise ValueError(f"it has more than {MOST_SOURCE} characters")
-        lines = ast.parse(cell.source).body
+        lines = statements(cell.source)
     except NOT_PYTHON as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BadInput(f"a cell cannot be read ({said}). Write one NAME = VALUE per line") from None
+    yield from named_values(lines)
+
+
+def statements(source: str) -> Sequence[ast.stmt]:
+    """The statements of a source, without Python's warnings about it; NOT_PYTHON if it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source).body
+
+
+def named_values(lines: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """The names that statements assign to, each with its value, not evaluated."""
     for line in lines:
         if isinstance(line, ast.Assign):
             for target in line.targets:

@@ -21,7 +21,7 @@ from labs.batches.dask_engine import DaskEngine
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.drive.record.seal import read_seal
-from labs.errors import LabError, Missing
+from labs.errors import Damaged, LabError, Missing, RunFailed
 from labs.launch import inventory
 from labs.launch.engine import Lost
 from labs.launch.launch import perform, prepare
@@ -52,6 +52,40 @@ async def gather(*_, **__):
 
 def dask_setup(scheduler):
     scheduler.handlers["gather"] = gather
+"""
+# For a worker that does something else than the runs of `off`, by their delay.
+ODD = """
+from labs.batches import remote
+
+class Unreadable:
+    def __reduce__(self):
+        return int, ("x",)
+
+def deep(*arguments):
+    return deep(*arguments)
+
+def odd(place, performed):
+    def instead(*arguments):
+        task = next(one for one in arguments if isinstance(one, remote.Task))
+        condition = task.asked["condition"]
+        at, result = ODD.get(condition["link"]["delay_ms"], ("", None))
+        if condition["name"] != "off" or at != place:
+            return performed(*arguments)
+        return result(*arguments) if callable(result) else result
+    return instead
+
+ODD = {
+    1.0: ("perform", None),
+    2.0: ("perform", "a run"),
+    3.0: ("perform", 7),
+    4.0: ("perform", Unreadable()),
+    5.0: ("perform", deep),
+    6.0: ("Station.perform", deep),
+}
+if not hasattr(remote, "odd"):  # dask loads this file twice
+    remote.odd = odd
+    remote.perform = odd("perform", remote.perform)
+    remote.Station.perform = odd("Station.perform", remote.Station.perform)
 """
 SIX = len(DELAYS_MS) * 2
 
@@ -229,6 +263,26 @@ def test_a_batch_ends_when_its_scheduler_dies_while_a_result_is_in_transit(
         assert server.wait(20) == -signal.SIGKILL
     assert caplog.records == []
     assert digests_in(tmp_path / "runs") == {}
+
+
+@pytest.mark.timeout(240)
+def test_runs_fail_if_their_worker_returns_something_else(
+    lab: Lab, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of the condition `on` are performed."""
+    preload = folder / "odd.py"
+    preload.write_text(ODD)
+    planned = planned_in(lab, tmp_path / "runs", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0))
+    with ExitStack() as stack:
+        address, _ = stack.enter_context(scheduler(folder))
+        stack.enter_context(worker(address, folder / "a", "--preload", str(preload)))
+        engine = stack.enter_context(connect(address, None))
+        failed, lines = performed(planned, tmp_path / "runs", engine)
+    off, on = planned[::2], planned[1::2]
+    assert [type(failed[one.name]) for one in off] == [*[Damaged] * 3, *[RunFailed] * 3]
+    assert set(digests_in(tmp_path / "runs")) == {one.name for one in on}
+    assert lines.count("made") == len(on)
+    assert caplog.records == []
 
 
 def test_a_scheduler_without_the_package_is_missing(lab: Lab, folder: Path, tmp_path: Path) -> None:

@@ -50,13 +50,14 @@ def offline_page(title: str, body: Iterable[str], *, narrows: bool = False) -> s
 
 def drawn_figures(figures: Iterable[Figure]) -> list[str]:
     """The figures as HTML, each with its text alternative; the first one brings plotly.js along."""
-    return [_drawn(figure, not number) for number, figure in enumerate(figures)]
+    return [_drawn(figure, number) for number, figure in enumerate(figures)]
 
 
-def _drawn(figure: Figure, is_first: bool) -> str:
+def _drawn(figure: Figure, number: int) -> str:
     drawn = figure.to_html(
         full_html=False,
-        include_plotlyjs=is_first,
+        include_plotlyjs=not number,
+        div_id=f"figure-{number}",
         config={"displaylogo": False, "responsive": True},
     )
     tell = escape(figure.layout.meta["tell"])

@@ -128,6 +128,9 @@ def pack_contents(found: Contents, out: Path, gzip_level: int = 9) -> Packed:
 
 def _check_limits(found: Contents) -> None:
     """BadInput for what could not be unpacked again."""
+    for name in found:
+        if not limits.is_inside(PurePosixPath(name)):
+            raise BadInput(f"{name!r} cannot be packed. Rename it: short, without : and \\")
     sizes = [
         len(content) if isinstance(content, bytes) else content.stat().st_size
         for content in found.values()

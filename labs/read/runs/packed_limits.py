@@ -30,14 +30,17 @@ def allowed_bytes(packed: Path) -> int:
 
 
 def is_inside(path: PurePosixPath) -> bool:
-    """Whether a path leads into a folder, and is short enough for every file system."""
+    """Whether a path leads into a folder, and is short and plain enough for every file system:
+    Windows would take `C:` and backslashes for other folders."""
     names = [os.fsencode(name) for name in path.parts]
     return (
         not path.is_absolute()
+        and str(path).isprintable()
+        and {":", "\\"}.isdisjoint(str(path))
         and ".." not in path.parts
         and len(names) <= MOST_FOLDERS
         and sum(map(len, names)) <= MOST_PATH_BYTES
-        and all(len(name) <= MOST_NAME_BYTES and b"\0" not in name for name in names)
+        and all(len(name) <= MOST_NAME_BYTES for name in names)
     )
 
 

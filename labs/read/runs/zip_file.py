@@ -112,7 +112,6 @@ def _is_plain(one: zipfile.ZipInfo) -> bool:
     kind = stat.S_IFMT(one.external_attr >> 16)
     return (
         one.filename == one.orig_filename
-        and "\\" not in one.filename
         and bool(PurePosixPath(one.filename).parts)
         and limits.is_inside(PurePosixPath(one.filename))
         and not one.flag_bits & (ENCRYPTED | PATCHED | STRONG | MASKED)

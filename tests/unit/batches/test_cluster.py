@@ -13,7 +13,7 @@ from distributed import KilledWorker
 
 from labs.batches.cluster import connect
 from labs.batches.dask_engine import result_of
-from labs.errors import BadInput, LabError, Missing, RunFailed
+from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
 from labs.launch.engine import Lost
 
 WORKER: Any = SimpleNamespace(address="tcp://127.0.0.1:40001")
@@ -62,6 +62,14 @@ def test_result_of_gives_every_error_in_one_line(
     with pytest.raises(kind, match=said) as raised:
         result_of("nagle off", "tcp://127.0.0.1:8786", done)
     assert type(raised.value) is kind and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("returned", [None, "a run", 7, object(), [b"x"]])
+def test_result_of_refuses_what_is_not_bytes(returned: Any) -> None:
+    done: Future[Any] = Future()
+    done.set_result(returned)
+    with pytest.raises(Damaged):
+        result_of("nagle off", "tcp://127.0.0.1:8786", done)
 
 
 def test_result_of_says_that_the_connection_was_lost() -> None:

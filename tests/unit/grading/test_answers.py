@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies
 
-from labs.grading.answers import answers, given, usable
+from labs.grading.answers import ALLOWED, answers, given, usable
 from labs.read.notebook_file import Cell, NotebookFile
 
 
@@ -81,13 +83,76 @@ def test_answers_may_have_a_type() -> None:
     assert answers(notebook("a: float = 23.8\nb: str")) == {"a": usable(23.8)}
 
 
-@pytest.mark.parametrize("source", ["a = (", "a = 1\n\0", "a = 23.8 MiB", "a = 1\n" * 10_000])
-def test_answers_of_a_cell_that_is_not_python_are_its_names_with_the_problem(source: str) -> None:
-    found = answers(notebook("b = 2", source))
-    assert found["b"] == usable(2)
-    assert found["a"].answer is None
-    assert "one NAME = VALUE per line" in found["a"].problem and "\n" not in found["a"].problem
-    assert answers(notebook("(" * 30_000)) == {}
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a = send buffer", 'Write a = "send buffer"'),
+        ("a = \u201csend buffer\u201d  # of the server", 'Write a = "send buffer"'),
+        ('a = "send buffer', 'Write a = "send buffer"'),
+        ("a: str = the send-buffer", 'Write a = "the send-buffer"'),
+        ("a = 23.8 ms", "Write a = 23.8"),
+        ("a=-2.5e-3s\r", "Write a = -2.5e-3"),
+        ("a = 50 %", "Write a = 50"),
+        ("a = 1.2 MiB/s", "Write a = 1.2"),
+        ("a = 2,62 MiB", "as in 2.62"),
+        ("a = 1.000.000 bytes", ALLOWED),
+        ("a = 2.75e6 / 2**20 MiB", ALLOWED),
+        ("a = 024", ALLOWED),
+        ("a = (", ALLOWED),
+        ("  a = 1", ALLOWED),
+        ("a = \u202e1", ALLOWED),
+        ("a = " + "(" * 5000, ALLOWED),
+        ("a = " + "b " * 5000, ALLOWED),
+    ],
+)
+def test_answers_of_a_line_that_is_not_python_say_how_to_correct_it(line: str, words: str) -> None:
+    """The answers before and after it are read."""
+    found = answers(notebook(f"%time\nb = 2\n{line}\nc = (\n 3\n)\nd = e = 4"))
+    assert found.pop("a").answer is None
+    assert found == dict(zip("bcde", map(usable, (2, 3, 4, 4)), strict=True))
+    problem = answers(notebook(line))["a"].problem
+    assert problem.endswith(words)
+    assert problem.isprintable()
+
+
+PARTS = (
+    "a",
+    "=",
+    " ",
+    "\n",
+    "2,62",
+    "23.8",
+    "ms",
+    '"',
+    "'",
+    "(",
+    ")",
+    "#",
+    ":",
+    "\\",
+    ";",
+    "\0",
+    "\r",
+)
+
+
+@hypothesis.given(strategies.lists(strategies.sampled_from(PARTS) | strategies.text(max_size=3)))
+def test_answers_of_any_cell_are_values_or_problems_in_one_line(parts: list[str]) -> None:
+    for name, found in answers(notebook("b = 1\n" + "".join(parts))).items():
+        assert name.isprintable() and found.problem.isprintable()
+        assert found.answer is None or not found.problem
+
+
+def test_answers_of_lines_without_a_name_are_none() -> None:
+    assert answers(notebook("a == (", "lambda a=1: (", "(" * 30_000)) == {}
+    assert answers(notebook("a = 1\n\0")) == {"a": usable(1)}
+    assert answers(notebook("a = 1\na = 2 ms"))["a"].answer is None
+
+
+def test_answers_of_a_long_cell_are_its_names_with_the_problem() -> None:
+    found = answers(notebook("b = 2", "a = 1\n" * 10_000))
+    assert (found["b"], found["a"].answer) == (usable(2), None)
+    assert "20000 characters" in found["a"].problem
 
 
 def test_answers_that_are_text_are_printed_in_one_line() -> None:

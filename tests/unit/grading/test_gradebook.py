@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import os
@@ -12,17 +13,19 @@ import pytest
 
 import labs
 from labs.cli.__main__ import main
-from labs.errors import BadInput
+from labs.errors import BadInput, Missing
+from labs.grading.grade_page import grade_page
 from labs.grading.grade_sheet import Sheet, exercises_of, grade_file, grade_submission
 from labs.grading.grade_tables import as_csv, as_moodle
-from labs.grading.gradebook import Gradebook, Guesses, gradebook
+from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, gradebook, in_words
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import Submission, due_time, submissions
 from labs.read.exercises.graded_answer import unanswered
-from tests.student_work import class_of
+from tests.student_work import RIGHT, class_of
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 START = "00-start-here"
+WRONG_LIMIT = {**RIGHT, "limit": '"send buffer"'}
 
 
 def handed_in(folder: Path, answers: dict[str, str], name: str = START) -> Path:
@@ -67,16 +70,51 @@ def test_gradebook_has_one_row_per_student_with_the_best_sheet(course: Path) -> 
     assert ["is not JSON" in "".join(one.problems) for one in found] == [True, False, False]
 
 
-def test_gradebook_tells_what_is_double_renamed_empty_or_equal(course: Path) -> None:
-    handed_in(course / "carl", {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
-    _, ada, bob, carl = graded(course).students
+def test_gradebook_tells_what_is_double_renamed_or_empty(course: Path) -> None:
+    _, ada, bob = graded(course).students
     assert [said.partition(": ")[2][:14] for said in ada.remarks] == [
         "empty, without",
         "handed in more",
     ]
     assert "assignsubmission_file/00-start-here.ipynb counts" in ada.remarks[1]
     assert bob.remarks == ["homework.ipynb: renamed from 00-start-here.ipynb."]
-    assert carl.remarks == ["00-start-here.ipynb: to the character the answers and guesses of bob."]
+
+
+def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
+    for name in ("carl", "carl/again", "Ann"):
+        handed_in(course / name, {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
+    book = graded(course)
+    assert book.equal == (EqualSheets(START, ("Ann", "bob", "carl")),)
+    assert "".join(in_words(book)).count("Ann, bob, carl") == 1
+    assert grade_page(book).count('<td style="text-align: left">Ann, bob, carl</td>') == 1
+    marks = {
+        row["student"]: row["equal sheets"] for row in csv.DictReader(as_csv(book).split("\n"))
+    }
+    assert marks == {
+        "'=eve": "",
+        "Ada Lovelace (123)": "",
+        **dict.fromkeys(("Ann", "bob", "carl"), "1"),
+    }
+    assert [one.remarks for one in book.students if one.name == "Ann"] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("answers", "other"),
+    [
+        ({**RIGHT, "guess_both_mib_s": "114"}, {}),
+        ({**RIGHT, "limit": '"send buffer"'}, {}),
+        ({**RIGHT, "limit": "None", "guess_both_mib_s": "114"}, {}),
+        ({**WRONG_LIMIT, "guess_both_mib_s": "114"}, {"guess_both_mib_s": "113"}),
+        ({**WRONG_LIMIT, "guess_both_mib_s": "114"}, {"limit": '"receive window"'}),
+    ],
+    ids=["all right", "no guess", "one missing", "another guess", "another answer"],
+)
+def test_gradebook_has_no_group_for_what_is_equal_by_chance(
+    tmp_path: Path, answers: dict[str, str], other: dict[str, str]
+) -> None:
+    handed_in(tmp_path / "ann", answers)
+    handed_in(tmp_path / "bob", answers | other)
+    assert graded(tmp_path).equal == ()
 
 
 def test_gradebook_tells_what_is_late(course: Path) -> None:
@@ -167,7 +205,7 @@ def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) ->
     assert sorted(tmp_path.rglob("*")) == sorted([*before, table])
     found = {
         row["student"].rpartition("(")[2].rstrip(")"): row
-        for row in csv.DictReader(table.open(newline=""))
+        for row in csv.DictReader(table.open(newline="", encoding="utf-8-sig"))
     }
     assert {
         number: int(row["total"]) if row["total"] else None for number, row in found.items()
@@ -180,7 +218,10 @@ def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> No
     wanted = {name: tmp_path / f"{name}.csv" for name in ("csv", "moodle", "nbgrader")}
     words = [word for name, path in wanted.items() for word in (f"--{name}", str(path))]
     assert main(["grade", str(course), *words]) == 2  # Eve's cannot be read
-    rows = {name: list(csv.DictReader(path.open())) for name, path in wanted.items()}
+    rows = {
+        name: list(csv.DictReader(path.open(encoding="utf-8-sig"))) for name, path in wanted.items()
+    }
+    assert {path.read_bytes()[:3] for path in wanted.values()} == {codecs.BOM_UTF8}
     assert [row["student"] for row in rows["csv"]] == ["'=eve", "Ada Lovelace (123)", "bob"]
     assert [row[f"{START} points"] for row in rows["csv"]] == ["", "1", "0"]
     assert [row[f"{START} guess_both_mib_s"] for row in rows["csv"]] == ["", "100.0", "114.0"]
@@ -194,6 +235,25 @@ def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> No
     ]
 
 
+def test_main_writes_the_outputs_that_can_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folders are not Moodle's; then a file is where a folder should be."""
+    handed_in(tmp_path / "class" / "李小龍", {})
+    table, page, no_folder = (tmp_path / name for name in ("grades.csv", "grades.html", "none"))
+    words = ["grade", str(tmp_path / "class"), "--csv", str(table), "--page", str(page)]
+    assert main([*words, "--moodle", str(no_folder)]) == BadInput.exit_code
+    said = capsys.readouterr()
+    assert f"Written: {table}, {page}" in said.err and said.err.count("\n") == 1
+    assert said.out.split("\n")[:-1] == [f"{path}: 1 students" for path in (table, page)]
+    assert "李小龍" in table.read_text("utf-8-sig")
+    assert page.read_text().startswith("<!") and not no_folder.exists()
+    no_folder.touch()
+    words = ["grade", str(tmp_path / "class"), "--csv", str(no_folder / "x.csv"), "--page"]
+    assert main([*words, str(tmp_path / "again.html")]) == Missing.exit_code
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+
+
 def test_main_keeps_existing_files(
     course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +263,7 @@ def test_main_keeps_existing_files(
     assert table.read_text() == "mine"
     assert "--force" in capsys.readouterr().err
     main(["grade", str(course), "--csv", str(table), "--force"])
-    assert table.read_text().startswith("student,")
+    assert table.read_text("utf-8-sig").startswith("student,")
 
 
 def test_main_prints_the_summary(course: Path, capsys: pytest.CaptureFixture[str]) -> None:

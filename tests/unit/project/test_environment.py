@@ -21,7 +21,16 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[3]
-PYTHONS = ("3.11.2", "3.12.1", "3.13.0", "3.14.0")
+WHICH_PYTHON = ROOT / "setup" / "which-python.sh"
+FIRST, LAST = 11, 14
+"""Of Python 3: the range in pyproject.toml, which the tests compare with every other place."""
+PYTHONS = ("3.11.2", *(f"3.{minor}.0" for minor in range(FIRST + 1, LAST + 1)))
+NAMED = re.compile(r"Python 3\.(\d+) to[\s#]+3\.(\d+)")
+# A Python of another version: its words are -c, the code and the arguments of the code.
+ANOTHER = """#!/bin/sh
+shift
+exec {python} -c 'import sys; sys.version_info = (3, {minor}, 9); exec(sys.argv.pop(1))' "$@"
+"""
 SYSTEMS = ("linux", "darwin", "win32")
 
 
@@ -58,14 +67,47 @@ def test_conda_has_the_packages_and_ranges_of_the_project(
     listed = ranges([line for line in conda["dependencies"] if isinstance(line, str)])
     assert listed.pop("pip") == SpecifierSet()
     python = listed.pop("python")
-    assert python == SpecifierSet(">=3.11,<3.14")  # pyshark does not run on 3.14
-    assert project["requires-python"] == ">=3.11,<3.15"
+    # pyshark does not run on 3.14, and conda knows no markers.
+    assert python == SpecifierSet(f">=3.{FIRST},<3.14")
     extras = project["optional-dependencies"]
     optional = [line for name in extras if name != "test" for line in extras[name]]
     wanted = ranges(project["dependencies"] + optional)
     assert listed == {name: found for name, found in wanted.items() if name not in WITH_PIP}
     assert conda["dependencies"][-1] == {"pip": ["--editable .[fast,publish]"]}
     assert conda["name"] == project["name"]
+
+
+def test_every_place_names_the_pythons_of_the_project(project: dict[str, Any]) -> None:
+    assert project["requires-python"] == f">=3.{FIRST},<3.{LAST + 1}"
+    python = "Programming Language :: Python :: 3."
+    listed = [line for line in project["classifiers"] if line.startswith(python)]
+    assert listed == [f"{python}{minor}" for minor in range(FIRST, LAST + 1)]
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("setup/*.sh")]
+    named = {file.name: NAMED.findall(file.read_text()) for file in files}
+    assert {one for found in named.values() for one in found} == {(f"{FIRST}", f"{LAST}")}
+    assert all(named[name] for name in ("README.md", "teaching.md", "lock.sh"))
+    assert f"--python-version 3.{FIRST} " in (ROOT / "setup" / "lock.sh").read_text()
+
+
+@pytest.mark.parametrize("minor", range(FIRST - 1, LAST + 2))
+@pytest.mark.parametrize("name", ["python3", "python3.{minor}", "PYTHON"])
+def test_which_python_takes_the_pythons_of_the_project(
+    minor: int, name: str, tmp_path: Path
+) -> None:
+    another = tmp_path / name.format(minor=minor)
+    another.write_text(ANOTHER.format(python=sys.executable, minor=minor))
+    another.chmod(0o755)
+    for tool in ("bash", "dirname", "sed", "seq", "sh"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    environment = {"PATH": str(tmp_path)}
+    if name == "PYTHON":
+        environment["PYTHON"] = str(another)
+    argv = [str(tmp_path / "bash"), str(WHICH_PYTHON)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    is_allowed = FIRST <= minor <= LAST
+    assert (done.stdout == f"{another}\n") is is_allowed  # else perhaps /usr/bin/python3
+    if is_allowed or name == "PYTHON":
+        assert done.returncode == (0 if is_allowed else 3)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

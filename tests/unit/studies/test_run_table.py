@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import sys
@@ -174,7 +175,8 @@ def test_write_table_as_csv_has_a_table_schema_beside_it(tmp_path: Path) -> None
     assert main(["runs", "export", str(STUDY), "--csv", str(out)]) == 0
     said = json.loads((tmp_path / "study.schema.json").read_text())
     jsonschema.validate(said, json.loads(TABLE_SCHEMA.read_text()))
-    with out.open(newline="") as file:
+    assert out.read_bytes().startswith(codecs.BOM_UTF8)
+    with out.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     assert [one["name"] for one in said["fields"]] == list(rows[0])
     read: dict[str, Callable[[str], Any]] = {

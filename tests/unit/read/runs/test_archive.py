@@ -22,7 +22,7 @@ import labs
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput, Damaged
 from labs.read.runs import archive, packed_limits
-from labs.read.runs.archive import AUDIT, pack, run_folders, unpacked
+from labs.read.runs.archive import AUDIT, pack, pack_contents, run_folders, unpacked
 from labs.read.runs.listing import index
 from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run, make_study
@@ -203,6 +203,11 @@ def parcel(path: Path, *members: tuple[str, bytes | None, bytes]) -> Path:
         ("x/" * 20 + "x", None, b"x"),
         ("x/" * 20, tarfile.DIRTYPE, b""),
         ("/".join("x" * 100 for _ in range(12)), None, b"x"),
+        ("C:x", None, b"x"),
+        ("run/..\\x", None, b"x"),
+        ("run/\x1b[2Jx", None, b"x"),
+        ("run/\u202ex", None, b"x"),
+        ("run/\udcffx", None, b"x"),
     ],
 )
 def test_unpacked_takes_plain_files_inside_alone(
@@ -376,3 +381,10 @@ def test_unpacked_folder_is_removed_with_its_process(tmp_path: Path, temporary: 
     run()
     assert (alive / "run.json").exists() and len(list(temporary.iterdir())) == 1
     shutil.rmtree(temporary)
+
+
+def test_pack_refuses_names_that_could_not_be_unpacked(tmp_path: Path) -> None:
+    for name in ("run/C:x", "run/\n"):
+        with pytest.raises(BadInput):
+            pack_contents({name: b""}, tmp_path / "x.tgz")
+    assert not list(tmp_path.iterdir())
