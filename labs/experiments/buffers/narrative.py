@@ -253,8 +253,8 @@ def _enough(found: Smallest, believed: float, articles_mb: float | None) -> str:
         )
     if found.below_bytes is not None and found.below_bytes < articles_bytes < found.buffer_bytes:
         return said + (
-            f" The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show whether "
-            "the article's number is sufficient."
+            f" The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
+            "whether the article's number is sufficient."
         )
     word = "more" if apart < 0 else "less"
     share = 100 * abs(articles_bytes / found.buffer_bytes - 1)
