@@ -142,7 +142,8 @@ def describe_run(run: Run) -> str:
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
         full = share >= FULL and limit in (LINK, None) and _fills(run)
         said.append(
-            f"This is {100 * share:.2g} % of the payload that fills the link."
+            f"This is {100 * share:.0f} % of the payload that fills the link"
+            f"{', but it was less at other times' if share >= FULL else ''}."
             if not full
             else "This fills the link."
             if share < QUEUED
