@@ -32,6 +32,10 @@ NAMED = {
 }
 """The line of a timeline that is the limit, and the same limit in a sentence."""
 LIMIT = re.compile(r"limited by:? ([^.,;)]+)")
+BOLD = re.compile(r"<b>(?:the link )?limits</b>")
+CONDITION = re.compile("condition “(.+?)”")
+ARTICLE = re.compile(r"article(?!-)")
+"""Not the conditions whose names begin with it."""
 OTHER_LIMIT = re.compile(r"(?:window|buffer|link|rate) (?:limits|limited) the (?:sender|goodput)")
 SAID = {
     r"([\d.,]+) MiB/s over the whole file": ("goodput_mib_s", in_three_digits),
@@ -124,13 +128,12 @@ def comparisons(found: Executed) -> list[str]:
     """Whatever compares a run with a number of an article, outside the tables of verdicts."""
     said = []
     for section in found.sections:
-        said += [one for one in section.sentences if re.search(r"article\b.*\d|\d.*article\b", one)]
-        said += [one for one in section.sentences if "article's number is right" in one]
+        said += [one for one in section.sentences if ARTICLE.search(one) and re.search(r"\d", one)]
         for figure in section.figures:
             said += [
                 trace["name"]
                 for trace in figure["data"]
-                if "article" in str(trace.get("name")) and _is_drawn(trace.get("y"))
+                if ARTICLE.search(str(trace.get("name"))) and _is_drawn(trace.get("y"))
             ]
         for heads, rows in section.tables:
             of_verdicts = {"verdict", "tolerance"} & {head.lower() for head in heads}
@@ -145,8 +148,7 @@ def _is_drawn(values: Any) -> bool:
 
 
 def wrong_figures(found: Executed) -> list[str]:
-    """The figures in sentences about a run that are not those of the results, and those that are
-    not in the row of the run in a table of the same section."""
+    """The figures and limits in sentences about a run that are not those of its results."""
     wrong = []
     for section in found.sections:
         for condition, text in section.described:
@@ -154,7 +156,7 @@ def wrong_figures(found: Executed) -> list[str]:
                 said = re.search(pattern, text)
                 if said and said[1] != written(found.results[condition][column]):
                     wrong.append(f"{condition}: {said[0]}, {found.results[condition][column]}")
-            bound = found.results[condition].get("bound")
+            bound = str(found.results[condition].get("bound"))
             limit = LIMIT.search(text)
             if limit and limit[1] not in (bound, BOUNDS.get(bound)):
                 wrong.append(f"{condition}: {limit[0]}, {bound}")
@@ -164,22 +166,26 @@ def wrong_figures(found: Executed) -> list[str]:
 def figures_read(found: Executed) -> int:
     """How many figures and limits `wrong_figures` compares."""
     described = [text for section in found.sections for _, text in section.described]
-    return sum(bool(re.search(one, text)) for text in described for one in (*SAID, LIMIT))
+    return sum(bool(re.search(one, text)) for text in described for one in (*SAID, LIMIT.pattern))
 
 
 def contradictions(found: Executed) -> list[str]:
-    """Sections in which a figure names one limit, and a sentence another."""
+    """The timelines that name one limit, while the sentence about the same run names another."""
     wrong = []
     for section in found.sections:
-        drawn = {
-            NAMED[next(name for name in NAMED if one["text"].startswith(name))]
-            for figure in section.figures
-            for one in figure["layout"].get("annotations", ())
-            if re.search(r"<b>(?:the link )?limits</b>", one["text"])
-        }
-        texts = [text for _, text in section.described] if drawn else []
-        named = {limit for text in texts for limit in LIMIT.findall(text)}
-        named |= {said for text in texts for said in OTHER_LIMIT.findall(text)}
-        if drawn and named != drawn:
-            wrong.append(f"{section.heading}: {drawn} drawn, {named or 'nothing'} said")
+        said = dict(section.described)
+        for figure in section.figures:
+            layout = figure["layout"]
+            drawn = {
+                NAMED[next(name for name in NAMED if one["text"].startswith(name))]
+                for one in layout.get("annotations", ())
+                if BOLD.search(one["text"])
+            }
+            condition = CONDITION.search(str(layout.get("title")))
+            if not drawn or condition is None:
+                continue
+            text = said[condition[1]]
+            named = {*LIMIT.findall(text), *OTHER_LIMIT.findall(text)}
+            if named != drawn:
+                wrong.append(f"{condition[1]}: {drawn} drawn, {named or 'nothing'} said")
     return wrong
