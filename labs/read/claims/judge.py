@@ -61,7 +61,8 @@ def judge(
         finding = _found(claim.without(left_out), seen, judges)
         if left_out and finding.verdict not in (NOT_JUDGED, HARDWARE):
             finding = replace(finding, reason=f"{finding.reason}; {_left_out(left_out)}")
-        if finding.verdict == HARDWARE and (others := _unlike(claim, seen, parameters)):
+        shown = finding.verdict == HARDWARE and finding.measured is not None
+        if shown and (others := _unlike(claim, seen, parameters)):
             reason = f"{finding.reason}. Other parameters: {', '.join(others)}"
             finding = replace(finding, measured=None, predicted=None, reason=reason)
     names = seen.matching(*claim.conditions)
