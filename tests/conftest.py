@@ -45,7 +45,8 @@ QDISC_OPTIONS = {"netem": "delay 1ms", "tbf": "rate 1mbit burst 10kb latency 10m
 
 
 LONGEST = (
-    *("browser/test_pages.py", "unit/project/test_notebooks_twice.py", "virtual/test_flows.py"),
+    *("virtual/test_notebook_sentences.py", "browser/test_pages.py"),
+    *("unit/project/test_notebooks_twice.py", "virtual/test_flows.py"),
     *("virtual/test_batch.py", "virtual/test_boot_modes.py", "virtual/test_guest_files.py"),
     *("virtual/test_cluster.py", "virtual/test_repeat.py", "unit/cli/test_claims.py"),
     *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_shared_links.py"),

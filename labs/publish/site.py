@@ -26,7 +26,7 @@ from labs.publish.page_parameters import Scalar, checked_lab, declared
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
 from labs.publish.site_search import BODY, Entry, index_script, sections
-from labs.read.claims.composition import noted_once
+from labs.read.claims.composition import noted_once, telling_first
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import recorded_sources, verdicts_from
 from labs.read.lab import Lab
@@ -86,8 +86,9 @@ def judged(lab: Lab) -> Judged:
     """The verdicts of the recorded runs on the claims of a lab's article. BadInput without any."""
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
-    found = verdicts_from(lab, recorded_sources(lab, "recorded"))
-    return Judged(lab, read(lab.ledger), noted_once(found, set()))
+    article = read(lab.ledger)
+    found = telling_first(article, verdicts_from(lab, recorded_sources(lab, "recorded")))
+    return Judged(lab, article, noted_once(found, set()))
 
 
 def check_out(out: Path) -> None:

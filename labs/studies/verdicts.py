@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from labs.errors import BadInput
-from labs.read.claims.composition import noted_once
+from labs.read.claims.composition import noted_once, telling_first
+from labs.read.claims.ledger import read
 from labs.read.claims.sources import Source, verdicts_from
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import figures_in_words
@@ -12,8 +13,8 @@ from labs.studies.study import Study
 
 
 def verdicts(study: Study, *others: Study) -> Table:
-    """One row per claim of the article that the study's lab is about; where kernels or testbeds
-    differ, one row for those that agree.
+    """One row per claim of the article that the study's lab is about, those that contradict it
+    first; where kernels or testbeds differ, one row for those that agree.
 
     BadInput for a lab without an article. Every verdict is computed from the studies' runs. A claim
     that they cannot judge is `not judged`, with what is missing. The evidence is folded behind the
@@ -30,8 +31,8 @@ def verdicts(study: Study, *others: Study) -> Table:
         for one in sorted((study, *others), key=_in_order)
         if one.runs
     ] or [Source("", ())]
-    found = noted_once(verdicts_from(study.lab, sources), set())
-    rows = [_row(part) for one in found for part in one.rows]
+    found = telling_first(read(study.lab.ledger), verdicts_from(study.lab, sources))
+    rows = [_row(part) for one in noted_once(found, set()) for part in one.rows]
     return Table(rows, dtype=object)
 
 

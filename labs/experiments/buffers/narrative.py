@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.units import MB
 from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
 from labs.experiments.buffers.results import NO_RATE, article, results
 from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
@@ -19,6 +20,7 @@ from labs.read.display.format import (
 )
 from labs.read.display.rich_output import Words
 from labs.read.readings.goodput import download
+from labs.read.readings.instruments import shaper_drops
 from labs.read.runs.run import Run
 from labs.read.theory import bdp as theory
 from labs.read.theory.bulk import LINK
@@ -34,8 +36,10 @@ from labs.read.theory.windows import RATIO_SINCE, series
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["describe", "describe_run", "remarks", "tell_httping", "tell_kernels", "tell_reckoning"]
+__all__ = ["describe", "describe_run", "reckoned", "remarks", "tell_httping", "tell_kernels"]
 
+NEEDED = "A1.10"
+"""The claim with the buffer that the article computes."""
 MOST_PCT = 50.0
 # Data in flight as a share of what fills the link: at the first it is full, at the second as much
 # again waits in the queue.
@@ -48,11 +52,11 @@ BOUNDS = {
     SLOW_START: "slow start",
     NAGLE_HOLDS: "Nagle's algorithm",
 }
-WINDOW = "receive window"
-HELD = {
-    WINDOW: "the receive window limited the sender",
-    "send buffer": "the send buffer limited the sender: it was full of unacknowledged data",
+WAITED = {
+    "receive window": "for the receive window",
+    "send buffer": "for room in its send buffer, which was full of unacknowledged data",
 }
+"""What a sender waits for, by the clocks of tcp_info."""
 
 
 def describe(table: DataFrame) -> str:
@@ -108,7 +112,8 @@ def _of_the_article(row: dict[Any, Any]) -> str:
 
 
 def describe_run(run: Run) -> str:
-    """One download: the link's BDP, the data in flight, and what limited the sender."""
+    """One download: the link's BDP, the data in flight, what limits the goodput, and what the
+    sender waited for. The limit is that of `expected`, as in the figure."""
     if not settings_of(run).is_download:
         return f"Nothing is downloaded under the condition {run.condition}."
     found, bdp = window(run), bdp_bytes(run)
@@ -131,13 +136,15 @@ def describe_run(run: Run) -> str:
         f"{size_in_words(found.offered_bytes)}, and the congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
-    share = 0.0
+    limit, full = results(run).bound, False
     if bdp is not None:
         # In flight is counted in payload; the link carries headers, too.
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
+        full = share >= FULL and limit in (LINK, None) and _fills(run)
         said.append(
-            f"This is {100 * share:.2g} % of the payload that fills the link."
-            if share < FULL or not _fills(run)
+            f"This is {100 * share:.0f} % of the payload that fills the link"
+            f"{', but it was less at other times' if share >= FULL else ''}."
+            if not full
             else "This fills the link."
             if share < QUEUED
             else "This fills the link, and most of it waited in the queue in front of the link."
@@ -145,15 +152,16 @@ def describe_run(run: Run) -> str:
     again = run.nstat("server").get("TcpRetransSegs", 0)
     if again:
         said.append(f"{again} segments were retransmitted.")
-    said += _held_back(found)
-    if (
-        bdp is not None
-        and share >= FULL
-        and _fills(run)
-        and found.limited_pct.get(WINDOW, 0.0) >= MOST_PCT
-    ):
+    drops = 0 if run.link.asked.loss_pct else shaper_drops(run)
+    if drops:
+        said.append(f"The queue in front of the link overflowed and dropped {drops} packets.")
+    if limit is not None:
+        said.append(f"The goodput is limited by {BOUNDS[limit]}.")
+    waits = _waits(found)
+    said += waits
+    if waits and full and limit == LINK:
         said.append(
-            "The window exceeds the BDP, so the excess waits in the queue and costs no goodput."
+            "This costs no goodput: the link is full, and what exceeds the BDP waits in the queue."
         )
     return " ".join(said)
 
@@ -176,10 +184,12 @@ def _bdp_in_words(run: Run, bdp: float) -> str:
     return f"less than **{size_in_words(theory.bdp_bytes(link.rate_mbit, RTT_BELOW_MS))}**"
 
 
-def _held_back(found: Window) -> list[str]:
-    """What limited the sender for most of the time, by its kernel's own clocks."""
+def _waits(found: Window) -> list[str]:
+    """What the sender waited for most of the time, by its kernel's own clocks. With a full link it
+    waits, too, so this need not be what limits the goodput."""
     return [
-        f"For {share:.0f} % of the time {HELD[name]}."
+        f"While it had data to send, the sender waited {share:.0f} % of the time {WAITED[name]} "
+        "(`tcp_info`)."
         for name, share in found.limited_pct.items()
         if share >= MOST_PCT
     ]
@@ -201,8 +211,11 @@ def tell_httping(table: DataFrame) -> Words:
     )
 
 
-def tell_reckoning(table: DataFrame) -> Words:
-    """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
+def reckoned(table: DataFrame, articles_mb: float | None) -> Words:
+    """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed.
+
+    `articles_mb` is the article's buffer, None if the runs do not have the article's parameters.
+    """
     timed, found = table[table["httping_ms"].notna()], smallest(table)
     if timed.empty or not found:
         return Words("This needs a run of `httping` and a sweep of buffer sizes.")
@@ -212,10 +225,13 @@ def tell_reckoning(table: DataFrame) -> Words:
         f"With httping's {milliseconds(float(row['httping_ms']))} as the RTT, the BDP would be "
         f"{size_in_mb(believed)}. It is {size_in_mb(found[0].bdp_bytes)}."
     )
-    return Words(" ".join([told, *(_enough(one, believed) for one in _one_a_kernel(found))]))
+    if articles_mb is None:
+        told += " The article's number is for other parameters, so it is not compared."
+    enough = [_enough(one, believed, articles_mb) for one in _one_a_kernel(found)]
+    return Words(" ".join([told, *enough]))
 
 
-def _enough(found: Smallest, believed: float) -> str:
+def _enough(found: Smallest, believed: float, articles_mb: float | None) -> str:
     if found.buffer_bytes is None or found.of_the_bdp is None:
         return (
             f"On Linux {found.kernel} no buffer of the sweep filled the link, so these runs do not "
@@ -226,20 +242,23 @@ def _enough(found: Smallest, believed: float) -> str:
         f"{FULL_PCT:.0f} % of the line rate is {size_in_mb(found.buffer_bytes)}, "
         f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
     )
-    right_pct = article().claim("A1.10").tolerance_pct or 0.0
-    apart = 100 * (found.buffer_bytes / believed - 1)
+    if articles_mb is None:
+        return said
+    articles_bytes = articles_mb * MB
+    right_pct = article().claim(NEEDED).tolerance_pct or 0.0
+    apart = 100 * (found.buffer_bytes / articles_bytes - 1)
     if abs(apart) <= right_pct:
         return said + (
             f" So the article's number is right (within {right_pct:.0f} %) for the wrong reason. "
             f"Its RTT is {believed / found.bdp_bytes:.2f} times the true one{_kept_back(found)}."
         )
-    if found.below_bytes is not None and found.below_bytes < believed < found.buffer_bytes:
+    if found.below_bytes is not None and found.below_bytes < articles_bytes < found.buffer_bytes:
         return said + (
-            f" The sweep has no size near {size_in_mb(believed)}, so it does not show whether "
-            "the article's number is sufficient."
+            f" The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
+            "whether the article's number is sufficient."
         )
     word = "more" if apart < 0 else "less"
-    share = 100 * abs(believed / found.buffer_bytes - 1)
+    share = 100 * abs(articles_bytes / found.buffer_bytes - 1)
     return said + f" The article's number is {share:.0f} % {word} than that."
 
 

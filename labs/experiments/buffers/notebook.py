@@ -12,11 +12,14 @@ from labs.experiments.buffers.kernel_changes import (
     grown_by_kernel,
     slow_start_by_kernel,
 )
-from labs.experiments.buffers.narrative import tell_httping, tell_kernels, tell_reckoning
+from labs.experiments.buffers.narrative import NEEDED, reckoned, tell_httping, tell_kernels
 from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.results import article
+from labs.experiments.buffers.socket_buffers import parameter
 from labs.experiments.buffers.sweep import smallest, tell_smallest
+from labs.read.claims.ledger import figure_of_claim
 from labs.read.display.guesses import Guess, guesses
-from labs.read.display.rich_output import Table
+from labs.read.display.rich_output import Table, Words
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, utilisation_pct
 from labs.read.theory.mathis import mathis_bytes_s
@@ -24,6 +27,8 @@ from labs.read.theory.windows import receive_window_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from labs.read.lab import Study
 
 __all__ = [
     "advice",
@@ -42,6 +47,13 @@ __all__ = [
     "to_paste",
     "utilisation_pct",
 ]
+
+
+def tell_reckoning(study: Study) -> Words:
+    """The buffer that httping's time suggests, and the smallest of the sweep that fills the link;
+    compared with the article's only if the runs have the article's parameters."""
+    own = (figure_of_claim(article(), run, NEEDED, parameter) for run in study.runs)
+    return reckoned(study.results(), next((mb for mb in own if mb is not None), None))
 
 
 def guessed_sizes(

@@ -43,7 +43,10 @@ class Results(LazyResults):
     """The figures of one run; None where it has none, as for a run without a download."""
 
     goodput_mib_s: float | None = column(
-        "mean over the whole file", unit="MiB/s", predicted_by="predicted_mean_mib_s", headline=True
+        "mean over the whole file; none if nothing limits it in virtual time",
+        unit="MiB/s",
+        predicted_by="predicted_mean_mib_s",
+        headline=True,
     )
     steady_mib_s: float | None = column(
         "mean over the last third of the time; none if the timeline is too coarse",
@@ -140,22 +143,25 @@ def _of_the_download(run: Run) -> dict[str, Any]:
     seen = download(run)
     steady, before = seen.third_bytes_s(2), seen.third_bytes_s(1)
     claim, articles_own = figures_by_column(article(), run, parameter) or (None, {})
-    return {
+    speeds = {
         "goodput_mib_s": _in_mib(seen.goodput_bytes_s),
         "steady_mib_s": _in_mib(steady),
+        "wget_mib_s": seen.own_mib_s,
+        "goodput_bytes_s": seen.goodput_bytes_s,
+        "steady_bytes_s": steady,
+    }
+    return {
+        **(dict.fromkeys(speeds) if no_rate(run) else speeds),
         **_of_the_theory(run, seen.bytes),
         "article_mib_s": articles_own.get("goodput_mib_s"),
         "article_steady_mib_s": articles_own.get("steady_mib_s"),
         "article_claim": claim,
-        "wget_mib_s": seen.own_mib_s,
         "settled": None
         if steady is None or not before
         else (abs(steady / before - 1) <= SETTLED_PCT / 100),
         "agreement_pct": apart_pct(goodputs(run, seen)),
         "duration_s": seen.duration_s,
         "bytes": seen.bytes,
-        "goodput_bytes_s": seen.goodput_bytes_s,
-        "steady_bytes_s": steady,
     }
 
 

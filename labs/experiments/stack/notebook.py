@@ -3,10 +3,10 @@ back, of connections and latency, and of the article's own figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import median
 
 from labs.experiments.stack.charts.chosen import places
+from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.effects import (
     Effect,
     median_in_words,
@@ -16,6 +16,7 @@ from labs.experiments.stack.effects import (
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.results import article
+from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.rich_output import Table
 from labs.read.lab import Study
 from labs.read.stats.repetitions import Repeated, on_one_kernel
@@ -132,7 +133,8 @@ def littles_law(study: Study, *conditions: str) -> Table:
 
 def article_figures(*studies: Study) -> Table:
     """The article's own figures, and those of each study: one row per condition and figure. The
-    figures depend on the machine, so they are not judged. Studies without runs are left out."""
+    figures depend on the machine, so they are not judged. Studies without runs are left out, and so
+    are the figures of runs whose parameters are not the article's."""
     by_place = {place: _counted(one) for place, one in places(studies).items()}
     return Table(
         [
@@ -141,7 +143,7 @@ def article_figures(*studies: Study) -> Table:
                 "Figure": FIGURES[column],
                 "Article": figure,
                 **{
-                    place: _median(by_name, condition, column)
+                    place: _median(by_name.get(condition), column, claim.id)
                     for place, by_name in by_place.items()
                 },
             }
@@ -162,5 +164,8 @@ def _counted(study: Study) -> dict[str, Repeated]:
     }
 
 
-def _median(by_name: Mapping[str, Repeated], condition: str, column: str) -> float | None:
-    return median(by_name[condition].column(column)) if condition in by_name else None
+def _median(one: Repeated | None, column: str, id_: str) -> float | None:
+    """The median of a column, if the runs can be compared with the figures of the claim."""
+    if one is None or not has_articles_parameters(article(), one.counted[0], id_, parameter):
+        return None
+    return median(one.column(column))

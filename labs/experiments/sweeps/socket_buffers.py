@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from labs.drive.condition import read_settings
-from labs.drive.units import KIB
+from labs.drive.units import KIB, bytes_carried
 from labs.experiments.sweeps.conditions import RMEM, WMEM
 from labs.experiments.sweeps.experiment import IPERF3, REFUSED, REPORT, SAID
 from labs.experiments.sweeps.settings import Settings
@@ -42,6 +42,14 @@ class Buffer:
 def settings_of(run: Run) -> Settings:
     """The settings of a run's condition."""
     return read_settings(Settings, run.inputs["condition"]["settings"])
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """The BDP of the link that was requested, in bytes; None for what the run does not say."""
+    link = run.condition_asked.link
+    if name != "bdp_bytes" or link.rate_mbit is None:
+        return None
+    return round(bytes_carried(link.rate_mbit, link.delay_ms))
 
 
 def refusal(run: Run) -> str | None:

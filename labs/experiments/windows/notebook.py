@@ -11,6 +11,7 @@ from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
+from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
 from labs.read.lab import Study
@@ -119,7 +120,7 @@ DROPS = "TcpExtTCPRcvQDrop"
 
 def as_printed(run: Run) -> Table:
     """What `ss -m` and `nstat` print about the receiver at the end of a run, next to what the
-    article prints."""
+    article prints if the run has its parameters."""
     used, budget, queued, dropped = (
         int(article().claim(id_).figures[name])
         for id_, name in (("A4.2", "in use"), ("A4.1", ""), ("A4.3", "Recv-Q"), ("A4.4", "dropped"))
@@ -127,13 +128,12 @@ def as_printed(run: Run) -> Table:
     local = rf"^ESTAB +\d+ +\d+ +\S+:{run.condition_asked.link.port} .*\n\s+skmem:\(\S+\)"
     sockets = re.findall(local, run.text(f"{RECEIVER}/ss.txt"), re.MULTILINE)
     counters = re.findall(rf"^{DROPS} .*$", run.text(f"{RECEIVER}/nstat-after.txt"), re.MULTILINE)
+    printed = [f"ESTAB {queued} 0 ... skmem:(r{used},rb{budget},...)", f"{DROPS} {dropped} 0.0"]
+    comparable = has_articles_parameters(article(), run, "A4.4")
     return Table(
         {
             "Command": ["ss -m", f"nstat -az {DROPS}"],
-            "Article": [
-                f"ESTAB {queued} 0 ... skmem:(r{used},rb{budget},...)",
-                f"{DROPS} {dropped} 0.0",
-            ],
+            **({"Article": printed} if comparable else {}),
             "This run": [" ".join(found[-1].split()) for found in (sockets, counters)],
         }
     )

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.parameters.declare import TESTBEDS
-from labs.read.claims.ledger import Claim
+from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import (
     AND,
     DIFFERS,
@@ -23,6 +23,8 @@ from labs.read.claims.verdict import (
     HARDWARE,
     HOLDS,
     NO_WORD,
+    NOT_JUDGED,
+    RIGHT_NUMBER,
     WRONG,
     Note,
     Verdict,
@@ -45,6 +47,7 @@ Compare = Callable[[Verdict, Verdict], Sequence[ConditionComparison]]
 
 NOT = (DIFFERS, WRONG)
 """For some kernels, these read `not` if the claim holds on others."""
+TELLING = (WRONG, RIGHT_NUMBER, DISPUTED, DIFFERS, HOLDS, HARDWARE, NOT_JUDGED)
 UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
 LINUX = "Linux "
@@ -75,6 +78,17 @@ def composed(claim: Claim, found: Iterable[Verdict], compare: Compare) -> Verdic
     if len({one.verdict for one in on_kernels}) == 1:
         return _with_figures(on_kernels)
     return _in_parts(claim, on_kernels)
+
+
+def telling_first(article: Article, found: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts for a reader: first those that contradict the article, on any kernel; then the
+    claims that hold, and in the end those without a verdict. Main claims go before others."""
+
+    def place(one: Verdict) -> tuple[int, bool]:
+        word = min(TELLING.index(row.verdict) for row in one.rows)
+        return word, not article.claim(one.id).major
+
+    return sorted(found, key=place)
 
 
 def noted_once(found: Iterable[Verdict], told: set[str]) -> tuple[Verdict, ...]:
@@ -119,7 +133,10 @@ def _joined(verdicts: Sequence[Verdict]) -> Verdict:
 def _without_word(every: Sequence[Verdict]) -> Verdict:
     """Figures of the author's machine, or figures that could decide nothing, side by side."""
     some = [one for one in every if one.verdict == HARDWARE] or every
-    return _joined([one for one in some if one.measured is not None] or some[:1])
+    shown = [one for one in some if one.measured is not None or one.verdict == HARDWARE]
+    joined = _joined([one for one in shown if one.witness is not None] or some[:1])
+    figures = min(shown, key=lambda one: (one.measured is None, _order(one)), default=joined)
+    return replace(figures, witnesses=joined.witnesses, witness=joined.witness)
 
 
 def _on_one_kernel(found: Sequence[Verdict], compare: Compare) -> Verdict:

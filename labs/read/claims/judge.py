@@ -61,6 +61,10 @@ def judge(
         finding = _found(claim.without(left_out), seen, judges)
         if left_out and finding.verdict not in (NOT_JUDGED, HARDWARE):
             finding = replace(finding, reason=f"{finding.reason}; {_left_out(left_out)}")
+        shown = finding.verdict == HARDWARE and finding.measured is not None
+        if shown and (others := _unlike(claim, seen, parameters)):
+            reason = f"{finding.reason}. Other parameters: {', '.join(others)}"
+            finding = replace(finding, measured=None, predicted=None, reason=reason)
     names = seen.matching(*claim.conditions)
     figures = len(claim.texts)
     judged = figures - len(left_out) - len(claim.shown)
@@ -161,8 +165,14 @@ def is_as_in_the_article(
 ) -> bool:
     """Whether the runs of the claim's first condition have all parameters with which its figures
     are shown beside the article's; a claim may be judged with fewer."""
+    return not _unlike(claim, seen, parameters)
+
+
+def _unlike(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> list[str]:
+    """The parameters with which its figures are shown, and in which the runs of the claim's first
+    condition differ from the article's, in words."""
     first = replace(claim, conditions=claim.conditions[:1])
-    return not _others(claim.shown_at or claim.parameters, first, seen, parameters)
+    return _others(claim.shown_at or claim.parameters, first, seen, parameters)
 
 
 def _left_out(figures: Mapping[str, str]) -> str:

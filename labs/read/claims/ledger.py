@@ -22,8 +22,9 @@
       changed, source             why kernels may differ on it, and the commits
 
 `expected` and `column` are one, or several by name. There is no field for a verdict, or for a
-kernel on which it holds. The file is checked against article.schema.json. `figures_by_column` and
-`figure_of_claim` return the figures that can be compared with a run.
+kernel on which it holds. The file is checked against article.schema.json. `has_articles_parameters`
+says whether a run can be compared with a claim's figures; `figures_by_column` and `figure_of_claim`
+return those that can.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -342,19 +344,26 @@ def figures_by_column(
         if claim.column is not None and claim.conditions == (run.condition,):
             found |= {claim.columns[name]: figure for name, figure in claim.figures.items()}
         if found:
-            return (claim.id, found) if _fits(claim, run, article, own) else None
+            known = has_articles_parameters(article, run, claim.id, own)
+            return (claim.id, found) if known else None
     return None
 
 
-def figure_of_claim(article: Article, run: Run, id_: str) -> float | None:
+def figure_of_claim(
+    article: Article, run: Run, id_: str, own: OwnParameter | None = None
+) -> float | None:
     """The one figure of a claim; None where the claim's conditions do not include the run's, or
     the run's parameters are not the article's."""
     claim = article.claim(id_)
-    if run.condition not in claim.conditions or not _fits(claim, run, article, None):
+    if not any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions):
         return None
-    return claim.figure
+    return claim.figure if has_articles_parameters(article, run, id_, own) else None
 
 
-def _fits(claim: Claim, run: Run, article: Article, own: OwnParameter | None) -> bool:
+def has_articles_parameters(
+    article: Article, run: Run, id_: str, own: OwnParameter | None = None
+) -> bool:
+    """Whether a run has all parameters with which the figures of a claim are shown beside it."""
+    claim = article.claim(id_)
     names = claim.shown_at or claim.parameters
     return all(parameter(run, name, own) == article.parameters[name] for name in names)

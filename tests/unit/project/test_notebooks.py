@@ -252,3 +252,32 @@ def test_markdown_cells_need_no_formula_renderer(notebook: Any) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             assert re.search(r"\$[^$\n]+\$", re.sub(r"`[^`]*`", "", cell.source)) is None
+
+
+TRUE_ANYWHERE = {
+    ("02-iperf-buffer-sweeps", "8 ms"): "262.5 Mbit/s",
+    ("04-receive-window", "1,024 bytes"): "1,984",
+    ("11-queues-and-latency", "40 ms"): "CoDel's target",
+}
+"""Facts that contain an initial value and do not depend on it, by words of their paragraph."""
+
+
+def test_notebook_tells_an_initial_value_as_such(notebook: Any, request: Any) -> None:
+    """A text that names the initial value of a parameter says that it is the initial one, or the
+    article's: with another value the page would be wrong. Exercises name their own values."""
+    stem = Path(request.node.callspec.params["notebook"]).stem
+    told = {
+        f"{value} {unit}": re.compile(rf"\b(?:{value}|{int(value):,})\s{re.escape(unit)}(?!\w)")
+        for cell in tagged(notebook, "parameters")
+        for value, unit in re.findall(r"= (\d+) +# .*\(.* (\S+)\)$", cell.source, re.MULTILINE)
+    }
+    wrong = [
+        paragraph
+        for cell in notebook.cells
+        if cell.cell_type == "markdown" and "exercise" not in cell.metadata.get("tags", [])
+        for paragraph in re.split(r"\n\n|\n(?=[-|#])", cell.source)
+        for found in (one.search(paragraph) for one in told.values())
+        if found and not re.search("initial|article", paragraph)
+        if TRUE_ANYWHERE.get((stem, found[0]), paragraph + ".") not in paragraph
+    ]
+    assert wrong == []

@@ -10,8 +10,11 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
+from labs.experiments.sweeps.results import article
+from labs.experiments.sweeps.socket_buffers import parameter
 from labs.read.charts.heatmap import SHADES
 from labs.read.charts.style import BLACK, LEGEND_ABOVE, NO_RUNS, VERMILION, dressed, nothing
+from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
 
@@ -38,7 +41,7 @@ Cells: TypeAlias = dict[tuple[float, float], float]
 
 def surface(*studies: Study) -> Figure:
     """Steady goodput of each pair of buffers, including the points of the series. Bold: at
-    least 95 % of the best goodput. Frames: the article's best pairs."""
+    least 95 % of the best goodput. Frames: the article's best pairs, if the BDP is its own."""
     rows = together(studies)
     if len(rows):
         pairs = rows["condition"].str.startswith(PAIRS) & rows["requested_send_kib"].notna()
@@ -66,7 +69,9 @@ def surface(*studies: Study) -> Figure:
         )
     )
     _numbers(figure, cells)
-    figure.add_trace(_best(cells))
+    runs = [run for study in studies for run in study.runs if run.condition.startswith(PAIRS)]
+    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
+        figure.add_trace(_best(cells))
     figure.update_xaxes(title="requested send buffer", type="category", showgrid=False)
     figure.update_yaxes(title="requested receive buffer", type="category", showgrid=False)
     return dressed(

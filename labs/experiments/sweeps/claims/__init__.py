@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from labs.experiments.sweeps.claims import goodput, sizes
+from labs.experiments.sweeps.socket_buffers import parameter
 
 if TYPE_CHECKING:
     from labs.read.claims.judge import Judge
 
-__all__ = ["JUDGES"]
+__all__ = ["JUDGES", "parameter"]
 
 JUDGES: Mapping[str, Judge] = {
     "default_buffers": sizes.default_buffers,

@@ -32,7 +32,7 @@ from labs.read.claims.verdict import (
 )
 from labs.read.runs.run import Run
 from tests.made_verdicts import runs_of, verdicts
-from tests.real_runs import with_file, with_link
+from tests.real_runs import with_condition, with_file, with_link
 from tests.repeated_runs import repetitions
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "claims"
@@ -583,13 +583,24 @@ def test_column_claims_reduce_several_draws(reduction: str, expected: float) -> 
 def test_verdicts_show_the_speed_of_a_machine_unjudged() -> None:
     run = study("6.1")["unshaped"]
     virtual = one("A1.1", {"unshaped": run})
-    assert virtual.verdict == HARDWARE and isinstance(virtual.measured, float)
+    assert (virtual.verdict, virtual.measured) == (HARDWARE, None)
     assert "an unshaped link is unlimited in virtual time" in virtual.reason
     here = said_otherwise(run, inputs={**run.inputs, "testbed": "namespaces"})
     found = one("A1.1", {"unshaped": here})
     assert found.verdict == HARDWARE and isinstance(found.measured, float)
     other = with_link(here, rate_mbit=None)
     assert one("A1.1", {"unshaped": other}).verdict == HARDWARE
+
+
+def test_verdicts_show_no_speed_of_another_link_beside_the_article_s() -> None:
+    runs = {
+        name: with_condition(run, link={"rate_mbit": 300.0})
+        for name in ("shaped", "burst-20k", "burst-5ms")
+        if (run := study("6.1").get(name)) is not None
+    }
+    found = one("A1.2", runs)
+    assert (found.verdict, found.measured) == (HARDWARE, None)
+    assert "rate_mbit 300, not 1000" in found.reason
 
 
 def test_verdicts_refuse_an_unknown_judging_function() -> None:

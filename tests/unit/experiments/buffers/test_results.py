@@ -203,7 +203,8 @@ def test_window_of_the_article_s_run() -> None:
     assert found.usually_in_flight_bytes <= found.offered_bytes
     said = describe_run(real("both-1gib"))
     assert "This fills the link." in said
-    assert "limited the sender. The window exceeds the BDP, so the excess waits" in said
+    assert "The goodput is limited by the rate of the link." in said
+    assert "for the receive window (`tcp_info`). This costs no goodput" in said
 
 
 def test_download_in_thirds_and_steps() -> None:

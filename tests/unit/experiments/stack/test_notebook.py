@@ -8,12 +8,15 @@ import pytest
 
 from labs.experiments.stack.charts import work_per_request
 from labs.experiments.stack.charts.chosen import places
+from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
 from labs.experiments.stack.parameters import Stack
-from labs.experiments.stack.results import results
+from labs.experiments.stack.results import article, results
+from labs.read.claims.ledger import has_articles_parameters
 from labs.studies.study import Study, study
+from tests.real_runs import with_condition
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
 
 VETH = "namespaces (veth)"
@@ -103,6 +106,11 @@ def test_article_figures_stand_beside_ours() -> None:
     assert ours[one, mean] == results(stack_runs()[one]).mean_us
     # 100 connections have 10.0 times the latency of one (A2.4).
     assert theirs[many, mean] / theirs[one, mean] == pytest.approx(10.0, abs=0.05)
+    # Of 50 connections no figure is shown beside those of 100.
+    run = with_condition(stack_runs()[many], settings={"connections": 50})
+    assert parameter(run, "many_connections") == 50
+    assert not has_articles_parameters(article(), run, "A2.3", parameter)
+    assert has_articles_parameters(article(), stack_runs()[many], "A2.3", parameter)
 
 
 def test_describe_has_a_line_per_condition() -> None:

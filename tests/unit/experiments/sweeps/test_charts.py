@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from labs.experiments.sweeps.curves import SERIES
 from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.results import results
 from labs.studies.study import Study
-from tests.real_runs import known, sweeps_study
+from tests.real_runs import known, sweeps_study, with_condition
 
 STUDY = sweeps_study()
 FIGURES = (
@@ -79,6 +80,8 @@ def test_surface_has_the_goodput_in_each_cell_and_frames_the_best_pairs() -> Non
         ("16<br>MiB", "8<br>MiB"),
     }
     assert "<b>114</b>" in texts(figure) and f"{measured:.0f}" in texts(figure)
+    runs = tuple(with_condition(run, link={"rate_mbit": 300}) for run in STUDY.runs)
+    assert [trace.type for trace in charts.surface(replace(STUDY, runs=runs)).data] == ["heatmap"]
 
 
 def test_measured_and_predicted_draws_the_error_of_each_transfer() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
+from labs.drive.units import bytes_carried
 from labs.experiments.sweeps.claims import JUDGES
 from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.results import article
@@ -57,6 +58,18 @@ def test_verdicts_on_a_kernel() -> None:
     assert {id_: found.verdict for id_, found in judged().items()} == ON_6_1
 
 
+@pytest.mark.parametrize("id_", ["A5.5", "A5.7", "A5.8"])
+def test_verdicts_on_another_bdp_are_not_given(id_: str) -> None:
+    """30 Mbit per RTT are 3,750,000 bytes; the article's BDP is 1,000,000."""
+    runs = {
+        name: with_condition(run, link={"rate_mbit": 300, "delay_ms": 100})
+        for name, run in ((run.condition, run) for run in sweeps_study().runs)
+    }
+    found = one(id_, runs)
+    assert (found.verdict, found.measured) == (NOT_JUDGED, None)
+    assert found.reason.endswith("bdp_bytes 3750000, not 1000000")
+
+
 def test_verdicts_have_a_reason_and_a_witness() -> None:
     for found in judged().values():
         assert found.reason and "\n" not in found.reason
@@ -75,7 +88,9 @@ def test_ledger_has_ten_claims_about_conditions_of_size_small() -> None:
         ).matching(*claim.conditions), claim.id
     assert {claim.judge for claim in LEDGER.claims} == set(JUDGES)
     own = Sweeps()
-    assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
+    bdp_bytes = round(bytes_carried(own.rate_mbit, own.delay_ms))
+    known = {"write_bytes": own.write_bytes, "bdp_bytes": bdp_bytes}
+    assert known == dict(LEDGER.parameters)
 
 
 def test_default_buffers_are_those_of_the_kernel() -> None:

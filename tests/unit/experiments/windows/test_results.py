@@ -214,6 +214,9 @@ def test_as_printed_is_what_the_article_prints() -> None:
     assert counter == table["Article"][1] == "TcpExtTCPRcvQDrop 13 0.0"
     (newer, _) = as_printed(windows_run("article-scale0-700s", "6.12"))["This run"]
     assert "skmem:(r62208,rb65536," in newer
+    for other in ({"link": {"delay_ms": 20}}, {"settings": {"rcvbuf_kib": 64}}):
+        run = with_condition(windows_run("article-scale0-700s"), **other)
+        assert list(as_printed(run)) == ["Command", "This run"]
 
 
 def test_beyond_window_counts_packets_after_every_right_edge() -> None:

@@ -80,8 +80,8 @@ def test_article_1_rows() -> None:
 
 def test_articles_are_cited() -> None:
     assert LEDGER.citation == (
-        "article 1: How socket buffers affect TCP throughput (author not named; its shell prompts "
-        "show the user zorro; measured on 13 April 2020, according to its wget output)"
+        "article 1: How socket buffers affect TCP throughput (author not named; "
+        "measured on 13 April 2020, according to its wget output)"
     )
 
 
