@@ -36,7 +36,7 @@ TITLE = "Goodput against the size of both socket buffers"
 TOP, BOTTOM = 1, 2
 # The two plots in parts of the figure's height: from, to.
 PLACES = {TOP: (0.33, 1.0), BOTTOM: (0.0, 0.2)}
-HEIGHT_PX = 640
+HEIGHT_PX = 552
 WITHIN_PCT = 5.0
 SERIES = {
     SYSCTL: ("set by sysctl, automatic sizing off", "circle", 9),
