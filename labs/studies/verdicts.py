@@ -29,11 +29,12 @@ def verdicts(study: Study, *others: Study) -> Table:
     """
     if study.lab.ledger is None:
         raise BadInput(f"the lab {study.lab.name} has no claims to judge")
-    alike: dict[frozenset[tuple[str, object]], list[Study]] = {}
+    alike: dict[frozenset[object], list[Study]] = {}
     for one in sorted((study, *others), key=_in_order):
         if one.runs:
-            how = frozenset(but_how_much(asdict(one.parameters)).items())
-            alike.setdefault(how, []).append(one)
+            where = {(run.testbed, run.kernel.release) for run in one.runs}
+            how = but_how_much(asdict(one.parameters)).items()
+            alike.setdefault(frozenset({*where, *how}), []).append(one)
     sources = list(map(_together, alike.values())) or [Source("", ())]
     found = noted_once(verdicts_from(study.lab, sources), set())
     rows = [_row(part) for one in found for part in one.rows]
@@ -47,7 +48,7 @@ def _together(studies: Sequence[Study]) -> Source:
     return Source(
         str(studies[0].file or studies[0].folder),
         tuple(run for one in studies for run in one.runs if chosen[run.condition] is one),
-        tuple(run for one in studies for run in one.every if chosen[run.condition] is one),
+        tuple(run for one in studies for run in one.every if chosen.get(run.condition, one) is one),
     )
 
 

@@ -39,8 +39,8 @@ INJECTED = "# Parameters\n"
 """First line of the cell that papermill inserts after the parameters cell."""
 OWN_NAMES = " Use lower case for names of your own."
 COPIED = (
-    "this dict is a copy of globals(), whose other names are not parameters. Pass globals() itself, "
-    'and other values as keywords: labs.check("buffers", globals(), only="default,both")'
+    "this dict is a copy of globals(), whose other names are not parameters. Pass globals() "
+    'itself, and other values as keywords: labs.check("buffers", globals(), only="default,both")'
 )
 NOTHING: Mapping[str, Any] = {}
 
