@@ -89,7 +89,8 @@ def not_as_named(book: Any) -> list[tuple[str, str]]:
 
 
 def _sections(book: Any) -> Iterator[tuple[str, list[Any]]]:
-    heading, cells = "", []
+    heading = ""
+    cells: list[Any] = []
     for cell in book.cells:
         begins = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
         if begins:
