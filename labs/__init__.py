@@ -85,20 +85,22 @@ _PLACES = {
 }
 
 
-def check(lab: str, names: Mapping[str, Any]) -> LabParameters:
-    """The parameters of a lab from a notebook's `globals()`, checked.
+def check(lab: str, names: Mapping[str, Any], /, **changed: Any) -> LabParameters:
+    """The parameters of a lab from a notebook's `globals()`, or from a dict of them, checked.
 
-    `lab` is a name or the path of a file of your own. Only names assigned in the parameters cell
-    are checked (`drive/parameters/notebook_cell.py`). BadInput, in one line, with what is allowed,
-    for an invalid lab, parameter, value or condition.
+    `lab` is a name or the path of a file of your own. Of `globals()` only names assigned in the
+    parameters cell are checked (`drive/parameters/notebook_cell.py`). Keywords replace values:
+    `labs.check("windows", globals(), only="automatic")`. BadInput, in one line, with what is
+    allowed, for an invalid lab, parameter, value or condition, and for a value that would not be
+    used.
     """
     cell, found = _in_a_notebook(lab)
-    parameters: LabParameters = cell.from_globals(found.Parameters, names)
+    parameters: LabParameters = cell.from_globals(found.Parameters, names, changed)
     found.conditions(parameters)
     return parameters
 
 
-def grid(lab: str, names: Mapping[str, Any]) -> tuple[LabParameters, Axes]:
+def grid(lab: str, names: Mapping[str, Any], /, **changed: Any) -> tuple[LabParameters, Axes]:
     """As `check`, but a parameter may be a list of values: `RATE_MBIT = [50, 100, 200]`.
 
     Returns the parameters with the first value of each list, and the lists by field name, for
@@ -107,7 +109,7 @@ def grid(lab: str, names: Mapping[str, Any]) -> tuple[LabParameters, Axes]:
     cell, found = _in_a_notebook(lab)
     parameters: LabParameters
     over: Axes
-    parameters, over = cell.lists_from_globals(found.Parameters, names)
+    parameters, over = cell.lists_from_globals(found.Parameters, names, changed)
     found.conditions(parameters)
     return parameters, over
 

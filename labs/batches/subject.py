@@ -18,7 +18,7 @@ from labs.drive.parameters.declare import (
     notebook_name,
     with_testbed_defaults,
 )
-from labs.drive.parameters.notebook_cell import beside_the_notebooks, from_globals
+from labs.drive.parameters.notebook_cell import beside_the_notebooks, from_literals
 from labs.errors import BadInput
 from labs.publish import page_parameters
 from labs.publish.page_parameters import CHECK, checked_lab
@@ -95,7 +95,7 @@ def notebook_subject(path: Path) -> Subject:
         known = {one.notebook_name for one in declared(lab.Parameters).values()}
         found = page_parameters.declared(notebook)
         literals = {name: value for name, value in found.items() if value is not None}
-        from_globals(lab.Parameters, literals)
+        from_literals(lab.Parameters, literals)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
     return Subject(

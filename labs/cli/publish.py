@@ -132,19 +132,20 @@ def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:
 
     A default that is computed is known only to the notebook; then its check alone checks values.
     """
-    import labs
     from labs.catalog import find
     from labs.drive.parameters.declare import declared as parameters_of
     from labs.drive.parameters.declare import unknown
+    from labs.drive.parameters.notebook_cell import from_literals
     from labs.publish.page_parameters import checked_lab, declared
 
     lab = checked_lab(notebook)
     if lab is None:
         return
-    known = [one.notebook_name for one in parameters_of(find(lab).Parameters).values()]
+    found = find(lab)
+    known = [one.notebook_name for one in parameters_of(found.Parameters).values()]
     defaults = declared(notebook)
     for name in values:
         if name not in known and name not in defaults:
             raise BadInput(unknown(name, known))
     if None not in defaults.values():
-        labs.check(lab, {**defaults, **values})
+        found.conditions(from_literals(found.Parameters, {**defaults, **values}))

@@ -11,7 +11,7 @@ from typing import Any
 from labs.catalog import LABS, find
 from labs.drive.parameters import declare
 from labs.drive.parameters.declare import LabParameters
-from labs.drive.parameters.notebook_cell import from_globals
+from labs.drive.parameters.notebook_cell import from_globals, from_literals
 from labs.drive.record.seal import digest
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
@@ -134,7 +134,7 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
 def graded(notebook: str, names: Mapping[str, Any]) -> tuple[Graded, ...]:
     """The exercises of a notebook, graded by the values of its `globals()`. BadInput as `grade`."""
     lab, exercises = exercises_of(notebook)
-    p = from_globals(lab.Parameters, names)
+    p = from_globals(lab.Parameters, names, besides=[one.name for one in exercises])
     given = {one.name: usable(names.get(one.name)) for one in exercises}
     return _judged(exercises, given, RunEvidence(lab, p.kernels[0]))
 
@@ -210,7 +210,7 @@ def _grades(
 
 
 def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:
-    found: LabParameters = from_globals(lab.Parameters, parameters(notebook))
+    found: LabParameters = from_literals(lab.Parameters, parameters(notebook))
     return found
 
 

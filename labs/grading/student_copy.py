@@ -14,7 +14,7 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.parameters.declare import told, unknown
-from labs.drive.parameters.notebook_cell import from_globals
+from labs.drive.parameters.notebook_cell import from_literals
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
 from labs.errors import BadInput, LabError
@@ -174,7 +174,7 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
         cell["source"] = text.splitlines(keepends=True)
     check = LAB.search("".join("".join(one["source"]) for one in notebook["cells"]))
     if check is not None:
-        from_globals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
+        from_literals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
     notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 

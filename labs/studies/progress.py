@@ -57,7 +57,8 @@ def time_left(since_s: float, now_s: float, done: int, waiting: int) -> str:
 
 
 class Bar:
-    """A progress bar for the runs of a study; nothing is shown if all of them exist already.
+    """A progress bar for the runs of a study; nothing is shown if all of them exist already, and in
+    a notebook nothing remains of it once they do.
 
     `groups` are the titles of the conditions' groups, for the plan that is printed first.
     """
@@ -81,8 +82,10 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._shown and self._display is None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._display is not None and error is None:
+            self._display.update({}, raw=True)
+        elif self._shown and self._display is None:
             self._line.end()
 
     def tell(self, condition: str, line: str) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+
 from labs.errors import BadInput
 from labs.read.claims.composition import noted_once, telling_first
 from labs.read.claims.ledger import read
-from labs.read.claims.sources import Source, verdicts_from
+from labs.read.claims.sources import Source, but_how_much, verdicts_from
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Folded, Table
@@ -21,19 +24,33 @@ def verdicts(study: Study, *others: Study) -> Table:
     reason, as its attribute `more`.
 
     `others` are studies of the same lab, in any order: on another kernel or testbed, or with
-    further conditions. A verdict of several testbeds and kernels names all, and one on which two
+    further conditions, which are judged together with those of the study that they belong to. A
+    verdict of several testbeds and kernels names all, and one on which two
     testbeds disagree on one kernel series is `disputed`.
     """
     if study.lab.ledger is None:
         raise BadInput(f"the lab {study.lab.name} has no claims to judge")
-    sources = [
-        Source(str(one.file or one.folder), one.runs, one.every)
-        for one in sorted((study, *others), key=_in_order)
-        if one.runs
-    ] or [Source("", ())]
+    alike: dict[frozenset[object], list[Study]] = {}
+    for one in sorted((study, *others), key=_in_order):
+        if one.runs:
+            where = {(run.testbed, run.kernel.release) for run in one.runs}
+            how = but_how_much(asdict(one.parameters)).items()
+            alike.setdefault(frozenset({*where, *how}), []).append(one)
+    sources = list(map(_together, alike.values())) or [Source("", ())]
     found = telling_first(read(study.lab.ledger), verdicts_from(study.lab, sources))
     rows = [_row(part) for one in noted_once(found, set()) for part in one.rows]
     return Table(rows, dtype=object)
+
+
+def _together(studies: Sequence[Study]) -> Source:
+    """The runs of studies with the same parameters; of a condition, those of the first that has
+    it."""
+    chosen = {run.condition: one for one in reversed(studies) for run in one.runs}
+    return Source(
+        str(studies[0].file or studies[0].folder),
+        tuple(run for one in studies for run in one.runs if chosen[run.condition] is one),
+        tuple(run for one in studies for run in one.every if chosen.get(run.condition, one) is one),
+    )
 
 
 def _in_order(one: Study) -> tuple[int, list[str]]:

@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import papermill
 import pytest
 
@@ -20,6 +21,7 @@ from labs.batches.index import read_index
 from labs.cli.__main__ import main
 from labs.cli.new import EXAMPLE
 from labs.drive.record.seal import HOST
+from tests.shown_conditions import not_shown
 
 PLAN = """
 lab: buffers
@@ -131,6 +133,7 @@ def test_batch_of_a_notebook_equals_papermill_by_hand(
     assert of_batch == of_loop
     for number in (1, 2, 3):
         mine, theirs = (where / f"{number:04d}.ipynb" for where in (into / "notebooks", by_hand))
+        assert not_shown(nbformat.read(mine, as_version=4)) == []
         assert tables(mine) and tables(mine) == tables(theirs)
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["notebooks"] == 0

@@ -3,6 +3,7 @@
 The globals of a notebook's kernel contain every name that was ever assigned: imported constants, a
 misspelt name that has been corrected, the variables of later cells. IPython's `In` contains the
 source of each executed cell, which tells the names of the parameters cell from all others.
+A value that is given and would not be used is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import symtable
 import sys
+import traceback
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from labs.drive.parameters.declare import (
     notebook_name,
     plain,
     shown,
+    told,
     unknown,
 )
 from labs.errors import BadInput, LabError
@@ -35,22 +38,34 @@ NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 INJECTED = "# Parameters\n"
 """First line of the cell that papermill inserts after the parameters cell."""
 OWN_NAMES = " Use lower case for names of your own."
+COPIED = (
+    "this dict is a copy of globals(), whose other names are not parameters. Pass globals() "
+    'itself, and other values as keywords: labs.check("buffers", globals(), only="default,both")'
+)
+NOTHING: Mapping[str, Any] = {}
 
 
-def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
-    """The parameters from the globals of a notebook.
+def from_globals(
+    cls: type[P],
+    names: Mapping[str, Any],
+    changed: Mapping[str, Any] = NOTHING,
+    besides: Collection[str] = (),
+) -> P:
+    """The parameters from the globals of a notebook, or from a dict of parameters; `changed` has
+    values by field name that replace them.
 
-    Only names that are assigned in the parameters cell, in papermill's cell, and in later cells
-    that set a parameter are considered (`parameter_cells`). A parameter that none of them assigns
-    has its default. BadInput, in one line, for a value that is not allowed, for a name in capitals
-    that resembles a parameter, and for any unknown name that papermill set. All other names belong
-    to the user.
+    Of a dict every name must be a parameter, or one of `besides`. Of a notebook's globals, only
+    names that are assigned in the parameters cell, in papermill's cell, and in later cells that set
+    a parameter are considered (`parameter_cells`). A parameter that none of them assigns has its
+    default. BadInput, in one line, for a value that is not allowed, for a name in capitals that
+    resembles a parameter, for any unknown name that papermill set, and for a parameter that has a
+    value although no cell ever assigned one. All other names belong to the user.
 
-    Without cells (a Python script, a dict) all names in capitals are considered, except modules and
+    Of a Python script, which has no cells, all names in capitals are considered, except modules and
     classes. If no executed cell sets a parameter (`from settings import *`), the names that are
     parameters are used and no name is refused.
     """
-    values = _assigned(cls, names)
+    values = _assigned(cls, names, changed, besides)
     for name, value in values.items():
         if is_list(value):
             one = declared(cls)[name]
@@ -62,37 +77,72 @@ def from_globals(cls: type[P], names: Mapping[str, Any]) -> P:
     return check(cls, values, spell=notebook_name)
 
 
-def lists_from_globals(cls: type[P], names: Mapping[str, Any]) -> tuple[P, Axes]:
+def lists_from_globals(
+    cls: type[P], names: Mapping[str, Any], changed: Mapping[str, Any] = NOTHING
+) -> tuple[P, Axes]:
     """As `from_globals`, but a value may be a list: the parameters with the first value of each
     list, and the lists by field name."""
-    values = _assigned(cls, names)
+    values = _assigned(cls, names, changed)
     lists = {name: value for name, value in values.items() if is_list(value)}
     varied = axes(cls, lists, spell=notebook_name)
     firsts = {name: found[0] for name, found in varied.items()}
     return check(cls, {**values, **firsts}, spell=notebook_name), varied
 
 
-def _assigned(cls: type[Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that a notebook assigns to parameters, by field name; see `from_globals`."""
+def from_literals(cls: type[P], literals: Mapping[str, Any]) -> P:
+    """The parameters from the literals of a parameters cell, without a kernel; names that resemble
+    no parameter belong to the user."""
+    known = {one.notebook_name for one in declared(cls).values()}
+    return from_globals(cls, {name: literals[name] for name in literals if _meant(name, known)})
+
+
+def _assigned(
+    cls: type[Any],
+    names: Mapping[str, Any],
+    changed: Mapping[str, Any],
+    besides: Collection[str] = (),
+) -> dict[str, Any]:
+    """The values given for parameters, by field name; see `from_globals`."""
     known = {one.notebook_name: one.name for one in declared(cls).values()}
-    cells = parameter_cells(names["In"], known) if names.get("In") else [_no_cells(names)]
+    for name in changed:
+        if name not in known.values():
+            raise BadInput(unknown(name, known.values()))
+    cells = _cells(names, known, besides)
     for cell in cells:
         for name in cell.misspelt(known):
             if name in names:
-                raise BadInput(unknown(name, known) + ("" if cell.injected else OWN_NAMES))
+                raise BadInput(unknown(str(name), known) + ("" if cell.injected else OWN_NAMES))
     assigned = {name for cell in cells for name in cell.names} if cells else set(known)
     values = {
         field: names[name] for name, field in known.items() if name in assigned and name in names
     }
+    values.update(changed)
     if "runs" in declared(cls):
         values["runs"] = beside_the_notebooks(values.get("runs", "runs"))
     return values
 
 
-def _no_cells(names: Mapping[str, Any]) -> Cell:
-    return Cell(
-        tuple(name for name, value in names.items() if not isinstance(value, ModuleType | type))
-    )
+def _cells(
+    names: Mapping[str, Any], known: Collection[str], besides: Collection[str]
+) -> list[Cell]:
+    """The cells that assign parameters: those of a notebook, or a single one with the names of a
+    script or of a dict."""
+    if not any(frame.f_globals is names for frame, _ in traceback.walk_stack(None)):
+        if "__builtins__" in names:
+            raise BadInput(COPIED)
+        return [Cell(tuple(name for name in names if name not in besides), injected=True)]
+    values = [name for name, one in names.items() if not isinstance(one, ModuleType | type)]
+    if not names.get("In"):
+        return [Cell(tuple(values))]
+    cells = parameter_cells(names["In"], known)
+    ever = {name for source in names["In"] for name in _read(source).names} if cells else known
+    for name in values:
+        if name in known and name not in ever:
+            raise BadInput(
+                f"{told(name, names[name])} was assigned by no cell. "
+                "Assign it in the parameters cell, or delete the name"
+            )
+    return cells
 
 
 def beside_the_notebooks(runs: Any) -> Any:

@@ -251,14 +251,20 @@ def _end_axis(layout: dict[str, Any], along: str, end: float) -> None:
 
 
 def _fix_ranges(layout: dict[str, Any], traces: Iterable[Trace]) -> None:
-    """Give each axis a range, so that it stays as it is from step to step."""
+    """Give each axis a range, so that it stays as it is from step to step; axes that match have the
+    same one."""
     every = list(traces)
+
+    def shared(name: str) -> str:
+        return str(layout.get(f"{name[0]}axis{name[1:]}", {}).get("matches") or name)
+
     for name in [one for one in layout if one[1:5] == "axis"]:
         letter, axis = name[0], layout[name]
         if axis.get("range") is not None:
             continue
         number = name.removeprefix(f"{letter}axis")
-        own = [one for one in every if one.get(f"{letter}axis", letter) == letter + number]
+        own_range = shared(letter + number)
+        own = [one for one in every if shared(one.get(f"{letter}axis", letter)) == own_range]
         values = [v for one in own for v in one[letter] if isinstance(v, int | float)]
         if stacked := [one[letter] for one in own if letter == "y" and "stackgroup" in one]:
             values += [sum(one) for one in zip(*stacked, strict=False)]
@@ -266,7 +272,7 @@ def _fix_ranges(layout: dict[str, Any], traces: Iterable[Trace]) -> None:
             float(one[f"{letter}{end}"])
             for one in layout.get("shapes", ())
             for end in "01"
-            if one.get(f"{letter}ref", letter) == letter + number and one[f"{letter}{end}"]
+            if shared(one.get(f"{letter}ref", letter)) == own_range and one[f"{letter}{end}"]
         ]
         if axis.get("type") == "log":
             values = [math.log10(v) for v in values if v > 0]

@@ -52,13 +52,15 @@ TITLE: Mapping[str, Any] = {
 LEGEND_ABOVE: Mapping[str, Any] = {
     "orientation": "h",
     "x": 0,
-    "y": 1,
     "xanchor": "left",
-    "yanchor": "bottom",
+    "yref": "container",
+    "y": 1,
+    "yanchor": "top",
     "title": {"text": " <br> ", "side": "top"},
 }
 """A legend between title and plot. Its empty heading keeps the title free, however many lines the
-legend has at the width of the page."""
+legend has at the width of the page. It hangs from the figure's edge: plotly leaves a legend that
+stands on the plot where it was when a wider page needs fewer lines, over the first row."""
 AXIS: Mapping[str, Any] = {
     "gridcolor": GRID,
     "zeroline": False,

@@ -197,7 +197,7 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
     others.sort(key=lambda study: study.path.stat().st_mtime_ns, reverse=True)
     alike: list[tuple[dict[str, object], list[StudyFile]]] = []
     for study in (open_study(newest), *others):
-        parameters = _how(study)
+        parameters = but_how_much(study.parameters)
         same = next((studies for how, studies in alike if how == parameters), None)
         if same is None:
             alike.append((parameters, [study]))
@@ -227,5 +227,6 @@ def _runs(studies: Iterable[StudyFile]) -> list[Run]:
     return [open_run(path) for paths in chosen.values() for path in paths]
 
 
-def _how(study: StudyFile) -> dict[str, object]:
-    return {name: value for name, value in study.parameters.items() if name not in HOW_MUCH}
+def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The parameters in which studies agree whose runs belong together."""
+    return {name: value for name, value in parameters.items() if name not in HOW_MUCH}

@@ -82,7 +82,7 @@ def judge(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
 def _asked_for(exercise: Exercise) -> str:
     if exercise.choices:
         return f"Answer with one of: {', '.join(exercise.choices)}."
-    return f"Answer with a number in {exercise.unit}."
+    return f"Answer with a number ({exercise.unit})."
 
 
 def _kind(answer: Answer) -> str:

@@ -13,7 +13,7 @@ import pytest
 from labs.batches.report import ReportParameters
 from labs.catalog import find
 from labs.drive.parameters.declare import declared
-from labs.drive.parameters.notebook_cell import from_globals
+from labs.drive.parameters.notebook_cell import from_literals
 from labs.read.lab import Lab
 from labs.studies.capture_account import CaptureParameters
 
@@ -74,7 +74,7 @@ def test_teaching_tells_the_runs_of_a_notebook(stem: str, runs: str) -> None:
     lab = lab_of(book)
     (cell,) = tagged(book, "parameters")
     given = {name: ast.literal_eval(value) for name, value in names_of([cell]).items()}
-    assert len(lab.conditions(from_globals(lab.Parameters, given))) == int(runs)
+    assert len(lab.conditions(from_literals(lab.Parameters, given))) == int(runs)
 
 
 def test_teaching_tells_the_runs_of_most_notebooks() -> None:
@@ -188,7 +188,7 @@ def test_parameters_cell_of_a_report_has_all_its_parameters() -> None:
         notebook = nbformat.read(path, as_version=4)
         given: dict[str, Any] = {}
         exec(tagged(notebook, "parameters")[0].source, given)
-        from_globals(parameters, given)
+        from_literals(parameters, given)
         assert {name.lower() for name in given if name.isupper()} == declared(parameters).keys()
         assert check in tagged(notebook, "check")[0].source
 
@@ -209,7 +209,7 @@ def test_parameters_cell_has_the_names_of_its_lab(path: Path) -> None:
     assert ast.unparse(call.args[1]) == "globals()"
     given: dict[str, Any] = {}
     exec(cell.source, given)
-    from_globals(find(ast.literal_eval(call.args[0])).Parameters, given)
+    from_literals(find(ast.literal_eval(call.args[0])).Parameters, given)
 
 
 def test_code_cells_import_labs_alone(notebook: Any) -> None:

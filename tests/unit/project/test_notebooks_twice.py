@@ -1,4 +1,5 @@
-"""Every notebook in one kernel: Run All twice, then with a misspelt name, then corrected.
+"""Every notebook in one kernel: Run All twice, then with a misspelt name, then corrected. What it
+shows has the conditions that its text names.
 
 The runs are the recorded ones, chosen the way papermill and `labs publish` choose them: by a cell
 of papermill's after the parameters cell. A notebook without TESTBED shows what comes with it.
@@ -16,6 +17,7 @@ import pytest
 
 from labs.publish.page_parameters import declared
 from labs.read.notebook_file import read_notebook
+from tests.shown_conditions import STUDIES, not_as_named, not_shown, repeated
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -31,6 +33,7 @@ def client(
 ) -> Iterator[Any]:
     """A notebook with its kernel, which reads the recorded runs."""
     from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
@@ -40,6 +43,7 @@ def client(
     book = load_notebook_node(str(request.param))
     if TESTBED in declared(read_notebook(request.param)):
         book = parameterize_notebook(book, {TESTBED: "recorded"})
+    book.cells.append(new_code_cell(STUDIES))
     client = NotebookClient(
         book, allow_errors=True, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
     )
@@ -83,6 +87,9 @@ def test_notebook_runs_twice_then_misspelt_then_corrected(client: Any) -> None:
     assert errors(client) == []
     drawn = figures(client)
     assert drawn >= 1
+    assert not_shown(client.nb) == []
+    assert not_as_named(client.nb) == []
+    assert repeated(client.nb) == []
 
     run(client)
     assert errors(client) == []

@@ -159,3 +159,13 @@ def test_verdicts_refuse_a_lab_without_an_article(tmp_path: Path) -> None:
     study = Study(lab.Parameters(), (), tmp_path, None, True, lab=lab)
     with pytest.raises(BadInput, match="the lab mine has no claims to judge"):
         labs.verdicts(study)
+
+
+def test_verdicts_judge_studies_with_the_same_parameters_together() -> None:
+    """A1.20 needs a condition of each."""
+    study = labs.study(labs.check("buffers", {"TESTBED": "recorded", "ONLY": "default"}))
+    more = study.with_conditions("moderate-off")
+    alone = [labs.verdicts(one).set_index("claim").loc["A1.20", "verdict"] for one in (study, more)]
+    together = labs.verdicts(study, more).set_index("claim").loc["A1.20"]
+    assert (alone, together["verdict"]) == (["not judged"] * 2, "holds")
+    assert together["judged on"].startswith("moderate-off, default;")

@@ -17,6 +17,7 @@ from labs.read.charts.style import (
     BLUE,
     GREEN,
     GREY,
+    LEGEND_ABOVE,
     NO_RUNS,
     ORANGE,
     SKY,
@@ -36,7 +37,7 @@ TITLE = "Goodput against the size of both socket buffers"
 TOP, BOTTOM = 1, 2
 # The two plots in parts of the figure's height: from, to.
 PLACES = {TOP: (0.33, 1.0), BOTTOM: (0.0, 0.2)}
-HEIGHT_PX = 640
+HEIGHT_PX = 552
 WITHIN_PCT = 5.0
 SERIES = {
     SYSCTL: ("set by sysctl, automatic sizing off", "circle", 9),
@@ -256,13 +257,12 @@ def _lay_out(figure: Figure, rows: DataFrame) -> None:
             col=1,
         )
     figure.update_xaxes(showticklabels=True, row=TOP, col=1)
-    figure.update_yaxes(title="steady goodput, MiB/s", rangemode="tozero", row=TOP, col=1)
+    highest = 1.1 * float(rows[["line_mib_s", "steady_mib_s"]].max().max())
+    figure.update_yaxes(title="steady goodput, MiB/s", range=[0, highest], row=TOP, col=1)
     farthest = max(1.6 * WITHIN_PCT, 1.1 * float(_apart_pct(rows).abs().max()))
     figure.update_yaxes(title="difference, %", row=BOTTOM, col=1, range=[-farthest, farthest])
     figure.update_xaxes(title=log_title("size of both buffers"), row=BOTTOM, col=1)
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
-    )
+    figure.update_layout(legend=LEGEND_ABOVE)
 
 
 def ticks(smallest_bytes: float, largest_bytes: float, most: int = MOST_TICKS) -> list[int]:

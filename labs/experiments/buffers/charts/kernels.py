@@ -17,6 +17,7 @@ from labs.read.charts.style import (
     BLACK,
     BLUE,
     GREEN,
+    LEGEND_ABOVE,
     NO_RUNS,
     ORANGE,
     PURPLE,
@@ -223,9 +224,7 @@ def _lay_out(figure: Figure, swept: DataFrame) -> None:
         col=1,
     )
     figure.update_yaxes(title="steady goodput, MiB/s", rangemode="tozero")
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"}
-    )
+    figure.update_layout(legend=LEGEND_ABOVE)
     if swept.empty:
         return
     sizes = ticks(float(swept["buffer_bytes"].min()), float(swept["buffer_bytes"].max()), most=6)

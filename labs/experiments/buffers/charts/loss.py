@@ -15,6 +15,7 @@ from labs.read.charts.style import (
     BLACK,
     BLUE,
     GREY,
+    LEGEND_ABOVE,
     NO_RUNS,
     ORANGE,
     PURPLE,
@@ -302,9 +303,7 @@ def _lay_out(
         range=[height, -4],
         showgrid=False,
     )
-    figure.update_layout(
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "xanchor": "left"}
-    )
+    figure.update_layout(legend=LEGEND_ABOVE)
 
 
 def _tell(groups: Sequence[_Draws]) -> str:

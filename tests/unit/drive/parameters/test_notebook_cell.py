@@ -27,9 +27,21 @@ CLASSES = [find(lab).Parameters for lab in LABS]
 needs_papermill = pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
 
 
-def refused(names: dict[str, Any], lab: str = "buffers") -> str:
+def refused(names: dict[str, Any], lab: str = "buffers", **changed: Any) -> str:
     with pytest.raises(BadInput) as caught:
-        labs.check(lab, names)
+        labs.check(lab, names, **changed)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def inside(names: dict[str, Any], call: str = 'labs.check("buffers", globals())') -> Any:
+    """What code gets whose globals are these names."""
+    return eval(call, {"labs": labs, **names})
+
+
+def refused_inside(names: dict[str, Any], call: str = 'labs.check("buffers", globals())') -> str:
+    with pytest.raises(BadInput) as caught:
+        inside(names, call)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -41,7 +53,7 @@ def test_check_refuses_a_list_and_names_grid() -> None:
 
 def test_grid_reads_lists_and_values() -> None:
     names = {"RATE_MBIT": [50, 100], "KERNEL": ["6.1", "6.12"], "CAPTURE": (True, False)}
-    p, over = labs.grid("buffers", {**names, "DELAY_MS": 40, "In": []})
+    p, over = labs.grid("buffers", {**names, "DELAY_MS": 40})
     assert p == Buffers(rate_mbit=50, delay_ms=40, capture=True)
     assert over == {"rate_mbit": (50.0, 100.0), "kernel": ("6.1", "6.12"), "capture": (True, False)}
     assert labs.grid("buffers", {"DELAY_MS": 40}) == (Buffers(delay_ms=40), {})
@@ -73,7 +85,7 @@ def test_grid_refuses_in_one_line(names: dict[str, Any], part: str) -> None:
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_check_reads_names_in_capitals() -> None:
+def test_check_reads_names_in_capitals_of_a_script() -> None:
     names = {
         "RATE_MBIT": 10,
         "SIZE": "full",
@@ -84,14 +96,54 @@ def test_check_reads_names_in_capitals() -> None:
         "OS": os,
         "INT": int,
     }
-    assert labs.check("buffers", names) == Buffers(rate_mbit=10, size="full")
+    assert inside(names) == Buffers(rate_mbit=10, size="full")
+    assert "Use lower case for names of your own." in refused_inside({"RATE": 10})
+
+
+@pytest.mark.parametrize("name", ["rate_mbit", "BDP", "In", "answer", 1])
+def test_check_and_grid_refuse_any_other_name_of_a_dict(name: Any) -> None:
+    names = {"RATE_MBIT": 10, name: 5}
+    assert f"{name} is not a parameter" in refused(names)
+    with pytest.raises(BadInput, match=f"{name} is not a parameter"):
+        labs.grid("buffers", names)
+
+
+@pytest.mark.parametrize("cells", [(), ("RATE_MBIT = 10",), ("RATE_MBIT = 10\nONLY = 'wmem'",)])
+def test_check_refuses_a_copy_of_globals(cells: tuple[str, ...]) -> None:
+    """Of a script and of notebooks; in one of them it would be used."""
+    names = executed(*cells) if cells else {"RATE_MBIT": 10}
+    said = refused_inside(names, 'labs.check("buffers", {**globals(), "ONLY": "both"})')
+    assert 'globals(), only="default,both")' in said
+
+
+def test_keywords_replace_values() -> None:
+    names = executed("RATE_MBIT = 10\nONLY = 'off,on'")  # conditions of another lab
+    call = 'labs.{}("buffers", globals(), only="both", delay_ms={})'
+    assert inside(names, call.format("check", 5)) == Buffers(rate_mbit=10, only="both", delay_ms=5)
+    p, over = inside(names, call.format("grid", [5, 6]))
+    assert (p.only, p.rate_mbit, over) == ("both", 10, {"delay_ms": (5.0, 6.0)})
+    assert labs.check("buffers", {"SEED": 1}, seed=2) == Buffers(seed=2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ony": "both"}, "ony is not a parameter; did you mean only?"),
+        ({"ONLY": "both"}, "ONLY is not a parameter; did you mean only?"),
+        ({"only": "bth"}, "bth is not a condition; did you mean both?"),
+        ({"delay_ms": [5, 6]}, "DELAY_MS = [5, 6] is a list"),
+        ({"delay_ms": -1}, "DELAY_MS = -1 is out of range"),
+    ],
+)
+def test_check_refuses_a_wrong_keyword(changed: dict[str, Any], said: str) -> None:
+    assert said in refused({}, **changed)
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
         ({"RATE_MBTI": 10}, "RATE_MBTI is not a parameter; did you mean RATE_MBIT?"),
-        ({"RATE": 10}, "did you mean RATE_MBIT? Use lower case for names of your own."),
+        ({"RATE": 10}, "did you mean RATE_MBIT?"),
         ({"RATE_MBIT": "10"}, 'RATE_MBIT = "10" is text, not a number'),
         ({"RATE_MBIT": -1}, "RATE_MBIT = -1 is out of range"),
         ({"ONLY": "defalt"}, "defalt is not a condition; did you mean default?"),
@@ -122,7 +174,7 @@ def executed(*cells: str) -> dict[str, Any]:
 
 
 def accepted(*cells: str) -> Buffers:
-    found = labs.check("buffers", executed(*cells))
+    found = inside(executed(*cells))
     assert isinstance(found, Buffers)
     return found
 
@@ -176,12 +228,18 @@ def test_check_uses_the_last_parameters_cell(cells: tuple[str, ...]) -> None:
     ],
 )
 def test_check_refuses_a_wrong_name_in_a_parameters_cell(cells: tuple[str, ...], said: str) -> None:
-    assert said in refused(executed(*cells))
+    assert said in refused_inside(executed(*cells))
 
 
 def test_check_reads_parameters_that_no_cell_assigns() -> None:
     names = {"RATE_MBIT": 100, "READ": 1, "In": ["", "from settings import *", CHECK]}
-    assert labs.check("buffers", names) == Buffers(rate_mbit=100)
+    assert inside(names) == Buffers(rate_mbit=100)
+
+
+def test_check_refuses_a_parameter_that_no_cell_ever_assigned() -> None:
+    names = {**executed(CELL), "KERNEL": "6.12"}  # as `%run settings.py` leaves it
+    assert 'KERNEL = "6.12" was assigned by no cell' in refused_inside(names)
+    assert inside({**names, "KERNEL": type, "ONLY": os}) == ASKED
 
 
 def test_check_gives_a_deleted_parameter_its_default() -> None:

@@ -146,3 +146,11 @@ def test_page_has_the_caption_outside_the_plot_in_every_step() -> None:
     found = json.loads(data)
     for layout in (found["layout"], *(one["layout"] for one in found["frames"])):
         assert [one["name"] for one in layout["annotations"]] == ["mark"]
+
+
+def test_axes_that_match_have_one_range() -> None:
+    """The lower plot has fewer points, and would end the upper one, too."""
+    figure = curve([1, 2, 4], Scatter(x=[1, 2], y=[1, 1], xaxis="x2", yaxis="y2"))
+    figure.update_layout(xaxis={"matches": "x2"}, xaxis2={}, yaxis2={})
+    found = steps.of(figure).layout
+    assert found.xaxis.range == found.xaxis2.range and found.xaxis.range[1] > 4
