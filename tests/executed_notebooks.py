@@ -18,6 +18,7 @@ from labs.read.display.format import in_digits, in_three_digits
 from labs.read.notebook_file import NotebookFile
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+from tests.shown_conditions import STUDIES
 
 RESULTS = "results of the study: "
 DUMP = f"print({RESULTS!r} + study.results().to_json(orient='records'))"
@@ -68,10 +69,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Executed:
-    """The sections of a notebook, and the results of its study by condition."""
+    """The sections of a notebook, and the results of its study by condition; `book` is the notebook
+    with its outputs, and ends with what `shown_conditions.STUDIES` printed."""
 
     sections: Sequence[Section]
     results: Mapping[str, Mapping[str, Any]]
+    book: nbformat.NotebookNode
 
 
 def executed(notebook: NotebookFile, values: Mapping[str, Scalar]) -> Executed:
@@ -80,16 +83,19 @@ def executed(notebook: NotebookFile, values: Mapping[str, Scalar]) -> Executed:
     for cell in book.cells:
         cell.source = cell.source.replace(ALL_KERNELS, ONE_KERNEL)
     with_study = any("study = " in cell.source for cell in book.cells)
-    if with_study:
-        book.cells.append(nbformat.v4.new_code_cell(DUMP))
+    ends = (DUMP, STUDIES) if with_study else (STUDIES,)
+    book.cells += map(nbformat.v4.new_code_cell, ends)
     book = execute(book, notebook.path, values, progress=False)
-    rows = json.loads(book.cells.pop().outputs[0].text.removeprefix(RESULTS)) if with_study else []
-    return Executed(tuple(_sections(book)), {row["condition"]: row for row in rows})
+    rows = []
+    if with_study:
+        rows = json.loads(book.cells.pop(-2).outputs[0].text.removeprefix(RESULTS))
+    sections = tuple(_sections(book.cells[:-1]))
+    return Executed(sections, {row["condition"]: row for row in rows}, book)
 
 
-def _sections(book: Any) -> Iterator[Section]:
+def _sections(cells: Sequence[Any]) -> Iterator[Section]:
     section = Section("")
-    for cell in book.cells:
+    for cell in cells:
         if cell.cell_type == "markdown" and cell.source.startswith("#"):
             yield section
             section = Section(cell.source.splitlines()[0])

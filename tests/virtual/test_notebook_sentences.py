@@ -1,5 +1,6 @@
 """Every notebook with two sets of parameters that are not its initial ones: what it says is true
-of these runs. Notebooks of one lab share their runs, which are small."""
+of these runs, and its cells show the conditions that they name. Notebooks of one lab share their
+runs, which are small."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from tests.executed_notebooks import (
     figures_read,
     wrong_figures,
 )
+from tests.shown_conditions import not_as_named, not_shown, repeated
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {path.stem[:2]: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
@@ -93,3 +95,4 @@ def test_notebook_says_what_its_runs_show(
     assert contradictions(found) == []
     assert wrong_figures(found) == []
     assert figures_read(found) >= FIGURES.get(number, 0)
+    assert (not_shown(found.book), not_as_named(found.book), repeated(found.book)) == ([], [], [])
