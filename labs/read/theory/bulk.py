@@ -167,7 +167,9 @@ def _part_bytes(flow: Flow, transfer_bytes: int, packet_bytes: float) -> int:
 def _continued(found: Transfer, simulation: Simulation, transfer_bytes: int) -> Transfer:
     """The whole transfer, of which a part was simulated: the rest in steady state."""
     rest_bytes = transfer_bytes - simulation.transfer_bytes
-    if found.cannot_say or not rest_bytes:
+    # Else the limit of the time ended the part, and there is no rest.
+    whole = not found.cannot_say and simulation.receiver.nxt >= simulation.transfer_bytes
+    if not (whole and rest_bytes):
         return found
     took_s, limit_s = found.took_s + rest_bytes / found.steady_bytes_s, simulation.flow.limit_s
     if limit_s is not None and took_s > limit_s:
