@@ -164,12 +164,14 @@ def sizes_for(advice: Advice) -> str:
         return f"no sizes: no rule is known for {control} on this path."
     if not advice.loss_pct and control in FOLLOWS_MATHIS:
         return f"sizes for {control}: each end holds the payload of a round trip."
+    if not advice.loss_pct:
+        return f"sizes for bbr: each end holds {holds:g} BDP of payload, as its congestion window."
     why = (
         "in recovery up to twice its window is in flight (net/ipv4/tcp_input.c "
         "tcp_sndbuf_expand()), and the largest windows are four times the mean"
         if control in FOLLOWS_MATHIS
         else "data behind a hole waits for the report of the loss and for the retransmission; with "
-        "so much BBR reached at least 98 % of what larger buffers allow (docs/model.md)"
+        "so much BBR reached at least 99 % of what larger buffers allow (docs/model.md)"
     )
     return f"sizes for {control}: each end holds {holds:.2g} BDP of payload, because {why}."
 
@@ -195,7 +197,7 @@ def _rules_of(kernel: str) -> str:
 
 def size_rows(advice: Advice) -> list[dict[str, str]]:
     """One row per end: the default maximum, the advised one, and what a program may request."""
-    smallest = "smallest by this rule" if advice.loss_pct else "smallest that fills the link"
+    smallest = "smallest by this rule" if _chosen(advice) else "smallest that fills the link"
     return [
         {
             "buffer": "receiver, tcp_rmem",

@@ -41,9 +41,10 @@ tcp_should_expand_sndbuf()."""
 BBR = "bbr"
 SIZED = (*CONGESTION_CONTROLS, BBR)
 """The congestion controls for which sizes are known."""
-BBR_HOLDS_BDP = 4.0
-"""Until data behind a hole is read, BBR sends for two more round trips: one until the loss is
-reported, one for the retransmission, which may be lost as well. Measured in virtual time:
+BBR_WINDOW_BDP, BBR_HOLDS_BDP = 2.0, 4.0
+"""BBR's congestion window is two BDP (net/ipv4/tcp_bbr.c bbr_cwnd_gain). With losses more is in
+flight: until data behind a hole is read, BBR sends for two round trips more, one until the loss is
+reported, and one for the retransmission, which may be lost as well. Measured in virtual time:
 docs/model.md, *Buffers under loss*."""
 RECOVERY_WINDOWS, PEAK_WINDOWS, LEAST_WINDOW_SEGMENTS = 2, 4, 32
 """A loss-based flow needs at most twice its window in recovery: net/ipv4/tcp_input.c
@@ -140,7 +141,8 @@ def held_bdp(control: str | None, by_loss: float, loss_pct: float) -> float | No
     """How many BDP of payload each buffer must hold for a congestion control, of which a loss-based
     one reaches the share `by_loss` of the link; None if no rule is known."""
     if control == BBR:
-        return BBR_HOLDS_BDP if loss_pct <= BBR_TOLERATES_PCT else None
+        most = BBR_HOLDS_BDP if loss_pct <= BBR_TOLERATES_PCT else None
+        return most if loss_pct else BBR_WINDOW_BDP
     if control not in CONGESTION_CONTROLS:
         return None
     return RECOVERY_WINDOWS * min(1.0, PEAK_WINDOWS * by_loss) if loss_pct else 1.0
