@@ -137,7 +137,7 @@ def _control(args: argparse.Namespace) -> str | None:
     from labs.drive.parameters.declare import nearest
     from labs.read.theory.advice import SIZED
 
-    built = congestion_controls()
+    built = tuple(one for one in congestion_controls() if one != "dctcp")  # needs ECN
     allowed = built if args.measure else SIZED
     if args.control is None or args.control in allowed:
         return None if args.control is None else str(args.control)

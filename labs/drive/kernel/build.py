@@ -290,7 +290,7 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def congestion_controls() -> tuple[str, ...]:
-    """The congestion controls that every kernel built here has."""
+    """The congestion controls of the virtual kernels; reno is in every kernel."""
     found = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
     return tuple(sorted({"reno", *map(str.lower, found)}))
 
