@@ -49,7 +49,7 @@ docs/model.md, *Buffers under loss*."""
 RECOVERY_WINDOWS, PEAK_WINDOWS, LEAST_WINDOW_SEGMENTS = 2, 4, 32
 """A loss-based flow needs at most twice its window in recovery: net/ipv4/tcp_input.c
 tcp_sndbuf_expand(), "Cubic needs 1.7 factor, rounded to 2". Under random loss the largest windows
-are a multiple of the mean. With these factors the model reaches 93 % of what it reaches with
+are a multiple of the mean. With these factors the model reaches 95 % of what it reaches with
 buffers of 16 BDP (docs/model.md, *Buffers under loss*)."""
 
 
