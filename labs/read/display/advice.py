@@ -171,7 +171,7 @@ def sizes_for(advice: Advice) -> str:
         "tcp_sndbuf_expand()), and the largest windows are four times the mean"
         if control in FOLLOWS_MATHIS
         else "data behind a hole waits for the report of the loss and for the retransmission; with "
-        "so much BBR reached at least 99 % of what larger buffers allow (docs/model.md)"
+        "so much BBR reached 99 % of what larger buffers allow, measured on 6.1 (docs/model.md)"
     )
     return f"sizes for {control}: each end holds {holds:.2g} BDP of payload, because {why}."
 

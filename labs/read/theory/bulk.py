@@ -20,7 +20,7 @@ from statistics import median
 from labs.drive.record.kept_answers import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk_flow import Flow, checked
+from labs.read.theory.bulk_flow import RENO, Flow, checked
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
     NAGLE_HOLDS,
@@ -244,4 +244,7 @@ def _limits(simulation: Simulation) -> tuple[Limit, ...]:
         SEND_BUFFER: sender.sndbuf * share / rtt_s,
         CONGESTION_WINDOW: sender.control.cwnd * flow.mss_bytes / rtt_s,
     }
-    return tuple(Limit(name, rates.get(name), FUNCTIONS[name]) for name in FUNCTIONS)
+    functions = FUNCTIONS
+    if flow.congestion == RENO:
+        functions = FUNCTIONS | {CONGESTION_WINDOW: "net/ipv4/tcp_cong.c tcp_reno_cong_avoid()"}
+    return tuple(Limit(name, rates.get(name), function) for name, function in functions.items())
