@@ -7,12 +7,21 @@ loss on chance. Both are told as an interval.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import quantiles
 
-from labs.read.theory.bulk import LINK, Transfer, draws, kept_transfers, simulated, transfer
+from labs.read.theory.bulk import (
+    LINK,
+    STEADY_SHARE,
+    Transfer,
+    draws,
+    kept_transfers,
+    simulated,
+    transfer,
+)
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_sender import LEAST_RTO_US
 from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
 
 UNKNOWN: tuple[dict[str, int], ...] = (
@@ -76,7 +85,22 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
         return tuple(simulated(flow, transfer_bytes, **one) for one in unknown)
 
     found = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
+    if nominal.overflows and flow.header_bytes and not flow.offloads:
+        found = (*found, _last_packet_lost(nominal, flow.rtt_ms / 1e3))
     return _interval(found, lambda values: (min(values), max(values)))
+
+
+def _last_packet_lost(found: Transfer, rtt_s: float) -> Transfer:
+    """The same download if a timeout repairs its last packet: two round trips later at most, after
+    the least timeout."""
+    stall_s = LEAST_RTO_US / 1e6 + 2 * rtt_s
+    took_s = found.took_s + stall_s
+    return replace(
+        found,
+        took_s=took_s,
+        goodput_bytes_s=found.goodput_bytes_s * found.took_s / took_s,
+        steady_bytes_s=found.steady_bytes_s * max(0.0, 1 - stall_s / (STEADY_SHARE * took_s)),
+    )
 
 
 def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
