@@ -53,9 +53,9 @@ from labs.launch.launch import run
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses
 from labs.read.runs.run import Run
-from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_interval import interval
+from labs.read.theory.bulk_interval import decided, interval
 from labs.studies.progress import Bar
 
 INTO = "runs/model"
@@ -244,7 +244,7 @@ def compare(point: Point, measured: Run | str) -> Compared:
     """Compare the measurement of a point with its prediction."""
     predicted: Transfer | None = None
     try:
-        predicted = transfer(flow_of(point), point.transfer_bytes)
+        predicted = decided(flow_of(point), point.transfer_bytes)
         reason = predicted.cannot_say
     except LabError as error:
         reason = str(error)
@@ -396,7 +396,9 @@ def as_text(compared: Sequence[Compared]) -> str:
         )
         for one in summaries(compared)
     ]
-    parts = (table([head, *rows]), goal(compared), outside(compared), furthest(compared))
+    short = any(one.point.queue_packets < QUEUE_PACKETS for one in compared)
+    met = outside(compared) if short else goal(compared)
+    parts = (table([head, *rows]), met, furthest(compared))
     return "\n\n".join([*parts, silent(compared)]).rstrip()
 
 

@@ -22,9 +22,9 @@ from labs.experiments.buffers.socket_buffers import (
 from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, transfer
+from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
-from labs.read.theory.bulk_interval import Interval, shown
+from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
@@ -94,7 +94,7 @@ def of_client(client: str, file_bytes: int, read_bytes: int) -> OfClient:
 
 def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
     """What the model says of a download, and the formulas of its two buffers."""
-    found = transfer(flow, transfer_bytes)
+    found = decided(flow, transfer_bytes)
     rcvbuf = flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:])
     sndbuf = flow.sndbuf_bytes or max((flow.tcp_wmem or (0,))[1:])
     return Prediction(
@@ -133,7 +133,7 @@ def cannot_say(run: Run) -> str | None:
     if expected(run):
         return None
     return (
-        _not_modelled(run) or transfer(flow_of(run), _transfer_bytes(run, flow_of(run))).cannot_say
+        _not_modelled(run) or decided(flow_of(run), _transfer_bytes(run, flow_of(run))).cannot_say
     )
 
 

@@ -50,6 +50,8 @@ OVERFLOWING: tuple[dict[str, int], ...] = tuple(
 OVERFLOW_MARGIN = 0.05
 """By how much the interval is then wider than what is simulated, at either end: docs/model.md, *A
 queue that overflows*."""
+WIDEST_OVERFLOW = 0.4
+TOO_WIDE = "a queue overflows, and single packets decide over more than a factor of 1.6"
 SHOWN_WIDTH = 0.005
 """The least width of an interval that is shown, relative to its upper end."""
 CUTS = 40
@@ -88,6 +90,16 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
     if nominal.overflows and flow.header_bytes and not flow.offloads:
         found = (*found, _last_packet_lost(nominal, flow.rtt_ms / 1e3))
     return _interval(found, lambda values: (min(values), max(values)))
+
+
+def decided(flow: Flow, transfer_bytes: int) -> Transfer:
+    """The transfer; without a prediction if its queue overflows and the interval of its steady
+    goodput is too wide for one number to mean anything."""
+    found = transfer(flow, transfer_bytes)
+    wide = interval(flow, transfer_bytes) if found.overflows else None
+    if wide is None or 1 - wide.steady_bytes_s[0] / wide.steady_bytes_s[1] <= WIDEST_OVERFLOW:
+        return found
+    return replace(found, goodput_bytes_s=0.0, steady_bytes_s=0.0, bound="", cannot_say=TOO_WIDE)
 
 
 def _last_packet_lost(found: Transfer, rtt_s: float) -> Transfer:
