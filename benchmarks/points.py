@@ -9,7 +9,8 @@ random digital shift per dimension. They are generated once and stored (`points-
 was written before any point was measured, and set a was used to find its faults. Sets b and c were
 measured once each, c after the faults that b showed had been corrected. The sets wget and discard
 are downloads from nginx; both were used to find faults. The set fresh, also downloads by wget, was
-drawn after the model's rules had been written.
+drawn after the model's rules had been written. So was the set queues: downloads through a queue
+that is shorter than the BDP.
 
 Source of the direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
 two-dimensional projections, SIAM J. Sci. Comput. 30, 2008 (new-joe-kuo-6.21201).
@@ -26,6 +27,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
+from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import KIB, MB, MIB, bytes_carried
 from labs.experiments.buffers.settings import DISCARD, WGET
 
@@ -37,9 +39,10 @@ SETS = {
     "wget": (104, 280416),
     "discard": (104, 411802),
     "fresh": (104, 630933),
+    "queues": (40, 271107),
 }
 """The number of points of each set, and its seed."""
-CLIENTS = {"wget": WGET, "discard": DISCARD, "fresh": WGET}
+CLIENTS = {"wget": WGET, "discard": DISCARD, "fresh": WGET, "queues": DISCARD}
 """The client of each set of downloads from nginx."""
 LINKS = (
     (7.0, 90.0, "6.1", 64),
@@ -77,6 +80,11 @@ ROUND_TRIPS = 30
 TRANSFER_BYTES = (2 * MB, 128 * MB)
 QUEUE_PACKETS = 1_000_000
 """The queue of the link: more than any buffer here holds, so that no packet is dropped."""
+QUEUED_RATE_MBIT, QUEUED_RTT_MS = (5.0, 500.0), (10.0, 200.0)
+QUEUED_SHARE = (1 / 16, 1.0)
+"""The queue of a point of the set `queues`, as a share of the BDP, and at least this long."""
+LEAST_QUEUED_PACKETS = 8
+QUEUED_S, QUEUED_ROUND_TRIPS, QUEUED_MOST_BYTES = 20, 150, 24 * MB
 
 BITS = 32
 DIRECTIONS: tuple[tuple[int, int, tuple[int, ...]], ...] = (
@@ -112,6 +120,7 @@ class Point:
     client: str = ""
     read_bytes: int = 0
     setsockopt: bool = False
+    shaped_at: str = "server"
 
 
 def directions(degree: int, coefficients: int, first: tuple[int, ...]) -> list[int]:
@@ -146,6 +155,8 @@ def generated(name: str) -> tuple[Point, ...]:
     draw = Random(seed)
     shift = tuple(draw.getrandbits(BITS) for _ in range(len(DIRECTIONS) + 1))
     drawn = enumerate(sobol(count, shift))
+    if name == "queues":
+        return tuple(queued(f"{name}-{index:03d}", values) for index, values in drawn)
     if name in CLIENTS:
         return tuple(
             downloaded(CLIENTS[name], f"{name}-{index:03d}", values) for index, values in drawn
@@ -210,6 +221,32 @@ def downloaded(client: str, name: str, values: tuple[float, ...]) -> Point:
         client=client,
         read_bytes=READ_BYTES[int(read * len(READ_BYTES))] if discards else 0,
         setsockopt=discards and setter < 0.5,
+    )
+
+
+def queued(name: str, values: tuple[float, ...]) -> Point:
+    """The download through a short queue that eight numbers from 0 to 1 select: at the sender,
+    where it counts what is handed down in one piece, or at a router, where it counts segments."""
+    rate, rtt, share, where, read, kernel, *_ = values
+    rate_mbit = float(f"{between(rate, QUEUED_RATE_MBIT):.4g}")
+    rtt_ms = round(between(rtt, QUEUED_RTT_MS), 3)
+    bdp_bytes = bytes_carried(rate_mbit, rtt_ms)
+    packets = round(bdp_bytes / FRAME_BYTES * between(share, QUEUED_SHARE))
+    most_bytes = min(bytes_carried(rate_mbit, 1e3 * QUEUED_S), QUEUED_ROUND_TRIPS * bdp_bytes)
+    return Point(
+        name=name,
+        rate_mbit=rate_mbit,
+        rtt_ms=rtt_ms,
+        kernel=DOWNLOAD_KERNELS[int(kernel * len(DOWNLOAD_KERNELS))],
+        mss_bytes=MSS_BYTES[0],
+        sndbuf_kib=0,
+        rcvbuf_kib=0,
+        write_bytes=0,
+        transfer_bytes=min(max(round(most_bytes), TRANSFER_BYTES[0]), QUEUED_MOST_BYTES),
+        queue_packets=max(packets, LEAST_QUEUED_PACKETS),
+        client=DISCARD,
+        read_bytes=READ_BYTES[int(read * len(READ_BYTES))],
+        shaped_at="server" if where < 0.5 else "router",
     )
 
 

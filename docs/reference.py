@@ -24,6 +24,7 @@ from labs.drive.flows import (
     Requests,
     Traffic,
 )
+from labs.drive.kernel.build import congestion_controls
 from labs.drive.testbed.link import DIRECT, ROUTED, Layout, Link
 from labs.drive.testbed.path import (
     FIFO,
@@ -41,7 +42,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference.md"
 FRAGMENT = ROOT / "labs" / "drive" / "kernel" / "fragment.config"
 PROGRAMS = ROOT / "labs" / "drive" / "programs"
-CONTROL = re.compile(r"^CONFIG_TCP_CONG_(\w+)=y$", re.MULTILINE)
 SCHEDULER = re.compile(r"^CONFIG_NET_SCH_(\w+)=y$", re.MULTILINE)
 ALWAYS_BUILT = ("bfifo", "pfifo", "pfifo_fast")
 
@@ -50,12 +50,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [tuple(head), *(tuple(row) for row in rows)]
     lines.insert(1, tuple("---" for _ in lines[0]))
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def controls() -> list[str]:
-    """The congestion controls of the virtual kernels; reno is in every kernel."""
-    found = CONTROL.findall(FRAGMENT.read_text("utf-8"))
-    return sorted({"reno", *(name.lower() for name in found if name != "ADVANCED")})
 
 
 def schedulers() -> list[str]:
@@ -122,8 +116,8 @@ def page() -> str:
         f"{', '.join(f'`{one}`' for one in schedulers())}. Elsewhere the machine's kernel "
         "decides.\n",
         "## Congestion controls\n",
-        f"The virtual kernels have {', '.join(f'`{one}`' for one in controls())}. `dctcp` needs "
-        "`ecn=True`.\n",
+        f"The virtual kernels have {', '.join(f'`{one}`' for one in congestion_controls())}. "
+        "`dctcp` needs `ecn=True`.\n",
         "## Sysctls\n",
         "A condition sets any sysctl of a host's kernel or network namespace. A run starts with "
         f"{', '.join(f'`{name}={value}`' for name, value in ALWAYS.items())}, and records:\n",

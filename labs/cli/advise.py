@@ -4,6 +4,9 @@ The advice is computed from the rules of the kernel; both ends run the same vers
 maxima for tcp_rmem and tcp_wmem, or the sizes that a program requests; what the default buffers
 reach, and why; and the memory that connections may take.
 
+With --loss-pct it names the congestion control that fits, and gives the sizes for it or for
+--control; --measure then repeats each run with several seeds, and shows the median and the range.
+
 --sndbuf and --rcvbuf take the largest size that a buffer may have, such as 4194304, 512K or 4M. It
 is the maximum in tcp_wmem or tcp_rmem, or the size that getsockopt returns.
 """
@@ -53,7 +56,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="P",
-        help="packet loss of the path (default: none)",
+        help="random packet loss of the path (default: none)",
+    )
+    parser.add_argument(
+        "--control",
+        metavar="C",
+        help="congestion control of the sender: cubic, reno or bbr; with --measure any that the "
+        "kernel has (default: the one that fits the loss)",
     )
     parser.add_argument(
         "--connections",
@@ -96,23 +105,50 @@ def main(args: argparse.Namespace) -> int:
     sndbuf, rcvbuf = _size("--sndbuf", args.sndbuf), _size("--rcvbuf", args.rcvbuf)
     if not args.predict and (sndbuf or rcvbuf):
         raise BadInput("--sndbuf and --rcvbuf are sizes for a prediction. Add --predict")
-    if args.loss_pct and (args.predict or args.measure):
-        raise BadInput(
-            "--predict and --measure are for a path without loss. Leave out --loss-pct, or measure "
-            "with loss: labs run buffers --shaped-at router --loss-pct P"
-        )
-    advice = advise(args.rate_mbit, args.rtt_ms, args.kernel, mss_bytes=args.mss)
+    control = _control(args)
+    advice = advise(
+        *(args.rate_mbit, args.rtt_ms, args.kernel),
+        mss_bytes=args.mss,
+        loss_pct=args.loss_pct,
+        control=control,
+    )
     given = reached(advice, sndbuf_bytes=sndbuf, rcvbuf_bytes=rcvbuf) if args.predict else None
+    if given and given.cannot_say and not args.measure:
+        raise BadInput(f"nothing is predicted: {given.cannot_say}. Add --measure")
+    if args.measure and advice.control is None:
+        raise BadInput(
+            "no congestion control is advised for this loss, so none is measured. Add --control"
+        )
     measured = _measured(args, advice, given) if args.measure else []
     if args.json:
-        said = as_json(advice, args.connections, given, args.loss_pct)
+        said = as_json(advice, args.connections, given)
         print(json.dumps({**said, "measured": measured}))
         return 0
-    told = as_text(advice, args.connections, args.loss_pct)
+    told = as_text(advice, args.connections)
     print(prediction_text(advice, given) if given else told)
     if measured:
         print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0
+
+
+def _control(args: argparse.Namespace) -> str | None:
+    """The congestion control that was named, if it is used; None without one."""
+    from labs.drive.kernel.build import congestion_controls
+    from labs.drive.parameters.declare import nearest
+    from labs.read.theory.advice import SIZED
+
+    built = tuple(one for one in congestion_controls() if one != "dctcp")  # needs ECN
+    allowed = built if args.measure else SIZED
+    if args.control is None or args.control in allowed:
+        return None if args.control is None else str(args.control)
+    if args.control in built:
+        raise BadInput(
+            f"--control {args.control} would not be used: no sizes are known for it. "
+            f"Allowed: {', '.join(SIZED)}; or measure it: --measure"
+        )
+    near = nearest(args.control, allowed)
+    hint = f'; did you mean "{near}"?' if near else "."
+    raise BadInput(f'unknown --control "{args.control}"{hint} Allowed: {", ".join(allowed)}')
 
 
 def _measured(
@@ -123,15 +159,27 @@ def _measured(
     from labs.read.theory.advice import reached
     from labs.studies.advice import INTO, at_least, measure
 
-    wanted = {"given": given} if given else {"default": reached(advice), "least": at_least(advice)}
+    wanted = {"given": given} if given else {"default": reached(advice)}
+    if not given and advice.holds_bdp is not None:
+        wanted["least"] = at_least(advice)
     return [
         {
             "buffers": one.name,
             "sizes": sizes_in_words(one.predicted),
-            "predicted_mib_s": one.predicted.goodput_bytes_s / MIB,
+            "predicted_mib_s": None
+            if one.predicted.cannot_say
+            else one.predicted.goodput_bytes_s / MIB,
             "measured_mib_s": one.goodput_bytes_s / MIB,
+            **(
+                {
+                    "lowest_mib_s": min(one.goodputs_bytes_s) / MIB,
+                    "highest_mib_s": max(one.goodputs_bytes_s) / MIB,
+                }
+                if len(one.goodputs_bytes_s) > 1
+                else {}
+            ),
             "of_the_link_pct": 100 * one.goodput_bytes_s / advice.line_bytes_s,
-            "run": one.run.name,
+            "run": ", ".join(run.name for run in one.runs),
         }
         for one in measure(advice, wanted, into=args.into or INTO)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 
 from plotly.graph_objects import Figure
 
@@ -25,31 +26,43 @@ from labs.read.theory.advice import (
     Advice,
     Reached,
     checked_path,
+    observed_s,
     reached,
     three_rmem,
     three_wmem,
     transfer_bytes,
 )
 from labs.read.theory.advice import advise as computed
+from labs.read.theory.bulk_flow import CUBIC
 from labs.studies.progress import Bar
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""
 INTO = "runs/advise"
 TIMESTAMPS_BYTES = 12
+CONTROL = "net.ipv4.tcp_congestion_control"
 LIMIT_S = 3600.0
 SAMPLES = 100
 """About the number of samples of the sockets per run."""
 
 
+SEEDS = (1, 2, 3, 4, 5)
+"""A path with losses is measured once with each."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """What a flow with certain buffers reached in a run, in steady state, and the prediction."""
+    """What a flow with certain buffers reached in steady state, in one run or, with losses, in one
+    per seed, and the prediction."""
 
     name: str
-    run: Run
+    runs: tuple[Run, ...]
     predicted: Reached
-    goodput_bytes_s: float
+    goodputs_bytes_s: tuple[float, ...]
+
+    @property
+    def goodput_bytes_s(self) -> float:
+        return median(self.goodputs_bytes_s)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +149,8 @@ def at_least(advice: Advice) -> Reached:
 def measure(
     advice: Advice, wanted: Mapping[str, Reached], *, into: str = INTO
 ) -> tuple[Measured, ...]:
-    """One run on the virtual kernel per set of buffers, by name; existing runs are reused.
+    """One run on the virtual kernel per set of buffers, by name, and per seed if the path loses
+    packets; existing runs are reused.
 
     The sizes are set as the advice says, as the maxima of tcp_wmem and tcp_rmem. Missing if the
     kernel is not built.
@@ -144,30 +158,42 @@ def measure(
     sweeps = find(BULK_LAB)
     conditions = tuple(_condition(advice, name, one) for name, one in wanted.items())
     lab = replace(sweeps, all_conditions=lambda p: conditions, groups=(), _conditions={})
-    parameters = sweeps.Parameters(kernel=advice.kernel, runs=into)
-    with Bar("advise", list(wanted)) as bar:
-        made = run(lab, parameters, progress=bar.tell)
+    runs: dict[str, list[Run]] = {name: [] for name in wanted}
+    for seed in SEEDS if advice.loss_pct else SEEDS[:1]:
+        parameters = sweeps.Parameters(kernel=advice.kernel, runs=into, seed=seed)
+        with Bar(f"advise, seed {seed}" if advice.loss_pct else "advise", list(wanted)) as bar:
+            for one in run(lab, parameters, progress=bar.tell).runs:
+                runs[one.condition].append(one)
     return tuple(
-        Measured(one.condition, one, wanted[one.condition], _steady_bytes_s(one))
-        for one in made.runs
+        Measured(name, tuple(made), wanted[name], tuple(_steady_bytes_s(one) for one in made))
+        for name, made in runs.items()
     )
 
 
 def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
     size = transfer_bytes(advice, buffers.sndbuf_bytes, buffers.rcvbuf_bytes)
-    took_ms = 1e3 * size / buffers.goodput_bytes_s
+    limit_s = observed_s(advice)
+    took_ms = 1e3 * (limit_s or size / buffers.goodput_bytes_s)
     settings = Settings(
         mss_bytes=0 if advice.mss_bytes == MSS_BYTES else advice.mss_bytes + TIMESTAMPS_BYTES,
         transfer_bytes=size,
-        limit_s=LIMIT_S,
+        limit_s=limit_s or LIMIT_S,
         sample_ms=max(1, round(took_ms / SAMPLES)),
     )
     wmem, rmem = three_wmem(buffers.sndbuf_bytes), three_rmem(advice, buffers.rcvbuf_bytes)
+    link = Link(
+        *(advice.rate_mbit, advice.rtt_ms, advice.loss_pct),
+        # A sender's own queue would drop packets of several segments.
+        shaped_at="router" if advice.loss_pct else "server",
+        queue_packets=QUEUE_PACKETS,
+        port=PORT,
+    )
+    control = {} if advice.control == CUBIC else {CONTROL: str(advice.control)}
     return Condition(
         name,
-        Link(advice.rate_mbit, advice.rtt_ms, queue_packets=QUEUE_PACKETS, port=PORT),
+        link,
         {
-            "server": {"net.ipv4.tcp_wmem": " ".join(map(str, wmem))},
+            "server": {"net.ipv4.tcp_wmem": " ".join(map(str, wmem)), **control},
             "client": {"net.ipv4.tcp_rmem": " ".join(map(str, rmem))},
         },
         as_settings(settings),

@@ -53,6 +53,7 @@ _TOOLS = {
 }
 
 
+_CONTROL = re.compile(r"CONFIG_TCP_CONG_(?!ADVANCED)(\w+)=y")
 _SET = re.compile(r'(CONFIG_\w+)=(y|m|-?\d+|0x[0-9a-fA-F]+|".*")')
 _UNSET = re.compile(r"# (CONFIG_\w+) is not set")
 OFF = "n"
@@ -286,6 +287,12 @@ def environment(tree: Path) -> dict[str, str]:
         "KAFLAGS": mapped,
         "HOSTCFLAGS": mapped,
     }
+
+
+def congestion_controls() -> tuple[str, ...]:
+    """The congestion controls of the virtual kernels; reno is in every kernel."""
+    found = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
+    return tuple(sorted({"reno", *map(str.lower, found)}))
 
 
 def fragment_text(series: str, folder: Path = HERE) -> str:

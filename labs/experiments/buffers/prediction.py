@@ -22,9 +22,9 @@ from labs.experiments.buffers.socket_buffers import (
 from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, transfer
+from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
-from labs.read.theory.bulk_interval import Interval, shown
+from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
@@ -94,7 +94,7 @@ def of_client(client: str, file_bytes: int, read_bytes: int) -> OfClient:
 
 def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
     """What the model says of a download, and the formulas of its two buffers."""
-    found = transfer(flow, transfer_bytes)
+    found = decided(flow, transfer_bytes)
     rcvbuf = flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:])
     sndbuf = flow.sndbuf_bytes or max((flow.tcp_wmem or (0,))[1:])
     return Prediction(
@@ -115,23 +115,45 @@ def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
 
 @lru_cache(maxsize=KEPT_RUNS)
 def expected(run: Run) -> Prediction | None:
-    """The prediction for a run; None where the theory has no value: no rate (then the machine is
-    the limit), jitter that reorders, a congestion control that the model does not know, little
-    memory for TCP, or no download. Those of the last runs are cached."""
-    link, settings = run.link.asked, settings_of(run)
-    if link.rate_mbit is None or link.jitter_ms or (link.loss_pct and link.shaped_at != "router"):
+    """The prediction for a run; None where the theory has no value (`cannot_say`). Those of the
+    last runs are cached."""
+    if _not_modelled(run):
         return None
-    if not settings.is_download or TCP_MEM in run.condition_asked.sysctls.get("server", {}):
-        return None
-    flow, received = flow_of(run), download(run).bytes
-    if received <= 0 or flow.congestion not in CONGESTION_CONTROLS:
-        return None
+    flow = flow_of(run)
     # Less than a segment in flight fills the link, so no buffer limits a download.
     if _bdp_bytes(flow) < flow.mss_bytes:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0, line)
     found = predicted(flow, _transfer_bytes(run, flow))
     return found if found.goodput_bytes_s else None
+
+
+def cannot_say(run: Run) -> str | None:
+    """Why there is no prediction for a run; None if there is one."""
+    if expected(run):
+        return None
+    return (
+        _not_modelled(run) or decided(flow_of(run), _transfer_bytes(run, flow_of(run))).cannot_say
+    )
+
+
+def _not_modelled(run: Run) -> str:
+    """What a run has that the model does not; empty if the model knows all of it."""
+    link, settings = run.link.asked, settings_of(run)
+    if link.rate_mbit is None:
+        return "no rate: the machine is the limit"
+    if link.jitter_ms:
+        return "jitter reorders packets"
+    if link.loss_pct and link.shaped_at != "router":
+        return "the sender's own queue loses packets of several segments"
+    if not settings.is_download:
+        return "no download"
+    if TCP_MEM in run.condition_asked.sysctls.get("server", {}):
+        return "little memory for TCP"
+    if download(run).bytes <= 0:
+        return "nothing arrived"
+    congestion = flow_of(run).congestion
+    return "" if congestion in CONGESTION_CONTROLS else f"the model does not simulate {congestion}"
 
 
 def expected_interval(run: Run) -> Interval | None:

@@ -10,7 +10,12 @@ from typing import Any
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import MIB
-from labs.experiments.buffers.prediction import expected, expected_interval, expected_mean_bytes_s
+from labs.experiments.buffers.prediction import (
+    cannot_say,
+    expected,
+    expected_interval,
+    expected_mean_bytes_s,
+)
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import (
     adv_win_scale,
@@ -65,12 +70,13 @@ class Results(LazyResults):
         "highest prediction of the steady goodput, likewise", unit="MiB/s"
     )
     predicted_mean_low_mib_s: float | None = column(
-        "lowest prediction of the mean, likewise", unit="MiB/s", hidden=True
+        "lowest prediction of the mean, likewise", unit="MiB/s"
     )
     predicted_mean_high_mib_s: float | None = column(
-        "highest prediction of the mean, likewise", unit="MiB/s", hidden=True
+        "highest prediction of the mean, likewise", unit="MiB/s"
     )
     bound: str | None = column("what limits the steady goodput in theory")
+    cannot_say: str | None = column("why there is no prediction", hidden=True)
     article_mib_s: float | None = column("the article's mean, on its own link", unit="MiB/s")
     article_steady_mib_s: float | None = column(
         "the article's figure near the end", unit="MiB/s", hidden=True
@@ -179,6 +185,7 @@ def _of_the_theory(run: Run, received: int) -> dict[str, Any]:
         "predicted_mean_low_mib_s": end("goodput_bytes_s", 0),
         "predicted_mean_high_mib_s": end("goodput_bytes_s", 1),
         "bound": later(lambda: (theory := expected(run)) and theory.bound),
+        "cannot_say": later(lambda: cannot_say(run)),
     }
 
 

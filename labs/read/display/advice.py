@@ -17,42 +17,59 @@ from labs.read.theory.advice import (
     Advice,
     Reached,
     between_bytes_s,
+    loss_based_bytes_s,
     reached,
 )
 from labs.read.theory.bulk import LINK, Limit
+from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.defaults import DEFAULT_WMEM
-from labs.read.theory.mathis import BBR_TOLERATES_PCT, mathis_bytes_s
+from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
 from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
 
 
-def as_text(advice: Advice, connections: int = 1, loss_pct: float = 0.0) -> str:
+SIZES = (
+    *("receive_bytes", "receive_alone_bytes", "receive_locked_bytes", "send_bytes"),
+    *("tcp_rmem", "tcp_wmem", "receive_suffices", "send_suffices", "receive_request_bytes"),
+    *("send_request_bytes", "receivers_memory_bytes", "senders_memory_bytes", "sysctl"),
+)
+"""What has no value in JSON if there is no rule for the sizes."""
+
+
+def as_text(advice: Advice, connections: int = 1) -> str:
     """The advice for a terminal: the path, the sizes, what limits the defaults, memory, sysctls."""
     defaults = reached(advice)
     return "\n".join(
         [
-            path_in_words(advice, loss_pct),
+            path_in_words(advice),
             f"BDP {size_in_words(advice.bdp_bytes)}; a full link carries "
             f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload",
             "",
-            *([fill(loss_in_words(advice, loss_pct), WIDTH), ""] if loss_pct else []),
-            terminal_table(size_rows(advice), tuple(size_rows(advice)[0])),
-            "",
-            f"default buffers{', without loss' if loss_pct else ''}: "
-            f"{reached_in_words(defaults, advice)}",
-            *_limits(defaults),
-            fill(reason(advice, defaults), WIDTH),
-            "",
-            fill(memory_in_words(advice, connections), WIDTH),
-            "",
-            to_paste(advice),
-            "",
-            core_to_paste(advice),
+            *([fill(loss_in_words(advice), WIDTH), ""] if advice.loss_pct else []),
+            *([fill(sizes_for(advice), WIDTH), ""] if _chosen(advice) else []),
+            *([] if advice.holds_bdp is None else _sizes(advice, defaults, connections)),
         ]
-    )
+    ).rstrip()
+
+
+def _sizes(advice: Advice, defaults: Reached, connections: int) -> list[str]:
+    return [
+        terminal_table(size_rows(advice), tuple(size_rows(advice)[0])),
+        "",
+        f"default buffers: {reached_in_words(defaults, advice)}",
+        *_limits(defaults),
+        *filter(None, [fill(reason(advice, defaults), WIDTH)]),
+        "",
+        fill(memory_in_words(advice, connections), WIDTH),
+        "",
+        *to_select(advice),
+        to_paste(advice),
+        "",
+        core_to_paste(advice),
+    ]
 
 
 def prediction_text(advice: Advice, found: Reached) -> str:
@@ -64,7 +81,7 @@ def prediction_text(advice: Advice, found: Reached) -> str:
             *_limits(found),
             fill(reason(advice, found), WIDTH),
         ]
-    )
+    ).rstrip()
 
 
 def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
@@ -84,11 +101,9 @@ def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
     )
 
 
-def as_json(
-    advice: Advice, connections: int, given: Reached | None, loss_pct: float = 0.0
-) -> dict[str, Any]:
-    """The same as plain data; sizes in bytes, as getsockopt returns them."""
-    return {
+def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str, Any]:
+    """The same as plain data; sizes in bytes, as getsockopt returns them, or None."""
+    plain = {
         **asdict(advice),
         "tcp_rmem": advice.rmem(),
         "tcp_wmem": advice.wmem(),
@@ -103,48 +118,75 @@ def as_json(
         "default": _reached_json(advice, reached(advice)),
         "predicted": None if given is None else _reached_json(advice, given),
         "sysctl": sysctl_lines(advice),
-        "loss_pct": loss_pct,
-        "loss_based_bytes_s": loss_based_bytes_s(advice, loss_pct),
+        "loss_based_bytes_s": _by_loss(advice),
     }
+    return plain if advice.holds_bdp is not None else plain | dict.fromkeys(SIZES)
 
 
 def _reached_json(advice: Advice, found: Reached) -> dict[str, Any]:
-    return {**asdict(found), "between_bytes_s": between_bytes_s(advice, found)}
+    told = {**asdict(found), "between_bytes_s": between_bytes_s(advice, found)}
+    return told | dict.fromkeys(("goodput_bytes_s", "bound")) if found.cannot_say else told
 
 
-def path_in_words(advice: Advice, loss_pct: float = 0.0) -> str:
-    loss = f"loss {loss_pct:g} %" if loss_pct else "no loss"
+def path_in_words(advice: Advice) -> str:
+    loss = f"loss {advice.loss_pct:g} %" if advice.loss_pct else "no loss"
     return (
         f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, "
         f"{loss}; Linux {advice.kernel} at both ends{_rules_of(advice.kernel)}"
     )
 
 
-def loss_based_bytes_s(advice: Advice, loss_pct: float) -> float:
-    """What Reno and CUBIC reach with random loss, whatever their buffers: at most the link."""
-    if not loss_pct:
-        return advice.line_bytes_s
-    by_loss = mathis_bytes_s(loss_pct, advice.rtt_ms, advice.mss_bytes)
-    return min(advice.line_bytes_s, by_loss)
+def _by_loss(advice: Advice) -> float:
+    line, loss_pct = advice.line_bytes_s, advice.loss_pct
+    return loss_based_bytes_s(line, loss_pct, advice.rtt_ms, advice.mss_bytes)
 
 
-def loss_in_words(advice: Advice, loss_pct: float) -> str:
+def loss_in_words(advice: Advice) -> str:
     """What a loss-based congestion control reaches, and whether BBR reaches more."""
-    reno = loss_based_bytes_s(advice, loss_pct)
+    reno = _by_loss(advice)
     share = reno / advice.line_bytes_s
     if share >= FULL:
         return "loss: too small to limit a flow, if losses are random (formula of Mathis)."
     said = (
         f"loss: with Reno, and about with CUBIC, a flow reaches {in_three_digits(reno / MIB)} "
-        f"MiB/s, {100 * share:.2g} % of the link, if losses are random (formula of Mathis). "
+        f"MiB/s, {100 * share:.2g} % of the link, if losses are random (formula of Mathis). No "
+        "buffer changes that"
     )
-    if loss_pct > BBR_TOLERATES_PCT:
-        return f"{said}No buffer changes that, and it is more than BBR tolerates. Find the cause."
-    return (
-        f"{said}No buffer changes that. Find the cause, or use BBR, which does not take a loss for "
-        "congestion (at the sender: sysctl -w net.ipv4.tcp_congestion_control=bbr). The sizes "
-        "below are for a path without loss: data behind a hole waits for one more round trip."
+    if advice.loss_pct > BBR_TOLERATES_PCT:
+        return f"{said}, and it is more than BBR tolerates. Find the cause. No sizes are advised."
+    return f"{said}. Find the cause, or use BBR, which does not take a loss for congestion."
+
+
+def sizes_for(advice: Advice) -> str:
+    """Which congestion control the sizes are for, and by which rule."""
+    control, holds = advice.control, advice.holds_bdp
+    if holds is None:
+        return f"no sizes: no rule is known for {control} on this path."
+    if not advice.loss_pct and control in FOLLOWS_MATHIS:
+        return f"sizes for {control}: each end holds the payload of a round trip."
+    if not advice.loss_pct:
+        return f"sizes for bbr: each end holds {holds:g} BDP of payload, as its congestion window."
+    why = (
+        "in recovery up to twice its window is in flight (net/ipv4/tcp_input.c "
+        "tcp_sndbuf_expand()), and the largest windows are four times the mean"
+        if control in FOLLOWS_MATHIS
+        else "data behind a hole waits for the report of the loss and for the retransmission; with "
+        "so much BBR reached 99 % of what larger buffers allow, measured on 6.1 (docs/model.md)"
     )
+    return f"sizes for {control}: each end holds {holds:.2g} BDP of payload, because {why}."
+
+
+def _chosen(advice: Advice) -> bool:
+    """Whether the congestion control was a choice."""
+    return advice.control is not None and (advice.loss_pct > 0 or advice.control != CUBIC)
+
+
+def to_select(advice: Advice) -> list[str]:
+    """The line that selects the congestion control, where it is not the default."""
+    name = "net.ipv4.tcp_congestion_control"
+    if advice.control == CUBIC:
+        return []
+    return ["# on the sender", f"sysctl -w {name}={advice.control}", ""]
 
 
 def _rules_of(kernel: str) -> str:
@@ -155,11 +197,12 @@ def _rules_of(kernel: str) -> str:
 
 def size_rows(advice: Advice) -> list[dict[str, str]]:
     """One row per end: the default maximum, the advised one, and what a program may request."""
+    smallest = "smallest by this rule" if _chosen(advice) else "smallest that fills the link"
     return [
         {
             "buffer": "receiver, tcp_rmem",
             "default": size_in_words(advice.default_rmem[-1]),
-            "smallest that fills the link": _coalesced(advice),
+            smallest: _coalesced(advice),
             "advised": size_in_words(advice.receive_set_bytes),
             "or SO_RCVBUF / SO_SNDBUF": "none is enough"
             if advice.receive_request_bytes is None
@@ -168,7 +211,7 @@ def size_rows(advice: Advice) -> list[dict[str, str]]:
         {
             "buffer": "sender, tcp_wmem",
             "default": size_in_words(DEFAULT_WMEM[-1]),
-            "smallest that fills the link": size_in_words(advice.send_bytes),
+            smallest: size_in_words(advice.send_bytes),
             "advised": size_in_words(advice.send_set_bytes),
             "or SO_RCVBUF / SO_SNDBUF": size_in_words(advice.send_request_bytes),
         },
@@ -189,10 +232,13 @@ def sizes_in_words(found: Reached) -> str:
 
 def reached_in_words(found: Reached, advice: Advice) -> str:
     """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
+    if found.cannot_say:
+        return f"not predicted: {found.cannot_say}"
     share = 100 * found.goodput_bytes_s / advice.line_bytes_s
     likely = between_bytes_s(advice, found)
     ends = [in_three_digits(one / MIB) for one in likely or ()]
-    between = f" (between {' and '.join(ends)}: single packets decide)" if ends else ""
+    decides = "chance decides" if advice.loss_pct else "single packets decide"
+    between = f" (between {' and '.join(ends)}: {decides})" if ends else ""
     return (
         f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s{between}, {share:.0f} % of the "
         f"link, limited by the {found.bound}"
@@ -208,7 +254,7 @@ def _limits(found: Reached) -> list[str]:
         }
         for one in found.limits
     ]
-    return terminal_table(rows, tuple(rows[0])).splitlines()
+    return terminal_table(rows, tuple(rows[0])).splitlines() if rows else []
 
 
 def _set_by(limit: Limit) -> str:
@@ -218,7 +264,10 @@ def _set_by(limit: Limit) -> str:
 
 def reason(advice: Advice, found: Reached) -> str:
     """Why a limit lies where it does."""
-    bound, first = found.bound, found.limits[0]
+    bound = found.bound
+    if found.cannot_say:
+        return ""
+    first = found.limits[0]
     if bound == SEND_BUFFER and found.goodput_bytes_s > OVERFILLED * (first.bytes_s or inf):
         return f"{REASONS[SEND_BUFFER]} {APPENDED}"
     if bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:

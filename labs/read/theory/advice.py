@@ -1,4 +1,7 @@
-"""The buffers with which one flow fills a path, and the limits of a flow with other buffers."""
+"""The buffers with which one flow fills a path, and the limits of a flow with other buffers.
+
+On a path with random losses the sizes are those for one congestion control.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
-from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.bulk_interval import shown
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
+from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes, series
 
 LARGEST_BYTES = 1 << 31
@@ -34,6 +38,19 @@ WINDOWS_STOP_SHARE, SEND_BUFFERS_STOP_SHARE = 1 / 16, 3 / 64
 """tcp_mem[1], beyond which windows stop growing, and tcp_mem[0], beyond which send buffers do, as
 shares of memory: net/ipv4/tcp.c tcp_init_mem(); net/ipv4/tcp_input.c tcp_grow_window(),
 tcp_should_expand_sndbuf()."""
+BBR = "bbr"
+SIZED = (*CONGESTION_CONTROLS, BBR)
+"""The congestion controls for which sizes are known."""
+BBR_WINDOW_BDP, BBR_HOLDS_BDP = 2.0, 4.0
+"""BBR's congestion window is two BDP (net/ipv4/tcp_bbr.c bbr_cwnd_gain). With losses more is in
+flight: until data behind a hole is read, BBR sends for two round trips more, one until the loss is
+reported, and one for the retransmission, which may be lost as well. Measured in virtual time:
+docs/model.md, *Buffers under loss*."""
+RECOVERY_WINDOWS, PEAK_WINDOWS, LEAST_WINDOW_SEGMENTS = 2, 4, 32
+"""A loss-based flow needs at most twice its window in recovery: net/ipv4/tcp_input.c
+tcp_sndbuf_expand(), "Cubic needs 1.7 factor, rounded to 2". Under random loss the largest windows
+are a multiple of the mean. With these factors the model reaches 95 % of what it reaches with
+buffers of 16 BDP (docs/model.md, *Buffers under loss*)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +61,9 @@ class Advice:
     coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
     the two are the same. `receive_locked_bytes` is for a buffer that a program sets, however
     packets arrive; None if the largest is not enough. `receive_suffices` and `send_suffices`: the
-    kernel's default maximum is enough (`default_rmem` for the receiver).
+    kernel's default maximum is enough (`default_rmem` for the receiver). `holds_bdp` is how many
+    BDP of payload each buffer holds. It is None, and no size means anything, if no rule is known
+    for the congestion control `control` at this loss; `control` is None if none can be advised.
     """
 
     rate_mbit: float
@@ -58,6 +77,9 @@ class Advice:
     receive_alone_bytes: int
     receive_locked_bytes: int | None
     send_bytes: int
+    loss_pct: float = 0.0
+    control: str | None = CUBIC
+    holds_bdp: float | None = 1.0
 
     @property
     def receive_suffices(self) -> bool:
@@ -102,8 +124,41 @@ class Advice:
         return default_core_max_bytes(self.kernel)
 
 
-def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS_BYTES) -> Advice:
-    """The smallest buffers that let one flow fill a line of this rate over this round trip.
+def loss_based_bytes_s(line_bytes_s: float, loss_pct: float, rtt_ms: float, mss: int) -> float:
+    """What Reno and CUBIC reach with random loss, whatever their buffers: at most the link."""
+    return min(line_bytes_s, mathis_bytes_s(loss_pct, rtt_ms, mss)) if loss_pct else line_bytes_s
+
+
+def advised_control(by_loss: float, loss_pct: float) -> str | None:
+    """The congestion control for a path on which a loss-based one reaches the share `by_loss` of
+    the link; None if none fills it."""
+    if by_loss >= FULL:
+        return CUBIC
+    return BBR if loss_pct <= BBR_TOLERATES_PCT else None
+
+
+def held_bdp(control: str | None, by_loss: float, loss_pct: float) -> float | None:
+    """How many BDP of payload each buffer must hold for a congestion control, of which a loss-based
+    one reaches the share `by_loss` of the link; None if no rule is known."""
+    if control == BBR:
+        most = BBR_HOLDS_BDP if loss_pct <= BBR_TOLERATES_PCT else None
+        return most if loss_pct else BBR_WINDOW_BDP
+    if control not in CONGESTION_CONTROLS:
+        return None
+    return RECOVERY_WINDOWS * min(1.0, PEAK_WINDOWS * by_loss) if loss_pct else 1.0
+
+
+def advise(
+    rate_mbit: float,
+    rtt_ms: float,
+    kernel: str,
+    *,
+    mss_bytes: int = MSS_BYTES,
+    loss_pct: float = 0.0,
+    control: str | None = None,
+) -> Advice:
+    """The smallest buffers that let one flow fill a line of this rate over this round trip; under
+    random loss those for one congestion control (`held_bdp`), by default the one that is advised.
 
     The receiver's window and the sender's bound must each hold the payload of one round trip. Each
     buffer has at least one BDP, and at least the smallest size that a kernel grants, because below
@@ -114,11 +169,34 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     same kernel. BadInput if the path holds more than the largest window or buffer.
     """
     line = line_goodput_bytes_s(rate_mbit, mss_bytes)
-    needed = line * rtt_ms / 1e3
+    by_loss = loss_based_bytes_s(line, loss_pct, rtt_ms, mss_bytes) / line
+    control = control or advised_control(by_loss, loss_pct)
+    holds = held_bdp(control, by_loss, loss_pct)
+    alone = replace(
+        _smallest_buffers(rate_mbit, rtt_ms, kernel, mss_bytes, 1.0 if holds is None else holds),
+        loss_pct=loss_pct,
+        control=control,
+        holds_bdp=holds,
+    )
+    if holds != 1 or _fills(alone, FACTOR_STEPS):
+        return alone
+    steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
+    enough = bisect_left(steps, True, key=lambda one: _fills(alone, one))
+    return _enlarged(alone, steps[enough] if enough < len(steps) else FACTOR_STEPS)
+
+
+def _smallest_buffers(
+    rate_mbit: float, rtt_ms: float, kernel: str, mss_bytes: int, holds_bdp: float
+) -> Advice:
+    """The smallest buffers that hold so many BDP of payload, each end on its own."""
+    line = line_goodput_bytes_s(rate_mbit, mss_bytes)
+    needed = holds_bdp * line * rtt_ms / 1e3
     bdp = bdp_bytes(rate_mbit, rtt_ms)
+    if holds_bdp < 1:
+        needed = max(needed, LEAST_WINDOW_SEGMENTS * mss_bytes)
     if needed > LARGEST_WINDOW_BYTES:
         raise _too_large(rate_mbit, rtt_ms, needed, "a window", LARGEST_WINDOW_BYTES)
-    least = ceil(max(bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
+    least = ceil(max(min(holds_bdp, 1) * bdp, SMALLEST_BYTES["send"]) / STEP_BYTES) * STEP_BYTES
 
     def receive(*, offloads: bool, locked: bool = False) -> int | None:
         def window(size: int) -> int:
@@ -140,7 +218,7 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
     if sent is None:
         raise _too_large(rate_mbit, rtt_ms, needed, "a send buffer", send(LARGEST_BYTES))
 
-    alone = Advice(
+    return Advice(
         rate_mbit=rate_mbit,
         rtt_ms=rtt_ms,
         kernel=kernel,
@@ -153,11 +231,6 @@ def advise(rate_mbit: float, rtt_ms: float, kernel: str, *, mss_bytes: int = MSS
         receive_locked_bytes=receive(offloads=False, locked=True),
         send_bytes=max(least, sent),
     )
-    if _fills(alone, FACTOR_STEPS):
-        return _enlarged(alone, FACTOR_STEPS)
-    steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
-    enough = bisect_left(steps, True, key=lambda one: _fills(alone, one))
-    return _enlarged(alone, steps[enough] if enough < len(steps) else FACTOR_STEPS)
 
 
 def _too_large(
@@ -166,7 +239,7 @@ def _too_large(
     flows = ceil(needed / most_bytes)
     return BadInput(
         f"one flow cannot fill {rate_mbit:g} Mbit/s over {rtt_ms:g} ms: {what} holds at most "
-        f"{most_bytes / MIB:,.0f} MiB of payload, but the path holds {needed / MIB:,.0f} MiB. "
+        f"{most_bytes / MIB:,.0f} MiB of payload, but {needed / MIB:,.0f} MiB must be in flight. "
         f"Use at least {flows} connections, each with --rate-mbit {rate_mbit / flows:g}"
     )
 
@@ -199,7 +272,9 @@ def _fills(advice: Advice, steps: int) -> bool:
 class Reached:
     """The steady goodput of a flow with certain buffers, and its limits, the lowest first.
 
-    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have.
+    `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers may have. `cannot_say`
+    is empty, or says why nothing is predicted. Under random loss the goodput is that of the median
+    draw.
     """
 
     sndbuf_bytes: int
@@ -207,9 +282,12 @@ class Reached:
     goodput_bytes_s: float
     bound: str
     limits: tuple[Limit, ...]
+    cannot_say: str = ""
 
 
 ROUND_TRIPS, LEAST_SEGMENTS = 40, 500
+LOSSY_ROUND_TRIPS, LOSSY_SEGMENTS, LOSSY_MOST_S = 50, 150_000, 60.0
+"""A flow with losses is observed for a minute, or for so many segments, if that is less."""
 
 
 @lru_cache(maxsize=1024)
@@ -226,6 +304,9 @@ def reached(
     if not advice.rtt_ms:  # no buffer limits a flow without a round trip
         line = Limit(LINK, advice.line_bytes_s, FUNCTIONS[LINK])
         return Reached(sndbuf, rcvbuf, advice.line_bytes_s, LINK, (line,))
+    if advice.control not in CONGESTION_CONTROLS:
+        reason = f"the model does not simulate {advice.control or 'such losses'}"
+        return Reached(sndbuf, rcvbuf, 0.0, "", (), reason)
     try:
         found = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
     except RuntimeError as error:  # both ends wait, which the model cannot end
@@ -233,6 +314,8 @@ def reached(
             f"nothing is predicted for a receive buffer of {rcvbuf} bytes and a send buffer of "
             f"{sndbuf}: they hold less than a few segments. Use larger ones, such as 16K"
         ) from error
+    if found.cannot_say:
+        return Reached(sndbuf, rcvbuf, 0.0, "", (), found.cannot_say)
     # A shaper's credit lets a short flow exceed the line, but not one without an end.
     goodput = min(found.steady_bytes_s, advice.line_bytes_s)
     bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound
@@ -240,8 +323,8 @@ def reached(
 
 
 def between_bytes_s(advice: Advice, found: Reached) -> tuple[float, float] | None:
-    """The lowest and the highest goodput that are likely, where single packets decide."""
-    if found.bound == LINK:
+    """The lowest and the highest goodput that are likely, where single packets or losses decide."""
+    if found.cannot_say or (found.bound == LINK and not advice.loss_pct):
         return None
     sizes = found.sndbuf_bytes, found.rcvbuf_bytes
     wide = shown(_flow(advice, *sizes), transfer_bytes(advice, *sizes))
@@ -256,6 +339,10 @@ def _flow(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Flow:
         mss_bytes=advice.mss_bytes,
         tcp_rmem=three_rmem(advice, rcvbuf_bytes),
         tcp_wmem=three_wmem(sndbuf_bytes),
+        congestion=advice.control or CUBIC,
+        loss_pct=advice.loss_pct,
+        offloads=not advice.loss_pct,
+        limit_s=observed_s(advice),
     )
 
 
@@ -272,10 +359,24 @@ def three_wmem(largest_bytes: int) -> tuple[int, int, int]:
 
 
 def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:
-    """The bytes of 40 round trips, in whole KiB: enough to reach the steady state."""
+    """The bytes of 40 round trips, in whole KiB: enough to reach the steady state. With losses what
+    the link carries while the flow is observed."""
+    if (limit_s := observed_s(advice)) is not None:
+        return round(limit_s * advice.line_bytes_s) // KIB * KIB
     held = min(advice.bdp_bytes, sndbuf_bytes, rcvbuf_bytes)
     least = LEAST_SEGMENTS * advice.mss_bytes
     return max(least, round(ROUND_TRIPS * held)) // KIB * KIB
+
+
+def observed_s(advice: Advice) -> float | None:
+    """For how long a flow with losses, or one that the model does not simulate, is observed."""
+    if not advice.loss_pct and advice.control in CONGESTION_CONTROLS:
+        return None
+    rate = advice.line_bytes_s
+    if advice.control in FOLLOWS_MATHIS:
+        rate = loss_based_bytes_s(rate, advice.loss_pct, advice.rtt_ms, advice.mss_bytes)
+    enough_s = min(LOSSY_MOST_S, LOSSY_SEGMENTS * advice.mss_bytes / rate)
+    return max(enough_s, LOSSY_ROUND_TRIPS * advice.rtt_ms / 1e3)
 
 
 def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:

@@ -20,7 +20,7 @@ from statistics import median
 from labs.read.kept_or_computed import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk_flow import Flow, checked
+from labs.read.theory.bulk_flow import RENO, Flow, checked
 from labs.read.theory.bulk_sender import (
     CONGESTION_WINDOW,
     NAGLE_HOLDS,
@@ -51,6 +51,8 @@ LEAST_DRAWS, MOST_DRAWS, DRAWN_SEGMENTS = 5, 20, 400_000
 MOST_PACKETS, PART_PACKETS, LEAST_LOSSES = 400_000, 100_000, 10
 """A transfer with losses of more packets is simulated in part, and the rest computed from the last
 third of this part, which must have enough losses for that."""
+LEAST_QUEUE_PACKETS = 10
+TOO_SHORT = f"a queue of fewer than {LEAST_QUEUE_PACKETS} packets overflows: single packets decide"
 TOO_FEW = f"fewer than {LEAST_LOSSES} of {PART_PACKETS:,} segments are lost: chance decides"
 
 
@@ -72,7 +74,7 @@ class Transfer:
     divided by it, and `steady_bytes_s` the goodput of its last third. `bound` is the reason for
     which the link was idle longest during that third, or the link. `waits` are the shares of that
     third during which the link was idle, by reason. `cannot_say` is empty, or says why there is no
-    prediction.
+    prediction. `overflows`: the queue of the link had no room for a packet.
     """
 
     goodput_bytes_s: float
@@ -82,6 +84,7 @@ class Transfer:
     bounds: tuple[Limit, ...]
     waits: dict[str, float]
     cannot_say: str = ""
+    overflows: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +119,10 @@ def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
 
 
 def _median(found: tuple[Transfer, ...]) -> Transfer:
-    """The draw in the middle, with the median of every figure."""
+    """The draw in the middle, with the median of every figure; or one of which nothing is known."""
+    for one in found:
+        if one.cannot_say:
+            return one
     middle = sorted(found, key=lambda one: one.goodput_bytes_s)[len(found) // 2]
     goodput, steady = (
         median(getattr(one, name) for one in found)
@@ -167,7 +173,9 @@ def _part_bytes(flow: Flow, transfer_bytes: int, packet_bytes: float) -> int:
 def _continued(found: Transfer, simulation: Simulation, transfer_bytes: int) -> Transfer:
     """The whole transfer, of which a part was simulated: the rest in steady state."""
     rest_bytes = transfer_bytes - simulation.transfer_bytes
-    if found.cannot_say or not rest_bytes:
+    # Else the limit of the time ended the part, and there is no rest.
+    whole = not found.cannot_say and simulation.receiver.nxt >= simulation.transfer_bytes
+    if not (whole and rest_bytes):
         return found
     took_s, limit_s = found.took_s + rest_bytes / found.steady_bytes_s, simulation.flow.limit_s
     if limit_s is not None and took_s > limit_s:
@@ -195,10 +203,15 @@ def _told(simulation: Simulation) -> Transfer:
     if found.goodput_bytes_s is None or found.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
     waits = _waits(simulation, found.first_ns, simulation.settled_ns or found.last_ns)
+    overflows = simulation.link.overflowed > 0
+    if overflows and (simulation.flow.queue_packets or 0) < LEAST_QUEUE_PACKETS:
+        return _unknown(TOO_SHORT)
     full = sum(waits.values()) <= FULL_LINK_IDLE
     bound = LINK if full else max(waits, key=lambda name: waits[name])
     return Transfer(
-        found.goodput_bytes_s, found.steady_bytes_s, found.took_s, bound, _limits(simulation), waits
+        *(found.goodput_bytes_s, found.steady_bytes_s, found.took_s),
+        *(bound, _limits(simulation), waits),
+        overflows=overflows,
     )
 
 
@@ -231,4 +244,7 @@ def _limits(simulation: Simulation) -> tuple[Limit, ...]:
         SEND_BUFFER: sender.sndbuf * share / rtt_s,
         CONGESTION_WINDOW: sender.control.cwnd * flow.mss_bytes / rtt_s,
     }
-    return tuple(Limit(name, rates.get(name), FUNCTIONS[name]) for name in FUNCTIONS)
+    functions = FUNCTIONS
+    if flow.congestion == RENO:
+        functions = FUNCTIONS | {CONGESTION_WINDOW: "net/ipv4/tcp_cong.c tcp_reno_cong_avoid()"}
+    return tuple(Limit(name, rates.get(name), function) for name, function in functions.items())

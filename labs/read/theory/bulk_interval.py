@@ -7,12 +7,21 @@ loss on chance. Both are told as an interval.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import quantiles
 
-from labs.read.theory.bulk import LINK, Transfer, draws, kept_transfers, simulated, transfer
+from labs.read.theory.bulk import (
+    LINK,
+    STEADY_SHARE,
+    Transfer,
+    draws,
+    kept_transfers,
+    simulated,
+    transfer,
+)
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_sender import LEAST_RTO_US
 from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
 
 UNKNOWN: tuple[dict[str, int], ...] = (
@@ -27,6 +36,22 @@ UNKNOWN: tuple[dict[str, int], ...] = (
 within a tick of the kernel's clock (4 ms), how fast the programs are, and whether the reader reads
 between two packets of a burst. The receiver sizes its window by what was read until then
 (tcp_rcv_space_adjust()). Some combinations are simulated."""
+OVERFLOWING: tuple[dict[str, int], ...] = tuple(
+    {
+        "phase_ns": 370_000 * draw % 4_000_000,
+        "credit_bytes": HTB_CBURST_BYTES - 100 * (draw % 9),
+        "writing_ns": 1000 + 700 * draw,
+        "reads_by_chance": draw,
+    }
+    for draw in range(9, 29)
+)
+"""Further combinations, for a queue that overflows: which packets it drops depends on all of them.
+"""
+OVERFLOW_MARGIN = 0.05
+"""By how much the interval is then wider than what is simulated, at either end: docs/model.md, *A
+queue that overflows*."""
+WIDEST_OVERFLOW = 0.4
+TOO_WIDE = "a queue overflows, and single packets decide over more than a factor of 1.6"
 SHOWN_WIDTH = 0.005
 """The least width of an interval that is shown, relative to its upper end."""
 CUTS = 40
@@ -56,19 +81,45 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
         return None
     if flow.loss_pct:
         return _interval(draws(flow, transfer_bytes), _most)
+    unknown = (*UNKNOWN, *OVERFLOWING) if nominal.overflows else UNKNOWN
 
     def others() -> tuple[Transfer, ...]:
-        return tuple(simulated(flow, transfer_bytes, **one) for one in UNKNOWN)
+        return tuple(simulated(flow, transfer_bytes, **one) for one in unknown)
 
     found = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
+    if nominal.overflows and flow.header_bytes and not flow.offloads:
+        found = (*found, _last_packet_lost(nominal, flow.rtt_ms / 1e3))
     return _interval(found, lambda values: (min(values), max(values)))
+
+
+def decided(flow: Flow, transfer_bytes: int) -> Transfer:
+    """The transfer; without a prediction if its queue overflows and the interval of its steady
+    goodput is too wide for one number to mean anything."""
+    found = transfer(flow, transfer_bytes)
+    wide = interval(flow, transfer_bytes) if found.overflows else None
+    if wide is None or 1 - wide.steady_bytes_s[0] / wide.steady_bytes_s[1] <= WIDEST_OVERFLOW:
+        return found
+    return replace(found, goodput_bytes_s=0.0, steady_bytes_s=0.0, bound="", cannot_say=TOO_WIDE)
+
+
+def _last_packet_lost(found: Transfer, rtt_s: float) -> Transfer:
+    """The same download if a timeout repairs its last packet: two round trips later at most, after
+    the least timeout."""
+    stall_s = LEAST_RTO_US / 1e6 + 2 * rtt_s
+    took_s = found.took_s + stall_s
+    return replace(
+        found,
+        took_s=took_s,
+        goodput_bytes_s=found.goodput_bytes_s * found.took_s / took_s,
+        steady_bytes_s=found.steady_bytes_s * max(0.0, 1 - stall_s / (STEADY_SHARE * took_s)),
+    )
 
 
 def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
     """The interval of a prediction if it is wide enough to be shown. What the link limits does not
     depend on single packets, and is not simulated again."""
     found = transfer(flow, transfer_bytes)
-    if found.bound == LINK and not (flow.loss_pct or flow.pause_ms):
+    if found.bound == LINK and not (flow.loss_pct or flow.pause_ms or found.overflows):
         return None
     wide = interval(flow, transfer_bytes)
     return wide if wide is not None and wide.width > SHOWN_WIDTH else None
@@ -77,8 +128,13 @@ def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
 def _interval(
     found: tuple[Transfer, ...], ends: Callable[[list[float]], tuple[float, float]]
 ) -> Interval:
+    margin = OVERFLOW_MARGIN if any(one.overflows for one in found) else 0.0
+    (low, high), (least, most) = (
+        ends([getattr(one, name) for one in found if not one.cannot_say])
+        for name in ("steady_bytes_s", "goodput_bytes_s")
+    )
     return Interval(
-        ends([one.steady_bytes_s for one in found]), ends([one.goodput_bytes_s for one in found])
+        (low * (1 - margin), high * (1 + margin)), (least * (1 - margin), most * (1 + margin))
     )
 
 

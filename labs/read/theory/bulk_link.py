@@ -54,7 +54,7 @@ class Link:
         self.rtt_ns, self.byte_ns = rtt_ns, byte_ns
         self.credit_bytes, self.segment_bytes = credit_bytes, segment_bytes
         self.free_ns = 0.0
-        self.most_queued = 0
+        self.most_queued = self.overflowed = 0
         self.packets, self.idle_because = deque(), []
         self.idle_until_ns: array[int] = array("q")
         self.idle_ns: array[float] = array("d")
@@ -101,7 +101,8 @@ class Link:
 
 
 class DroppingLink(Link):
-    """A link that drops segments at random, and those for which its queue has no room."""
+    """A link that drops segments at random, and those for which its queue has no room:
+    `overflowed` of the `dropped` ones."""
 
     def __init__(self, *shaper: Any, limit: int, loss: float, random: Random) -> None:
         super().__init__(*shaper)
@@ -118,5 +119,7 @@ class DroppingLink(Link):
         lost = self.loss > 0 and self.random.random() < self.loss
         if lost or len(self.packets) >= self.limit:
             self.dropped += 1
+            if not lost:
+                self.overflowed += 1
             return False
         return True

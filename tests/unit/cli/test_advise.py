@@ -11,6 +11,7 @@ import pytest
 from labs.cli.__main__ import main
 from labs.drive.units import MIB
 from labs.read.theory.advice import advise
+from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
 PATH = ("--rate-mbit", "1000", "--rtt-ms", "30")  # needs more than the default buffers
 THOUSAND = ("--connections", "1000")
@@ -69,9 +70,69 @@ def test_advise_names_bbr_only_where_it_helps(
     assert "bbr" not in told(capsys, *LOSSY, loss_pct)
 
 
-@pytest.mark.parametrize("flag", ["--predict", "--measure"])
-def test_advise_predicts_and_measures_without_loss_only(flag: str) -> None:
-    assert main(["advise", *LOSSY, "1", flag]) == 2
+def test_advise_sizes_for_bbr_hold_four_bdp(capsys: pytest.CaptureFixture[str]) -> None:
+    """At 300 Mbit/s, 80 ms and 0.1 % BBR fills 54 % of the link with the default buffers, 98.6 %
+    with three BDP at both ends and 99.3 % with six (docs/model.md, Buffers under loss)."""
+    words = ("--rate-mbit", "300", "--rtt-ms", "80", "--loss-pct", "0.1")
+    found = as_json(capsys, *words)
+    assert (found["control"], found["holds_bdp"]) == ("bbr", 4)
+    held = found["line_bytes_s"] * 0.08
+    window = receive_window_bytes(found["receive_alone_bytes"], "6.1", offloads=False)
+    assert window == pytest.approx(4 * held, rel=0.01)
+    assert send_bound_bytes(found["send_bytes"], "6.1") == pytest.approx(4 * held, rel=0.01)
+    assert found["default"]["goodput_bytes_s"] is None
+    assert "bbr" in found["default"]["cannot_say"]
+    assert found["tcp_wmem"] == f"4096 16384 {found['send_bytes']}"
+    assert found == as_json(capsys, *words, "--control", "bbr")
+    assert "tcp_congestion_control=bbr" in told(capsys, *words)
+
+
+@pytest.mark.parametrize("control", ["cubic", "reno"])
+def test_advise_sizes_for_a_loss_based_control(
+    capsys: pytest.CaptureFixture[str], control: str
+) -> None:
+    """1448 bytes / 40 ms * 1.31 / sqrt(0.01) is 4 % of the link: four times this window, twice."""
+    found = as_json(capsys, *LOSSY, "1", "--control", control)
+    share = found["loss_based_bytes_s"] / found["line_bytes_s"]
+    assert found["holds_bdp"] == pytest.approx(8 * share)
+    assert found["sysctl"] == {"receiver": [], "sender": []}
+    low, high = found["default"]["between_bytes_s"]
+    assert low < found["default"]["goodput_bytes_s"] < high
+    assert 0.6 * found["loss_based_bytes_s"] < low < high < 1.4 * found["loss_based_bytes_s"]
+
+
+def test_advise_gives_no_sizes_without_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    """Above 5 % of loss nothing says that BBR fills a link."""
+    for words in ((), ("--control", "bbr")):
+        found = as_json(capsys, *LOSSY, "8", *words)
+        assert found["control"] == (words[-1] if words else None)
+        assert found["holds_bdp"] is found["tcp_rmem"] is found["send_bytes"] is None
+        assert "tcp_wmem" not in told(capsys, *LOSSY, "8", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("1", "--control", "vegas"),
+        ("1", "--control", "cubik", "--measure"),
+        ("1", "--control", "bbr", "--predict"),
+        ("1", "--predict"),
+        ("8", "--measure"),
+    ],
+    ids=" ".join,
+)
+def test_advise_refuses_what_it_would_not_use(words: tuple[str, ...]) -> None:
+    assert main(["advise", *LOSSY, *words]) == 2
+
+
+def test_advise_predicts_a_lossy_path(capsys: pytest.CaptureFixture[str]) -> None:
+    """A receive buffer of 8 KiB limits the flow far below the formula of Mathis."""
+    words = (*LOSSY, "1", "--control", "reno", "--predict")
+    found = as_json(capsys, *words)["predicted"]
+    assert found["bound"] == "congestion window"
+    assert found["goodput_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1, rel=0.25)
+    small = as_json(capsys, *words, "--rcvbuf", "8K")["predicted"]
+    assert small["goodput_bytes_s"] < 0.5 * found["goodput_bytes_s"]
 
 
 def test_advise_as_json_has_the_sizes_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from docs.reference import PAGE, controls, page, programs, schedulers
+from docs.reference import PAGE, page, programs, schedulers
+from labs.drive.kernel.build import congestion_controls
 from labs.drive.testbed.path import QUEUES
 
 
@@ -15,8 +16,8 @@ def test_virtual_kernels_have_every_queue_of_a_path() -> None:
 
 
 def test_controls_are_those_of_the_kernel_s_configuration() -> None:
-    assert {"reno", "cubic", "bbr", "dctcp"} <= set(controls())
-    assert "advanced" not in controls()
+    assert {"reno", "cubic", "bbr", "dctcp"} <= set(congestion_controls())
+    assert "advanced" not in congestion_controls()
 
 
 def test_programs_have_a_sentence_each() -> None:

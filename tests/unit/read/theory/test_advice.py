@@ -109,11 +109,11 @@ def test_advise_where_a_program_cannot_set_a_buffer() -> None:
     [
         (
             (100_000, 200, "6.1", 1448),
-            "a window holds at most 1,024 MiB of payload, but the path holds ",
+            "a window holds at most 1,024 MiB of payload, but 2,280 MiB must be",
         ),
         (
             (9000, 1000, "6.1", 1448),
-            "but the path holds 1,026 MiB. Use at least 2 connections, each ",
+            "but 1,026 MiB must be in flight. Use at least 2 connections, each ",
         ),
         ((8000, 1000, "6.12", 536), "a window of Linux 6.12 holds at most 4"),
     ],

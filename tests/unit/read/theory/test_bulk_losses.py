@@ -327,6 +327,19 @@ def test_losses_of_a_long_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found != whole
 
 
+def test_losses_until_a_time_limit() -> None:
+    # 90 s at 300 Mbit/s, 80 ms and 0.1 %, of which the default buffers of 6.1 and larger ones
+    # reached 0.623 and 0.795 MiB/s over all. 5 % of the file arrive, so that nothing is left to
+    # compute after the part that is simulated.
+    flow = replace(PATH, rate_mbit=300, rtt_ms=80, kernel="6.1", loss_pct=0.1, limit_s=90)
+    wide = interval(flow, 1 << 30)
+    assert wide is not None
+    low, high = (one / (1 << 20) for one in wide.goodput_bytes_s)
+    mean = transfer(flow, 1 << 30).goodput_bytes_s / (1 << 20)
+    assert mean == pytest.approx(0.623, rel=0.15) and mean == pytest.approx(0.795, rel=0.15)
+    assert 0.5 < low < mean < 0.795 < high < 1
+
+
 def test_losses_too_few() -> None:
     flow = replace(PATH, rate_mbit=1000, loss_pct=0.001)
     assert transfer(flow, 1000 * MB).cannot_say == TOO_FEW
