@@ -115,7 +115,7 @@ def _first(found: Iterable[Verdict]) -> Verdict:
         if one.is_known:
             return one
         seen.append(one)
-    return next((one for one in seen if one.measured is not None), seen[0])
+    return min(seen, key=lambda one: (one.measured is None, one.witness is None))
 
 
 def _compared(
