@@ -1,9 +1,9 @@
-"""Write the tables of docs/recipes.md: perform the runs of its recipes, and show what they print.
+"""Write the tables of docs/recipes.md: the output of its recipes, whose runs are performed.
 
 python3 docs/recipe_tables.py
 
-A table is the output of the first command above it, or, if runs are exported there, of the Python
-code between. Runs repeat to the byte, so tests/virtual/test_recipes.py expects every digit where
+A table is the output of the first command above it or, if the commands export runs, of the Python
+code in between. Runs repeat to the byte, so tests/virtual/test_recipes.py expects every digit where
 the kernel and the programs are those of the page: the digest at its end names them.
 """
 
@@ -53,7 +53,7 @@ class Recipe:
         return " ".join(Path(word).name for word in self.commands[0][2:] if word != "--only")
 
     def output(self) -> str:
-        """What it prints now; its runs are in the current folder."""
+        """Its output now; its runs are in the current folder."""
         run, *others = self.commands
         printed = _printed(run).partition("\n\n")[0]
         exports = [one for one in others if "export" in one]
@@ -72,7 +72,7 @@ def recipes(page: str) -> Iterator[Recipe]:
 
 
 def programs() -> str:
-    """The first digits of a digest of what the recipes' runs use of this machine."""
+    """The first digits of a digest of the kernel, libraries and tools that the recipes use."""
     used: dict[str, object] = {}
     for name in RECIPES:
         lab = find(str(ROOT / "docs" / "recipes" / f"{name}.py"))
@@ -101,7 +101,7 @@ def _value(code: str) -> str:
 
 
 def write() -> None:
-    """Perform the recipes in a temporary folder, and put what they print into the page."""
+    """Perform the recipes in a temporary folder, and write their output into the page."""
     page = PAGE.read_text("utf-8")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for one in recipes(page):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Print the path of a Python that can make the environment: of a version that pyproject.toml allows
-# (requires-python), with venv and pip. PYTHON names one, and then only that one will do.
+# Print the path of a Python that can create the environment: it has venv and pip, and a version that
+# pyproject.toml allows (requires-python). If PYTHON names one, only that one is tried.
 set -euo pipefail
 
 read -r first next < <(sed -n 's/^requires-python = ">=3\.\([0-9]*\),<3\.\([0-9]*\)"$/\1 \2/p' \
@@ -21,5 +21,5 @@ for python in ${PYTHON:-python3 $newest_first /usr/bin/python3}; do
         exit 0
     fi
 done
-echo "no Python 3.$first to 3.$((next - 1)) with venv here${PYTHON:+ as $PYTHON}; install one, or name it: make PYTHON=/path/to/python3.$((next - 1))" >&2
+echo "no Python 3.$first to 3.$((next - 1)) with venv was found${PYTHON:+ at $PYTHON}. Install one, or name it: make PYTHON=/path/to/python3.$((next - 1))" >&2
 exit 3

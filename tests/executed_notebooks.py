@@ -1,4 +1,4 @@
-"""What an executed notebook says: the sentences, figures and tables of its sections."""
+"""The sentences, figures and tables in the sections of an executed notebook."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _text(html: str) -> str:
 
 
 def comparisons(found: Executed) -> list[str]:
-    """Whatever compares a run with a number of an article, outside the tables of verdicts."""
+    """The comparisons of a run with a number of an article, outside the tables of verdicts."""
     said = []
     for section in found.sections:
         said += [one for one in section.sentences if ARTICLE.search(one) and re.search(r"\d", one)]

@@ -501,8 +501,8 @@ FORGED: dict[str, tuple[int, tuple[tuple[str, str, str], ...]]] = {
     "texts of a verdict": (5, ((VERDICTS, STATEMENT, f"FORGED {STATEMENT}"),)),
     "reason of a verdict": (5, ((VERDICTS, '"reason": "', '"reason": "FORGED '),)),
 }
-"""What a forger may replace beside the runs, with the exit code of `labs verify` without --execute
-if every run repeats. Before these were compared, it was 0 for each."""
+"""Parts that a forger may replace besides the runs, with the exit code of `labs verify` without
+--execute if every run repeats. Before these were compared, it was 0 for each."""
 NEEDS_A_FOLDER = ("a changed run", "a run with another key", "no run")
 
 

@@ -277,7 +277,7 @@ class CompletingExecutor(ClientExecutor):
         await future._state.wait()
         with suppress(concurrent.futures.InvalidStateError):
             try:
-                async with self._reading:  # together, one unreadable result would spoil the others
+                async with self._reading:  # read together, one bad result would spoil the others
                     found = await future._result()
             except concurrent.futures.CancelledError:
                 done.cancel()

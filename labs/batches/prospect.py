@@ -70,8 +70,8 @@ class Prospect:
 
     def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
-        condition in these folders: those with the same settings, such as its transfer size, or if
-        there are none, those with others."""
+        condition in these folders: those with the same settings, such as the transfer size, or if
+        there are none, those with other settings."""
         alike = samples_of(self.lab.name, places, kind_of)
         of_name: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for (name, _), some in alike.items():

@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "share": {
         "publish": "write a notebook as one HTML page, or everything as a site, both offline",
         "bundle": "write notebooks and their runs as one file that anybody can verify",
-        "verify": "perform recorded runs again: identical, moved within tolerance, or beyond",
+        "verify": "repeat recorded runs: identical, moved within tolerance, or beyond",
         "runs": "list, show, compare, pack and record runs, and write them as a table",
     },
     "teach": {
@@ -59,10 +59,10 @@ ADDRESS_SPACE_MIB = 1024
 """OpenBLAS, numpy, pandas and their threads map 780 MiB on two CPUs, and abort without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;
             4 a run failed; 5 results differ; 6 damaged data; 7 results differ within
-            tolerance, 8 not all was compared (labs verify); 130 interrupted by ^C"""
+            tolerance, 8 not everything was compared (labs verify); 130 interrupted by ^C"""
 STOPPED = 130
 LISTED_FLAGS = 12
-"""A message lists the flags of a command if it has no more."""
+"""A message lists all flags of a command if it has at most this many."""
 PROJECT = "tcp-lab-notebook"
 # Such as: nbconvert<8,>=7.16; extra == 'publish'
 EXTRA = re.compile(r"(?P<package>[\w-]+).*\bextra == ['\"](?P<extra>\w+)['\"]")
@@ -185,8 +185,8 @@ class Arguments(argparse.ArgumentParser):
             yield from (flag for flag in action.option_strings if flag.startswith("--"))
 
     def _unknown(self, flag: str) -> str:
-        """The message for a flag that does not exist: the nearest one, or all, or if they are many
-        where to read them, and what the epilog of the help advises."""
+        """The message for an unknown flag, with the nearest flag or with all flags; if there are
+        too many, it refers to the help and adds its epilog."""
         from labs.drive.parameters.declare import did_you_mean, unknown
 
         flags = list(self._flags())

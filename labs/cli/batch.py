@@ -282,12 +282,12 @@ def _prospect_as_text(said: dict[str, Any]) -> str:
         )
     if rough := said["estimated_roughly"]:
         lines.append(
-            f"that is rough: {counted(rough, 'run')} differ from all earlier ones in their settings"
+            f"this estimate is rough: no earlier run has the settings of {counted(rough, 'run')}"
         )
     if without := missing - said["estimated_runs"]:
         lines.append(
-            f"time and space of {counted(without, 'run')} are unknown: there is no earlier run of "
-            "the same condition here"
+            f"time and space of {counted(without, 'run')} are unknown: no earlier run of the same "
+            "condition exists here"
         )
     if said["notebooks"]:
         lines.append(f"then {counted(said['notebooks'], 'notebook')}, of a few seconds each")

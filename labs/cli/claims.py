@@ -1,7 +1,7 @@
 """Check an article's claims against runs: expected, predicted and measured figures, and verdicts.
 
-Without a lab, --article or --id, only the number of each verdict is printed, and the claims that do
-not hold on all kernels and testbeds; --all prints every claim. --id shows figures and evidence.
+Without a lab, --article or --id, this prints the number of claims per verdict, and the claims that
+do not hold on every kernel and testbed; --all prints every claim. --id shows figures and evidence.
 
 For each testbed and kernel, a claim is judged by the newest study that has the article's parameters
 for it. Studies in the folder `runs` are used first, then the recorded runs; a line names the
@@ -78,10 +78,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show which verdicts changed since OLD (a JSON file, a bundle or a release), and why",
     )
     parser.add_argument(
-        "--all", action="store_true", help="print every claim, also those that hold"
+        "--all", action="store_true", help="print every claim, including those that hold"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print JSON, one line per claim; it always has all"
+        "--json",
+        action="store_true",
+        help="print JSON, one line per claim, including those that hold",
     )
 
 
@@ -115,7 +117,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:
-    """`102 claims: 53 holds, 16 differs, 7 wrong`: how many claims have which verdict."""
+    """`102 claims: 53 holds, 16 differs, 7 wrong`: the number of claims per verdict."""
     from labs.read.claims.verdict import DISPUTED, HOLDS, WORDS
 
     kinds = (HOLDS, DEPENDS, *WORDS[1:], DISPUTED)
@@ -267,7 +269,7 @@ def in_short(found: Verdict) -> str:
 
 
 def in_doubt(found: Verdict) -> str:
-    """The same where the claim does not hold, and why; empty if it holds everywhere."""
+    """As `in_short`, but only where the claim does not hold; empty if it holds everywhere."""
     from labs.read.claims.verdict import HOLDS
 
     lines = [found.statement, *_reasons([one for one in found.rows if one.verdict != HOLDS])]
@@ -277,7 +279,7 @@ def in_doubt(found: Verdict) -> str:
 
 
 def _reasons(rows: Sequence[Verdict]) -> Iterator[str]:
-    """What was measured, and the reason in a few words, per verdict."""
+    """The measurement and a short reason, per verdict."""
     from labs.read.display.format import figures_in_words
 
     for one in rows:

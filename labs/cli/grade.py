@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 SPREADSHEET = "utf-8-sig"
-"""With the mark by which spreadsheets recognise UTF-8."""
+"""With a byte-order mark, so that spreadsheets recognise UTF-8."""
 WRITTEN = {
     "csv": "write one row per student; - means standard output",
     "moodle": "write the grading worksheet of an assignment",
@@ -116,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _of_exports(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> LabError:
-    """The first error of outputs, with all reasons and what was written."""
+    """An error like the first, with the reasons of all and the outputs that were written."""
     reasons = "; ".join(f"--{flag}: {error}" for flag, error in failed.items())
     written = ", ".join(str(path) for flag, path in wanted.items() if flag not in failed)
     return type(next(iter(failed.values())))(f"{reasons}. Written: {written or 'nothing'}")

@@ -43,8 +43,8 @@ PIECES = (
     'Link(..., shaped_at="router"), or --shaped-at router, where packets pass one by one'
 )
 OWN_LAB = (
-    "A lab of your own sets whatever you need, such as congestion controls, queues and flows: labs "
-    "new mylab --flows"
+    "For other settings, such as congestion controls, queues and flows, write a lab of your own: "
+    "labs new mylab --flows"
 )
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 

@@ -13,18 +13,19 @@ from their raw files, and must equal the recorded ones. --real-time N repeats N 
 if the testbed can be used here (namespaces: as root; vagrant: with both machines running), and says
 whether the recorded 95 % interval covers the new median.
 
-What a bundle says besides its runs is compared, too: verdicts, their texts, intervals, metadata,
-parameters of notebooks, figures in tables of results, code, environment and kernels. What could not
-be compared is listed, and named in the last line; the grade then ends with "in part". For other
-runs it does so if a run could not be repeated. Results are computed, never taken from the cache.
+The other parts of a bundle are compared, too: verdicts, their texts, intervals, metadata,
+parameters of notebooks, figures in tables of results, code, environment and kernels. Parts that
+could not be compared are listed, and named in the last line; the grade then ends with "in part".
+Without a bundle, the grade ends so if a run could not be repeated. Results are never taken from the
+cache.
 
 Nothing in a bundle is executed without --execute: its notebooks are read as data, and a bundle that
 contains other code, such as a lab, is refused. --execute runs the code of its notebooks with your
 permissions, and compares the numbers and words in their outputs. Use it only for bundles that you
 trust.
 
-exit codes: 0 identical, covered or intact; 8 the same in part; 7 moved within tolerance; 5 moved
-            beyond; 6 damaged; 4 no run could be repeated; 2 and 3 as for every command
+exit codes: 0 identical, covered or intact; 8 one of these in part; 7 moved within tolerance;
+            5 moved beyond; 6 damaged; 4 no run could be repeated; 2 and 3 as for every command
 """
 
 from __future__ import annotations

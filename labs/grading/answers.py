@@ -28,13 +28,13 @@ LONGEST_TEXT = 60
 NAME = re.compile(r"[ \t]*([a-z_][a-z0-9_]*)[ \t]*(?::[^=]*)?=(?!=)", re.ASCII)
 """The beginning of a line NAME = VALUE, with or without a type."""
 MOST_LINES = 20
-"""Of one answer in a cell that is not Python."""
+"""The lines that one answer may have in a cell that is not Python."""
 NUMBER_WITH_UNIT = re.compile(
     r"([-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?) *(?:%|[^\W\d_]+(?:/[^\W\d_]+)?)"
 )
 WORDS = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+){0,9}")
 QUOTES = "\"'`\N{ACUTE ACCENT}\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb"
-"""Straight quotes, and those that keyboards and word processors put in their place."""
+"""Straight quotes, and those that keyboards and word processors insert instead."""
 ALLOWED = "Write a number, arithmetic of numbers, or a text in quotes"
 OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -60,7 +60,7 @@ def answers(notebook: NotebookFile, tag: str = ANSWER) -> dict[str, Given]:
 
 def _values(cell: Cell) -> Sequence[tuple[str, Given]]:
     """The values in a cell. One that is not Python is read line by line: a line that cannot be read
-    is a problem of its own name only."""
+    affects only its own name."""
     try:
         return _given(assignments(cell))
     except BadInput as error:

@@ -21,8 +21,8 @@ MOST_REASONS = 5
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
 NO_GRADES = "No notebook could be graded."
 EQUAL = (
-    "Guesses and answers, some of them not right, are equal to the character. That is a reason to "
-    "ask, not a proof: students may have worked together."
+    "The students of a group have identical guesses and answers, some of them not right. This is a "
+    "reason to ask, not a proof: they may have worked together."
 )
 EQUAL_HEADS = ("Group", "Notebook", "Students")
 

@@ -59,8 +59,8 @@ class Sheet:
 
     @property
     def is_telling(self) -> bool:
-        """Whether an equal sheet is unlikely by chance: it has a guess and an answer that is not
-        right. Right answers are equal in any case."""
+        """Whether an equal sheet is unlikely to be chance: this one has a guess and an answer that
+        is not right. Right answers are always equal."""
         return bool(self.guesses) and any(
             one.verdict not in (RIGHT, MISSING) for one in self.grades
         )

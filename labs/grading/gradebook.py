@@ -86,7 +86,7 @@ class Guesses:
 
 @dataclass(frozen=True)
 class EqualSheets:
-    """Students whose guesses and answers, some of them not right, are equal to the character."""
+    """Students with identical guesses and answers, some of them not right."""
 
     notebook: str
     students: tuple[str, ...]
@@ -179,7 +179,7 @@ def late_by(submission: Submission, due: datetime | None) -> str:
 
 
 def _remarks(submission: Submission, sheet: Sheet, late: str) -> Iterator[str]:
-    """What to know about a file."""
+    """Remarks about a file."""
     name = printable(submission.path.name)
     if late:
         yield f"{name}: late by {late}."
@@ -281,6 +281,6 @@ def in_words(book: Gradebook) -> Iterator[str]:
         yield from (f"  {student.name}: {said}" for said in student.remarks)
     for number, group in enumerate(book.equal, 1):
         yield (
-            f"  equal sheets {number}, {group.notebook}: guesses and answers, some of them not "
-            f"right, are equal to the character: {', '.join(group.students)}"
+            f"  equal sheets {number}, {group.notebook}: identical guesses and answers, some of "
+            f"them not right: {', '.join(group.students)}"
         )

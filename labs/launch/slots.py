@@ -96,8 +96,8 @@ def slot(run: str, cancelled: Callable[[], bool], tell: Callable[[str], None]) -
 
 
 def _prepare(where: Path) -> None:
-    """Create the folder, accessible to its owner only, and those of what a run executes; remove
-    what killed processes left there."""
+    """Create the folder and those of the programs and kernels that a run executes, accessible to
+    their owner only; remove files left there by killed processes."""
     for kind in (where.name, "programs", "kernels"):
         with written_to(where.with_name(kind), NEXT_STEP):
             private_folder(kind)

@@ -1,8 +1,8 @@
-"""What a bundle says besides its runs and notebooks, compared with the runs, with this package and
-with the kernels that are built here. Nothing is executed.
+"""The parts of a bundle other than its runs, compared with the runs, with this package and with the
+kernels that are built here. Nothing is executed.
 
-What contradicts them differs. What nothing here can confirm, such as the environment of another
-version of the project, is not compared, and named as such.
+A part that contradicts them differs. A part that nothing here can confirm, such as the environment
+of another version of the project, is listed as not compared.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def objections(
     judged: Said,
     compared: Comparison,
 ) -> Iterator[Objection]:
-    """What differs or was not compared in an unpacked bundle whose checksums match, apart from what
-    only executing its notebooks shows. `judged` is what its verdicts.json would say here; words and
-    figures of the verdicts are `compared` already."""
+    """The parts of an unpacked bundle that differ or were not compared, apart from outputs that
+    only executing its notebooks can check. Its checksums match. `judged` is what its verdicts.json
+    would contain here; `compared` is the comparison of the words and figures of the verdicts."""
     ours = parts.code()
     said = read_json(bundle / CODE, next_step=COPY)
     same_version = said.get("version") == ours["version"]
     names = [name for name in sorted({*ours, *said}) if ours.get(name) != said.get(name)]
     if names:
-        yield Objection(CODE, f"{few(names, SHOWN)} not as in the code that verifies")
+        yield Objection(CODE, f"{few(names, SHOWN)} not as in the verifying code")
     here = {**parts.environment(), **parts.legal()}
     for path in _files(bundle, ENVIRONMENT, *LICENCES, CITATION):
         name = path.relative_to(bundle).as_posix()
         if here.get(name) != path.read_bytes():
-            yield Objection(name, "not the file of the installation that verifies")
+            yield Objection(name, "not the file of the verifying installation")
     yield from _of_kernels(bundle, runs)
     yield from _of_metadata(bundle, runs, notebooks, str(said.get("version")), same_version)
     verdicts = [one for each in judged["articles"] for one in each["verdicts"]]
@@ -104,9 +104,8 @@ def _of_kernels(bundle: Path, runs: Sequence[Run]) -> Iterator[Objection]:
 
 
 def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterator[Objection]:
-    """A kernel.json against ours, or, if the kernel is not built on one side, against the digest
-    and the version that the runs name. Equal kernels may have been built from patches with other
-    comments."""
+    """A kernel.json compared with ours or, if the kernel is not built on one side, with the digest
+    and the version that the runs name. Patches with different comments build equal kernels."""
     said: Mapping[str, Any] = {} if path is None else read_json(path, next_step=COPY)
     both_built = "source" in said and "source" in ours
     versions = [
@@ -126,10 +125,10 @@ def _of_metadata(
     version: str,
     same_version: bool,
 ) -> Iterator[Objection]:
-    """The metadata, entity by entity, against those that this package writes for the same files,
-    runs and notebooks. Those of another version may have other words, but neither other conditions
-    nor other parameters. The day of publication and the version of papermill are taken as they
-    are."""
+    """The metadata, entity by entity, compared with those that this package writes for the same
+    files, runs and notebooks. Those of another version may be worded differently, but must have the
+    same conditions and parameters. The date of publication and the version of papermill are not
+    checked."""
     graph: Any = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)[
         "@graph"
     ]
@@ -137,7 +136,7 @@ def _of_metadata(
     files = [path.relative_to(bundle).as_posix() for path in _files(bundle, ".")]
     listed = [name for name in files if name not in (METADATA, PREVIEW, SUMS)]
     sizes = {name: (bundle / name).stat().st_size for name in listed}
-    # What describes the list of checksums is listed itself, so its size is that without it.
+    # The list of checksums covers the metadata, which therefore state its size without them.
     sizes[SUMS] = len(sums(dict.fromkeys(listed, b"")))
     contents = {one.path.name: one.content for one in notebooks}
     given = {name: given_parameters(content) for name, content in contents.items()}
@@ -163,7 +162,7 @@ def _of_metadata(
 
 
 def _without_verdicts(said: Said) -> Said:
-    """What a verdicts.json says besides verdicts and intervals: the articles and their labs."""
+    """A verdicts.json without its verdicts and intervals: the articles and their labs."""
     articles = [{**one, "verdicts": None} for one in said["articles"]]
     return {**said, "articles": articles, "intervals": isinstance(said.get("intervals"), list)}
 
@@ -171,8 +170,8 @@ def _without_verdicts(said: Said) -> Said:
 def _of_verdicts(
     said: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
 ) -> Iterator[Objection]:
-    """Statements, reasons and whatever else the verdicts of a bundle say, against what its runs
-    give here; the words and figures of verdicts are `compared` already."""
+    """Statements, reasons and other fields of a bundle's verdicts, compared with those computed
+    from its runs here. `compared` is the comparison of the words and figures."""
     known = {one.id for one in compared.moved} | set(compared.other_figures)
     ours = {str(one["id"]): one for one in now}
     other: dict[str, list[str]] = {}

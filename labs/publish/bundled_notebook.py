@@ -1,7 +1,7 @@
 """A notebook for a bundle: executed with its runs kept, or taken as it was executed before.
 
-Whatever differs between executions with equal results is removed: times, the progress of runs, and
-the random identifier of the cell into which papermill writes parameters.
+Parts that differ between executions with equal results are removed: times, the progress of runs,
+and the random identifier of the cell into which papermill writes parameters.
 """
 
 from __future__ import annotations

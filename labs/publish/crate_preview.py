@@ -1,8 +1,8 @@
 """The page ro-crate-preview.html of a bundle: what it contains and how to verify it, for people.
 
-The page has no script and loads nothing; every text is escaped. It follows from the other files of
-the bundle, so the page of somebody else's bundle is not examined but generated anew and compared:
-no parser agrees with every browser on what a page would run.
+The page has no script and loads nothing; every text is escaped. It is generated from the other
+files of the bundle. The page of an untrusted bundle is therefore not parsed, but generated again
+and compared: no parser agrees with every browser about the scripts that a page would run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ code, pre { font: .9em ui-monospace, monospace; white-space: pre-wrap; }
 Notebooks = Mapping[str, Mapping[str, Any]]
 """The content of each notebook of a bundle, by the name of its file."""
 NOT_LISTED = frozenset((METADATA, PREVIEW, SUMS))
-"""The files that name the page or its checksum, or are the page."""
+"""The page itself, and the files that contain its name or its checksum."""
 
 
 def name_of(notebooks: Notebooks, runs: Sequence[Run]) -> str:
@@ -118,8 +118,8 @@ def _files(files: Mapping[str, Path | bytes]) -> Iterator[Sequence[str]]:
 
 
 def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequence[Run]) -> None:
-    """Damaged unless the page of an unpacked bundle is byte for byte the one that its other files,
-    which were verified, give."""
+    """Damaged unless the page of an unpacked bundle is byte-identical to the one generated from its
+    other files, which were verified before."""
     files = {one.relative_to(bundle).as_posix(): one for one in bundle.rglob("*") if one.is_file()}
     verdicts = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
     try:
@@ -132,7 +132,7 @@ def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequenc
     except UNEXPECTED as error:
         raise Damaged(
             f"{PREVIEW} of the bundle cannot be compared: {VERDICTS} or the metadata of a notebook "
-            f"has another form ({type(error).__name__}). Do not open it. {COPY}"
+            f"has an unexpected form ({type(error).__name__}). Do not open it. {COPY}"
         ) from error
     if read_bytes(bundle / PREVIEW, next_step=COPY) != genuine:
         raise Damaged(

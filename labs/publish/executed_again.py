@@ -1,8 +1,8 @@
 """Execute the notebooks of a bundle again on its runs, and compare the outputs of their code cells.
 
-Numbers and words are compared: printed text, results and figures. What has neither, such as an
-image, is equal to the byte or else named. This executes somebody else's code with the caller's
-permissions.
+Numbers and words are compared: printed text, results and figures. Outputs without either, such as
+images, are compared byte by byte, and listed if they differ. This executes somebody else's code
+with the caller's permissions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from labs.studies.progress import FINISHED
 RUNS = "RUNS"
 HTML, PLAIN, STDERR = "text/html", "text/plain", "stderr"
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
-"""Where an object is in memory: Python prints it for an object without a text of its own."""
+"""The address of an object in memory, which Python prints for objects without their own repr."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Output:
 class Cells:
     """A notebook executed again: which of its code cells, counted from 1, show other numbers or
     words, the first difference, and why it stopped, if it did. `of_machine` are those that differ
-    because they measure the machine (`labs.audit()`). `not_compared` has the kinds of outputs that
-    differ in what is neither number nor word, by cell."""
+    because they measure the machine (`labs.audit()`). `not_compared` has, by cell, the kinds of
+    outputs that differ although their numbers and words are equal."""
 
     notebook: str
     compared: int
@@ -81,7 +81,7 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
     except LabError as error:
         return Cells(notebook.stem, 0, (), stopped=str(error))
 
-    # The copy of the runs has another name, and is recorded where the author performed them.
+    # The copy of the runs has another path, and its runs are recorded where the author's were live.
     source = re.compile(rf"· (?:live(?:, in {re.escape(named)})?|{RECORDED})(?![\w,])")
 
     def alike(text: str) -> str:
@@ -135,8 +135,8 @@ def _left(before: Sequence[Output], after: Sequence[Output]) -> tuple[str, ...]:
 
 
 def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[Output]:
-    """The outputs of a cell, without the progress of runs that were performed; all that was printed
-    to one stream is one output."""
+    """The outputs of a cell, without progress bars; everything printed to one stream is one
+    output."""
     printed: dict[str, str] = {}
     for output in cell.get("outputs", ()):
         kind = output.get("output_type")
@@ -155,7 +155,7 @@ def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[O
 
 
 def is_progress(output: Mapping[str, Any]) -> bool:
-    """Whether an output is the bar of runs that were performed, and nothing else."""
+    """Whether an output is the finished progress bar of a study, and nothing else."""
     data = output.get("data", {})
     if output.get("output_type") != "display_data" or data.keys() != {HTML, PLAIN}:
         return False
@@ -183,13 +183,13 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _one_text(value: Any) -> Any:
-    """An output's value, with the lines of a text as one."""
+    """An output's value, with the lines of a text joined."""
     lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
     return "".join(value) if lines else value
 
 
 def _in_figure(value: Any) -> Iterator[str]:
-    """Every number and word in a figure, under the names of its parts; arrays are base64 in
+    """Every number and word in a figure, after the names of its parts; arrays are base64 in
     plotly's JSON."""
     if isinstance(value, dict):
         for name in sorted(value):

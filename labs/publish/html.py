@@ -77,7 +77,7 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
         said = str(error).splitlines() or [""]
         raise RunFailed(
             f"the notebook cannot be shown as a page ({type(error).__name__}: {said[0][:160]}). "
-            "Correct the cell, or attach what it shows"
+            "Correct the cell, or attach the file that it shows"
         ) from error
     # After the exporter, which would parse all of the library as HTML.
     scripts = f"<script>{library}</script>" if library else ""
@@ -85,8 +85,8 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
 
 
 def check_texts(notebook: Any) -> None:
-    """RunFailed if a text of a notebook cannot be shown, such as for an attachment that it lacks;
-    known before anything is executed."""
+    """RunFailed if a text cell cannot be shown, for example because an attachment is missing; to be
+    called before anything is executed."""
     texts = copy.copy(notebook)
     texts.cells = [cell for cell in notebook.cells if cell.cell_type != "code"]
     page(texts, "")

@@ -1,10 +1,10 @@
 """What an executed notebook of a bundle shows, compared with its runs without executing it: its
 parameters, the figures in tables of results, and the verdicts in tables of claims.
 
-A table of results has the column `condition`, and columns with the names of results, which a reader
-sees as tooltips. A figure must be that of a run of its condition in the bundle or, because a table
-may show a median, between the smallest and the largest of them. A table of claims has the columns
-`claim` and `verdict`. Other outputs are compared only if the notebook is executed.
+A table of results has the column `condition`, and columns with the names of results, which readers
+see as tooltips. A figure must equal that of a run of its condition in the bundle or, because a
+table may show a median, lie between the smallest and the largest of them. A table of claims has the
+columns `claim` and `verdict`. Other outputs are compared only if the notebook is executed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from labs.read.runs.run import Run
 SHOWN, MOST = 4, 20
 VIRTUAL = ("virtual", "recorded")
 ROUNDING = 0.0006
-"""A cell of a table has four digits: it differs from its figure by less than this share of it."""
+"""A cell shows four digits, so it differs from its figure by less than this share of the figure."""
 HTML = "text/html"
 
 
@@ -57,7 +57,7 @@ class Objection:
 
 
 def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objection]:
-    """The parameters in the cells of a notebook against its metadata and against the runs."""
+    """The parameters in the cells of a notebook, compared with its metadata and with the runs."""
     part = f"parameters of {notebook.path.name}"
     given = given_parameters(notebook.content)
     try:
@@ -73,7 +73,7 @@ def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objec
             yield Objection(part, why[:200], differs=True)
     checked = checked_lab(notebook)
     if checked not in LABS:
-        yield Objection(part, "no cell checks them as those of a lab of this package")
+        yield Objection(part, "no cell checks them with a lab of this package")
         return
     lab = find(str(checked))
     fields = declared(lab.Parameters)
@@ -104,7 +104,7 @@ def _assigned_later(notebook: NotebookFile) -> Iterator[str]:
 def _of_conditions(
     part: str, lab: Lab, values: Mapping[str, Any], runs: Sequence[Run]
 ) -> Iterator[Objection]:
-    """The conditions that parameters ask for against the runs of the same names."""
+    """The conditions that the parameters select, compared with the runs of the same names."""
     p = check(lab.Parameters, values)
     asked: dict[str, Any] = {"memory_mib": p.memory_mib}
     without: list[str] = []
@@ -155,7 +155,7 @@ def _in_tables(
                 if not _fits(row[name], expected):
                     shown = few(list(dict.fromkeys(map(notebook_cell, expected))), SHOWN)
                     subject = row.get("condition", row.get("claim"))
-                    why = f"{name} of {subject} is {row[name]}, and {shown} by the runs"
+                    why = f"{name} of {subject} is {row[name]}, but {shown} in the runs"
                     yield Objection(part, why[:200], differs=True)
 
 
@@ -164,7 +164,7 @@ def _expected(
     named: Mapping[str, Sequence[Run]],
     verdicts: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[str, list[Any]]]:
-    """The columns of a row that its runs or verdicts decide, and what these have."""
+    """The columns of a row that can be checked, with the values of its runs or verdicts."""
     for name in row:
         values = [
             find(run.lab).results(run).values.get(name)

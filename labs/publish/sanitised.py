@@ -43,8 +43,8 @@ STYLES = frozenset(
     | {"padding-right", "stroke-dasharray", "stroke-miterlimit"}
 )
 CLASS = re.compile("anchor-link|dataframe|highlight|[a-z]{1,3}[0-9]?")
-"""The classes that headings, tables of pandas and code have. With any other, an element could be
-taken by the page's scripts and styles for a part of the page, such as `steps`."""
+"""The classes of headings, pandas tables and code. The scripts and styles of the page could mistake
+an element with any other class, such as `steps`, for a part of the page."""
 LINK = re.compile(r"https?:|mailto:|#|[\w./-]+(#|$)", re.I)
 PLACE = re.compile("#")
 LOADS = re.compile(r"url|[&@\\]", re.I)

@@ -26,7 +26,7 @@ IN_PART = "in part"
 """Ends the grade if something was not compared: `identical in part`."""
 EXIT_CODES = {IDENTICAL: 0, COVERED: 0, INTACT: 0, WITHIN: 7, BEYOND: 5, FAILED: 4}
 NOT_ALL_COMPARED = 8
-"""The exit code if what was compared agrees, and not all was."""
+"""The exit code if everything compared agrees, but not everything was compared."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Verified:
 
     @property
     def grade(self) -> str:
-        """The worst grade, `in part` if what was compared agrees and not all was: of a bundle
-        whatever it says; of other runs those that could not be repeated here."""
+        """The worst grade, `in part` if everything compared agrees, but not everything was: any
+        part of a bundle or, without a bundle, runs that could not be repeated here."""
         return f"{self._worst} {IN_PART}" if self._is_partial else self._worst
 
     @property
@@ -180,7 +180,7 @@ class Verified:
         return sorted({_input(change) for one in self.repeated for change in one.pair.inputs})
 
     def lines(self) -> Iterator[str]:
-        """The findings as text, the grade last; names and words of a bundle are a stranger's."""
+        """The findings as text, the grade last; names and words of a bundle are not trusted."""
         return map(printable, self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -245,7 +245,7 @@ def _of_notebook(cells: Cells) -> str:
         return f"{cells.notebook}: stopped when it was executed again: {cells.stopped}"
     if cells.changed:
         return (
-            f"{cells.notebook}: other outputs of the code cells "
+            f"{cells.notebook}: different outputs of the code cells "
             f"{', '.join(map(str, cells.changed))} ({cells.first})"
         )
     equal = cells.compared - len(cells.of_machine)

@@ -167,8 +167,8 @@ def _claims(
     subject: Subject, labs: Sequence[str]
 ) -> tuple[Comparison | None, tuple[Objection, ...]]:
     """The recorded verdicts of a bundle, or of the recorded runs in a clone, compared with those
-    that its runs give here, and what else of a bundle differs; None for runs without recorded
-    verdicts.
+    that its runs give here, and the objections to other parts of a bundle; None for runs without
+    recorded verdicts.
 
     Of the recorded runs only claims on real time are judged: those in virtual time are repeated.
     """

@@ -1,5 +1,5 @@
-"""Results and predictions from the user's cache, or, for whoever must not trust it, computed again:
-`labs verify`, and the notebooks that it executes in processes of their own."""
+"""Results and predictions from the user's cache, or computed again for callers that must not trust
+the cache: `labs verify`, and the notebooks that it executes in separate processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from labs.drive.record import kept_answers
 
 COMPUTE = "LABS_COMPUTE"
-"""The environment variable that is set meanwhile, so that further processes compute, too."""
+"""The environment variable set within `computed`, so that child processes compute, too."""
 
 
 def kept(question: str, answer: Callable[[], str], digest: str) -> str:
-    """As `kept_answers.kept`; the answer is made within `computed`."""
+    """As `kept_answers.kept`; within `computed` the answer is always computed."""
     if COMPUTE in os.environ:
         return answer()
     return kept_answers.kept(question, answer, digest)
@@ -22,7 +22,7 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
 
 @contextmanager
 def computed() -> Iterator[None]:
-    """Compute every result and prediction, and keep none, in this process and those it starts."""
+    """Compute every result and prediction, and keep none, in this process and its children."""
     before = os.environ.get(COMPUTE)
     os.environ[COMPUTE] = "1"
     try:

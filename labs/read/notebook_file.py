@@ -52,7 +52,7 @@ class NotebookFile:
 
 
 def code_cells(cells: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The cells with code but papermill's, which names the folder of runs; messages count these."""
+    """The code cells except papermill's, which names the folder of runs; messages number these."""
     return [
         cell
         for cell in cells
@@ -145,7 +145,7 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
 
 
 def statements(source: str) -> Sequence[ast.stmt]:
-    """The statements of a source, without Python's warnings about it; NOT_PYTHON if it is none."""
+    """The statements of a source, without Python's warnings; NOT_PYTHON if it is not Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source).body

@@ -19,7 +19,7 @@ LONG_S = 90.0
 CELLS = 24
 LONGEST_LINE = 100
 FINISHED = re.compile(rf"[\w.-]+ █{{{CELLS}}} (\d+) of \1 runs")
-"""The line when every run is ready."""
+"""The line when every run is complete."""
 
 
 class Line:
@@ -58,7 +58,7 @@ def time_left(since_s: float, now_s: float, done: int, waiting: int) -> str:
 
 class Bar:
     """A progress bar for the runs of a study; nothing is shown if all of them exist already, and in
-    a notebook nothing remains of it once they do.
+    a notebook the bar disappears once they do.
 
     `groups` are the titles of the conditions' groups, for the plan that is printed first.
     """

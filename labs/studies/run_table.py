@@ -118,8 +118,8 @@ def write_table(table: pandas.DataFrame, out: Path) -> tuple[Path, ...]:
     """Write a flat table in the format of the file's ending, each file completely or not at all.
 
     Units and meanings of the columns are in the metadata of Parquet's fields; beside a .csv file
-    they are in a Frictionless Table Schema, `NAME.schema.json`. CSV begins with the mark by which
-    spreadsheets recognise UTF-8. Returns the files written.
+    they are in a Frictionless Table Schema, `NAME.schema.json`. CSV begins with a byte-order mark,
+    so that spreadsheets recognise UTF-8. Returns the files written.
     """
     check_ending(out, *ENDINGS)
     columns = described(table)

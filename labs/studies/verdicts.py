@@ -43,8 +43,8 @@ def verdicts(study: Study, *others: Study) -> Table:
 
 
 def _together(studies: Sequence[Study]) -> Source:
-    """The runs of studies with the same parameters; of a condition, those of the first that has
-    it."""
+    """The runs of studies with the same parameters; of each condition, those of the first study
+    that has it."""
     chosen = {run.condition: one for one in reversed(studies) for run in one.runs}
     return Source(
         str(studies[0].file or studies[0].folder),

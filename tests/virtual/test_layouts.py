@@ -1,8 +1,8 @@
-"""Equal inputs leave equal bytes wherever the memory of the guest lies, on each kernel.
+"""Equal inputs give equal bytes on each kernel, whatever the layout of the guest's memory.
 
-Which page holds what depends on the order in which programs touch their memory. So it depends on
-the host: the C library chooses its memcpy by the processor, and a file system lists the files of a
-folder in an order of its own. Linux 5.10 as released mixes such addresses into random numbers; the
+The content of a page depends on the order in which programs touch their memory, and so on the host:
+the C library chooses its memcpy by the processor, and a file system lists the files of a folder in
+its own order. Linux 5.10 as released mixes such addresses into random numbers; the
 patch noise-free-random removes that. In `fq-codel-ecn`, clients start one after another, and each
 draws a port.
 """

@@ -1,6 +1,6 @@
-"""Every notebook with two sets of parameters that are not its initial ones: what it says is true
-of these runs, and its cells show the conditions that they name. Notebooks of one lab share their
-runs, which are small."""
+"""Every notebook with two sets of parameters other than its initial ones: its sentences are true of
+these runs, and its cells show the conditions that they name. Notebooks of one lab share their runs,
+which are small."""
 
 from __future__ import annotations
 

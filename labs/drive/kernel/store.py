@@ -9,7 +9,7 @@ A store is a folder of kernels, each under its digest:
 
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache); nobody else can
 read it or may write to it. LABS_KERNELS names one or more shared stores, separated by colons; these
-are read-only and searched first, and whoever may write to one is trusted by its users.
+are read-only and searched first. Their users trust whoever can write to them.
 
 A kernel is added to a store completely or not at all.
 """

@@ -54,7 +54,7 @@ def from_globals(
     """The parameters from the globals of a notebook, or from a dict of parameters; `changed` has
     values by field name that replace them.
 
-    Of a dict every name must be a parameter, or one of `besides`. Of a notebook's globals, only
+    In a dict every name must be a parameter, or one of `besides`. Of a notebook's globals, only
     names that are assigned in the parameters cell, in papermill's cell, and in later cells that set
     a parameter are considered (`parameter_cells`). A parameter that none of them assigns has its
     default. BadInput, in one line, for a value that is not allowed, for a name in capitals that

@@ -1,9 +1,9 @@
 """Answers that another process finds again, in the user's cache.
 
-What takes time and depends on known contents alone is asked for again in each process: what a
-simulation says of a transfer, what a file imports, the digest of a tool. A line of a kept file is a
-question with its answer, and a digest of both and of the sources that answer, which also names the
-file: sources that were changed find no answers of the former ones, and a damaged line is not used.
+Each process needs some slow results that depend on known contents alone: the simulation of a
+transfer, the imports of a file, the digest of a tool. A line of a kept file has a question, its
+answer, and a digest of both and of the sources that answer. A digest of these sources names the
+file, so changed sources find no earlier answers. A damaged line is not used.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _known(file: Path) -> dict[bytes, tuple[bytes, bytes | memoryview]]:
 
 
 def _content(file: Path) -> bytes:
-    """What is kept in a file; nothing if others can have written it, and then it is removed."""
+    """The content of a file; empty if others could have written it, and then it is removed."""
     try:
         with os.fdopen(opened_file(KIND, file.name, os.O_RDONLY), "rb") as opened:
             return opened.read()

@@ -1,9 +1,9 @@
-"""Folders of the user's cache that nobody else may write to or read.
+"""Folders of the user's cache that nobody else can write to or read.
 
-What is kept there is executed, or shown as a result, so a folder of another user, or one that
-others may write to, is not used: `NotPrivateError` says so in one line. A folder that others may
-only read, as earlier versions made it, is closed to them. Folders and files are reached through
-descriptors, so that none can be exchanged between its check and its use.
+Files there are executed, or shown as results, so a folder that belongs to another user, or that
+others can write to, is not used: `NotPrivateError` says so in one line. A folder that others can
+only read, as earlier versions created it, is closed to them. Folders and files are opened through
+descriptors, so that none can be replaced between its check and its use.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OTHERS_WRITE, OTHERS = 0o022, 0o077
 
 
 class NotPrivateError(PermissionError):
-    """A folder of the cache that belongs to another user, or that others may write to."""
+    """A folder of the cache that belongs to another user, or that others can write to."""
 
 
 def private_folder(kind: str, *, make: bool = True) -> Path:
-    """A folder in the cache, made if it does not exist, unless `make` is false.
+    """A folder in the cache, created if it does not exist, unless `make` is false.
 
     NotPrivateError if it is not this user's alone, another OSError if it cannot be made or opened,
     Missing for a user without a home.
@@ -82,16 +82,16 @@ def _at(folder: Path, above: int | None) -> Path | str:
 
 
 def _close_to_others(folder: Path, descriptor: int, *, trusted: bool) -> None:
-    """Close a folder to other users. What is in one that they could write to is used only if it is
-    `trusted`: the cache has nothing but folders, which are examined one by one."""
+    """Close a folder to other users. A folder that they could write to is used only if it is
+    `trusted`: the cache itself contains only folders, which are checked one by one."""
     before = os.fstat(descriptor)
     if not is_own(before):
-        raise NotPrivateError(errno.EACCES, f"{folder} belongs to another user: remove it")
+        raise NotPrivateError(errno.EACCES, f"{folder} belongs to another user; remove it")
     if before.st_mode & OTHERS and (trusted or not before.st_mode & OTHERS_WRITE):
         with suppress(OSError):  # a cache may be read-only
             os.fchmod(descriptor, PRIVATE_MODE)
     if os.fstat(descriptor).st_mode & OTHERS_WRITE:
         raise NotPrivateError(
             errno.EACCES,
-            f"others may write to {folder}: if nobody did, chmod -R go-w {disk.cache()}",
+            f"others can write to {folder}; if nobody did, run chmod -R go-w {disk.cache()}",
         )

@@ -185,8 +185,8 @@ def _bdp_in_words(run: Run, bdp: float) -> str:
 
 
 def _waits(found: Window) -> list[str]:
-    """What the sender waited for most of the time, by its kernel's own clocks. With a full link it
-    waits, too, so this need not be what limits the goodput."""
+    """What the sender waited for most of the time, by its kernel's own clocks. It also waits if the
+    link is full, so this need not limit the goodput."""
     return [
         f"While it had data to send, the sender waited {share:.0f} % of the time {WAITED[name]} "
         "(`tcp_info`)."

@@ -45,7 +45,7 @@ def settings_of(run: Run) -> Settings:
 
 
 def parameter(run: Run, name: str) -> int | None:
-    """The BDP of the link that was requested, in bytes; None for what the run does not say."""
+    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
     link = run.condition_asked.link
     if name != "bdp_bytes" or link.rate_mbit is None:
         return None

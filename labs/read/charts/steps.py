@@ -251,8 +251,7 @@ def _end_axis(layout: dict[str, Any], along: str, end: float) -> None:
 
 
 def _fix_ranges(layout: dict[str, Any], traces: Iterable[Trace]) -> None:
-    """Give each axis a range, so that it stays as it is from step to step; axes that match have the
-    same one."""
+    """Give each axis a range that is the same in every step; matching axes share one range."""
     every = list(traces)
 
     def shared(name: str) -> str:

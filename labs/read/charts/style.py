@@ -59,8 +59,8 @@ LEGEND_ABOVE: Mapping[str, Any] = {
     "title": {"text": " <br> ", "side": "top"},
 }
 """A legend between title and plot. Its empty heading keeps the title free, however many lines the
-legend has at the width of the page. It hangs from the figure's edge: plotly leaves a legend that
-stands on the plot where it was when a wider page needs fewer lines, over the first row."""
+legend has at the width of the page. It is anchored to the figure's edge: anchored to the plot,
+plotly does not move it when a wider page needs fewer lines, and it would cover the first row."""
 AXIS: Mapping[str, Any] = {
     "gridcolor": GRID,
     "zeroline": False,

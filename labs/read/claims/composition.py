@@ -81,8 +81,8 @@ def composed(claim: Claim, found: Iterable[Verdict], compare: Compare) -> Verdic
 
 
 def telling_first(article: Article, found: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts for a reader: first those that contradict the article, on any kernel; then the
-    claims that hold, and in the end those without a verdict. Main claims go before others."""
+    """The verdicts in the order for readers: first those that contradict the article on any kernel,
+    then those that hold, then those without a verdict; main claims before others."""
 
     def place(one: Verdict) -> tuple[int, bool]:
         word = min(TELLING.index(row.verdict) for row in one.rows)

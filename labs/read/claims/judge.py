@@ -169,8 +169,8 @@ def is_as_in_the_article(
 
 
 def _unlike(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> list[str]:
-    """The parameters with which its figures are shown, and in which the runs of the claim's first
-    condition differ from the article's, in words."""
+    """The parameters, in words, in which the runs of the claim's first condition differ from the
+    article's, of those on which showing the claim's figures depends."""
     first = replace(claim, conditions=claim.conditions[:1])
     return _others(claim.shown_at or claim.parameters, first, seen, parameters)
 

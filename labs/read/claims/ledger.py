@@ -363,7 +363,7 @@ def figure_of_claim(
 def has_articles_parameters(
     article: Article, run: Run, id_: str, own: OwnParameter | None = None
 ) -> bool:
-    """Whether a run has all parameters with which the figures of a claim are shown beside it."""
+    """Whether a run has the article's parameters, so that a claim's figures are shown with it."""
     claim = article.claim(id_)
     names = claim.shown_at or claim.parameters
     return all(parameter(run, name, own) == article.parameters[name] for name in names)

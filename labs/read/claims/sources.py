@@ -228,5 +228,5 @@ def _runs(studies: Iterable[StudyFile]) -> list[Run]:
 
 
 def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:
-    """The parameters in which studies agree whose runs belong together."""
+    """The parameters that are equal in studies whose runs are judged together."""
     return {name: value for name, value in parameters.items() if name not in HOW_MUCH}

@@ -1,7 +1,7 @@
-"""Libraries that the machine's compiler makes of C, kept in the user's cache.
+"""Libraries compiled from C by the machine's compiler, kept in the user's cache.
 
-The name of a kept library ends in the digest of its content, which is compared each time before the
-library is loaded: a damaged one would give other results, or end the process.
+The file name of a library ends in the digest of its content. It is checked before each load,
+because a damaged library could give wrong results or end the process.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def library(name: str, source: Callable[[], str]) -> ctypes.CDLL:
 
 
 def _kept(name: str) -> ctypes.CDLL | None:
-    """The library of this name in the cache, if it is as it was made; a damaged one is removed."""
+    """The library of this name in the cache, if it is unchanged; a damaged one is removed."""
     try:
         folder = private_folder(KIND)
         for file in sorted(folder.glob(f"{name}-*.so")):
@@ -76,8 +76,8 @@ def _loaded(file: Path, name: str) -> ctypes.CDLL | None:
     if file.name != _file_name(name, content):
         os.close(descriptor)
         return None
-    # The very file that was compared. It stays open, because the loader takes the same number for
-    # the same library.
+    # Load the very file that was checked. It stays open, because the loader would take a reused
+    # descriptor number for the same library.
     by_descriptor = Path(f"/proc/self/fd/{descriptor}")
     try:
         return ctypes.CDLL(str(by_descriptor if by_descriptor.exists() else file))

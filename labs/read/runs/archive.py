@@ -130,7 +130,9 @@ def _check_limits(found: Contents) -> None:
     """BadInput for what could not be unpacked again."""
     for name in found:
         if not limits.is_inside(PurePosixPath(name)):
-            raise BadInput(f"{name!r} cannot be packed. Rename it: short, without : and \\")
+            raise BadInput(
+                f"{name!r} cannot be packed. Allowed: short names without : and \\. Rename it"
+            )
     sizes = [
         len(content) if isinstance(content, bytes) else content.stat().st_size
         for content in found.values()
@@ -372,8 +374,8 @@ def _end_in_order() -> None:
 
 
 def _allowed_bytes(packed: Path) -> int:
-    """How large the content of a file may be: as the outermost file that it is in allows, less
-    what the stages in between took."""
+    """The largest permitted content of a file: that of the outermost file which contains it, less
+    the size of the stages in between."""
     folder = packed.resolve().parent
     if folder not in _origins:
         return limits.allowed_bytes(packed)

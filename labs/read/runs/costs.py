@@ -25,7 +25,7 @@ MOST_SAMPLES = 400
 class Estimate:
     """An estimate: real seconds and bytes, the number of earlier runs that it is from, and the
     number of planned runs that it `covers`. Of these, `rough` ones have other settings than every
-    earlier run of their condition. For those not covered there is none of their condition.
+    earlier run of their condition. Runs not covered have no earlier run of their condition.
     """
 
     real_s: float = 0.0

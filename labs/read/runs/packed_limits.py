@@ -18,7 +18,7 @@ MOST_MEMBERS = 100_000
 MOST_UNPACKED_BYTES = 16 << 30
 MOST_TIMES_LARGER, ALWAYS_ALLOWED_BYTES = 500, 64 << 20
 PADDING = re.compile(rb"\0{16,}")
-"""Zeros between the streams of a file, which have no content and therefore allow none."""
+"""Zeros between the streams of a file: without content, they do not raise the limit."""
 MOST_PATH_BYTES, MOST_NAME_BYTES, MOST_FOLDERS = 1000, 255, 16
 
 

@@ -79,7 +79,7 @@ def last_line(reader: Reader[T]) -> Reader[T]:
 
 
 def _measured_down(data: Any) -> Measured:
-    """What the check of a path measured from server to client."""
+    """The RTT and the rate that the check of a path measured from server to client."""
     found = data["down"]["measured"]
     rate_mbit = found["rate_mbit"]
     return Measured(float(found["rtt_ms"]), None if rate_mbit is None else float(rate_mbit))

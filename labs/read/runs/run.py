@@ -125,7 +125,7 @@ class Run:
     @cached_property
     def measured(self) -> Measured:
         """The RTT and the rate measured before the run: of the path of its flows, from server to
-        client, or of its link if it has none. The link of such flows is their wires alone."""
+        client, or of its link if it has no path. With a path, the link is only the wires."""
         has_path = "path" in self.condition_asked.plan and "path.json" in self.seal.files
         return self.read("path.json", raw_files.PATH_DOWN) if has_path else self.link.measured
 

@@ -1,4 +1,4 @@
-"""What a forger may replace in a bundle beside its runs: found without executing, or named."""
+"""Parts of a bundle that a forger may replace, besides runs: found without executing, or named."""
 
 from __future__ import annotations
 

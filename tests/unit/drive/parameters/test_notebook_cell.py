@@ -35,7 +35,7 @@ def refused(names: dict[str, Any], lab: str = "buffers", **changed: Any) -> str:
 
 
 def inside(names: dict[str, Any], call: str = 'labs.check("buffers", globals())') -> Any:
-    """What code gets whose globals are these names."""
+    """The result of code whose globals are these names."""
     return eval(call, {"labs": labs, **names})
 
 
