@@ -1,7 +1,7 @@
 """A notebook for a bundle: executed with its runs kept, or taken as it was executed before.
 
-Whatever differs between executions with equal results is removed: times, the progress of runs, and
-the random identifier of the cell into which papermill writes parameters.
+Whatever differs between executions with equal results is removed: times, and the random identifier
+of the cell into which papermill writes parameters.
 """
 
 from __future__ import annotations
@@ -66,8 +66,6 @@ def _as_bytes(book: Any) -> bytes:
     noted = book.metadata.get("papermill", {})
     book.metadata["papermill"] = {name: noted[name] for name in KEPT_SETTINGS if name in noted}
     for cell in book.cells:
-        if "outputs" in cell:  # what remains of a progress bar has no data
-            cell["outputs"] = [one for one in cell["outputs"] if one.get("data", True)]
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
         if INJECTED in cell.metadata.get("tags", ()):

@@ -84,9 +84,7 @@ def _open(folder: Path, above: int | None) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        raise NotPrivateError(
-            errno.EACCES, f"{folder} is a link or a file, which is not used: remove it"
-        ) from None
+        raise NotPrivateError(errno.EACCES, f"{folder} is a link or a file: remove it") from None
 
 
 def _at(folder: Path, above: int | None) -> Path | str:

@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 import requests_cache
 import urllib3
@@ -27,7 +26,6 @@ from labs.errors import BadInput
 from labs.publish.bundle import day, will_execute
 from labs.publish.bundle_contents import code, every_content, kernels_of
 from labs.publish.bundle_layout import ALLOWED, METADATA, PREVIEW, SUMS, VERDICTS
-from labs.publish.bundled_notebook import executed
 from labs.publish.crate_preview import preview
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.archive import BUNDLED
@@ -35,7 +33,6 @@ from labs.read.runs.run import open_run
 from tests.hostile_bundles import MARKUP, NOTEBOOK, files_of, made, notebook
 from tests.run_folders import inputs, make_run, make_study
 
-ROOT = Path(__file__).parents[3]
 CONTEXT = Path(__file__).parents[2] / "fixtures" / "publish" / "ro-crate-1.1-context.jsonld"
 ADDRESS = "https://w3id.org/ro/crate/1.1/context"
 
@@ -164,26 +161,6 @@ def test_taken_as_executed_unless_parameters_are_given(tmp_path: Path) -> None:
     content["cells"][-1]["outputs"] = []
     book.path.write_text(json.dumps(content))
     assert will_execute(read_notebook(book.path), {})
-
-
-BAR = """\
-from labs.studies.progress import Bar
-with Bar("nagle", ["off"]) as bar:
-    for line in ("1 s", "made"):
-        bar.tell("off", line)
-print("done")"""
-
-
-def test_executed_has_nothing_of_a_progress_bar(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bar is shown only if runs are performed, and bundles of equal results are equal."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    path = tmp_path / "bar.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(BAR)]), path)
-    content = executed(read_notebook(path), {}, tmp_path, progress=False).content
-    (output,) = nbformat.reads(content.decode(), as_version=4).cells[0].outputs
-    assert output.text == "done\n"
 
 
 def test_main_plans_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
