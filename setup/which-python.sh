@@ -4,7 +4,10 @@
 set -euo pipefail
 
 read -r first next < <(sed -n 's/^requires-python = ">=3\.\([0-9]*\),<3\.\([0-9]*\)"$/\1 \2/p' \
-    "$(dirname "$0")/../pyproject.toml")
+    "$(dirname "$0")/../pyproject.toml") || {
+    echo 'pyproject.toml has no requires-python = ">=3.A,<3.B"; write it in this form' >&2
+    exit 3
+}
 
 suits() {
     "$1" -c '

@@ -15,7 +15,7 @@ from labs.experiments.buffers.narrative import BOUNDS
 from labs.publish.execute import execute, open_notebook
 from labs.publish.page_parameters import Scalar
 from labs.read.display.format import in_digits, in_three_digits
-from labs.read.notebook_file import NotebookFile
+from labs.read.notebook_file import FIGURE, NotebookFile
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 from tests.shown_conditions import STUDIES
@@ -24,7 +24,6 @@ RESULTS = "results of the study: "
 DUMP = f"print({RESULTS!r} + study.results().to_json(orient='records'))"
 ALL_KERNELS, ONE_KERNEL = '("5.10", "6.1", "6.12", "7.2")', '("6.1",)'
 """Runs on further kernels are many, and add no sentence of another kind."""
-FIGURE = "application/vnd.plotly.v1+json"
 SENTENCE = re.compile(r"(?<=[.?])\s+|\n")
 NAMED = {
     "largest send buffer": BOUNDS[SEND_BUFFER],
@@ -54,7 +53,8 @@ SAID = {
 
 @dataclass
 class Section:
-    """The outputs between two headings. `about` is the condition of each text of `described`."""
+    """The outputs between two headings. `described` has texts about one run, each with the run's
+    condition."""
 
     heading: str
     texts: list[str] = field(default_factory=list)

@@ -397,6 +397,9 @@ OF_BUNDLE: dict[str, Any] = {
     "verdicts no JSON": changed(VERDICTS, lambda old: b"<html>"),
     "notebook no JSON": changed(NOTEBOOK, lambda old: b"x"),
     "notebook of format 3": changed(NOTEBOOK, lambda old: b'{"nbformat": 3, "cells": []}'),
+    "notebook with odd outputs": changed(
+        NOTEBOOK, lambda old: old.replace(b'"outputs": []', b'"outputs": ["x"]')
+    ),
     "runs with a link": tar_member("x/y", tarfile.SYMTYPE, "/etc/passwd"),
     "runs with a hard link": tar_member("x/y", tarfile.LNKTYPE, "run.json"),
     "runs that climb": tar_member("../x", tarfile.REGTYPE),

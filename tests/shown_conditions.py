@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from labs.catalog import find
+from labs.read.notebook_file import FIGURE
 
 STUDIES = """\
 import json
@@ -23,7 +24,6 @@ for name, value in list(globals().items()):
             every.setdefault(id(one), [name, one.lab.name, where, sorted(one.conditions)])
 print(json.dumps(list(every.values())))"""
 """A last cell that prints the studies of a notebook: name, lab, testbed and kernel, conditions."""
-FIGURE = "application/vnd.plotly.v1+json"
 HEADING = re.compile(r"^#{1,3} (.+)", re.MULTILINE)
 ROW = re.compile(r"^\| (`.+?) \|", re.MULTILINE)
 SUBSET = 'SIZE = "small"'

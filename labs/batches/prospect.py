@@ -82,7 +82,8 @@ class Prospect:
         }
         each = {kind: median_of(samples) for kind, samples in covered.items()}
         rough = each.keys() - alike.keys()
-        used = [kind for kind in alike if kind in wanted or kind[0] in {name for name, _ in rough}]
+        rough_names = {name for name, _ in rough}
+        used = [kind for kind in alike if kind in wanted or kind[0] in rough_names]
         return Estimate(
             sum(wanted[kind] * one.real_s for kind, one in each.items()) / max(1, jobs),
             sum(wanted[kind] * one.size_bytes for kind, one in each.items()),

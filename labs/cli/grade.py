@@ -111,12 +111,12 @@ def main(args: argparse.Namespace) -> int:
         for line in [*problems, *(f"{path}: {len(book.students)} students" for path in written)]:
             print(line)
     if failed:
-        raise _of_exports(failed, wanted)
+        raise _not_written(failed, wanted)
     return BadInput.exit_code if problems else 0
 
 
-def _of_exports(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> LabError:
-    """An error like the first, with the reasons of all and the outputs that were written."""
+def _not_written(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> LabError:
+    """The first error of the outputs that failed, with the reason of each and what was written."""
     reasons = "; ".join(f"--{flag}: {error}" for flag, error in failed.items())
     written = ", ".join(str(path) for flag, path in wanted.items() if flag not in failed)
     return type(next(iter(failed.values())))(f"{reasons}. Written: {written or 'nothing'}")

@@ -96,9 +96,9 @@ def slot(run: str, cancelled: Callable[[], bool], tell: Callable[[str], None]) -
 
 
 def _prepare(where: Path) -> None:
-    """Create the folder and those of the programs and kernels that a run executes, accessible to
-    their owner only; remove files left there by killed processes."""
-    for kind in (where.name, "programs", "kernels"):
+    """Create the folder, accessible to its owner only, and that of `drive.compiled`, which does not
+    look who may write to it; remove what killed processes left there."""
+    for kind in (where.name, "programs"):
         with written_to(where.with_name(kind), NEXT_STEP):
             private_folder(kind)
     for _ in abandoned(path for path in where.iterdir() if LOCK_NAME.fullmatch(path.name)):

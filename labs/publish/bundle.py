@@ -140,8 +140,7 @@ def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[
     described = {**files, SUMS: sums(files)}
     page = preview(files, contents, runs, json.loads(verdicts))
     sizes = {name: len(content) for name, content in described.items()}
-    given = {one.name: one.parameters for one in notebooks}
-    graph = parts.as_bytes(metadata(about, sizes, given, runs))
+    graph = parts.as_bytes(metadata(about, sizes, contents, runs))
     listed = {**files, PREVIEW: page, METADATA: graph}
     return {**listed, SUMS: sums(listed)}
 

@@ -35,7 +35,7 @@ from labs.publish.notebook_claims import Objection, of_parameters, of_tables
 from labs.publish.recorded_verdicts import of_bundle
 from labs.read.claims.moved import Comparison, Said, rounded
 from labs.read.display.format import few
-from labs.read.notebook_file import NotebookFile, given_parameters
+from labs.read.notebook_file import NotebookFile
 from labs.read.runs.run import Run
 
 SHOWN = 4
@@ -139,14 +139,13 @@ def _of_metadata(
     # The list of checksums covers the metadata, which therefore state its size without them.
     sizes[SUMS] = len(sums(dict.fromkeys(listed, b"")))
     contents = {one.path.name: one.content for one in notebooks}
-    given = {name: given_parameters(content) for name, content in contents.items()}
     about = About(
         name_of(contents, runs),
         str(said.get(ROOT, {}).get("datePublished")),
         version,
         str(said.get(PAPERMILL, {}).get("softwareVersion")),
     )
-    written = json.loads(parts.as_bytes(metadata(about, sizes, given, runs)))
+    written = json.loads(parts.as_bytes(metadata(about, sizes, contents, runs)))
     ours = {one["@id"]: one for one in written["@graph"]}
     if len(graph) != len(said):
         yield Objection(METADATA, "an entity is described twice", True)

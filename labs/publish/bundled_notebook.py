@@ -1,7 +1,7 @@
 """A notebook for a bundle: executed with its runs kept, or taken as it was executed before.
 
-Parts that differ between executions with equal results are removed: times, the progress of runs,
-and the random identifier of the cell into which papermill writes parameters.
+Whatever differs between executions with equal results is removed: times, and the random identifier
+of the cell into which papermill writes parameters.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any
 import nbformat
 
 from labs.publish.execute import execute, open_notebook
-from labs.publish.executed_again import is_progress
 from labs.publish.notebook_runs import BEGIN
 from labs.publish.page_parameters import Scalar
-from labs.read.notebook_file import INJECTED, NotebookFile, given_parameters
+from labs.read.notebook_file import INJECTED, NotebookFile
 
 KEPT_SETTINGS = ("parameters", "default_parameters", "environment_variables", "version")
 SAVE = "from labs.publish import notebook_runs; notebook_runs.save({!r}, globals())"
@@ -25,13 +24,11 @@ SAVE = "from labs.publish import notebook_runs; notebook_runs.save({!r}, globals
 
 @dataclass(frozen=True)
 class Executed:
-    """A notebook with its outputs: its file name, its content, and the values given for its
-    parameters. `runs` is the folder with the runs that it opened; None if it was executed before.
-    """
+    """A notebook with its outputs: its file name and its content. `runs` is the folder with the
+    runs that it opened; None if it was executed before."""
 
     name: str
     content: bytes
-    parameters: Mapping[str, Scalar]
     runs: Path | None
 
 
@@ -49,7 +46,7 @@ def taken(notebook: NotebookFile) -> Executed:
     noted = noted if isinstance(noted, dict) else {}
     book = open_notebook(notebook)
     book.metadata["papermill"] = noted
-    return _executed(notebook, book, given_parameters(notebook.content), None)
+    return Executed(notebook.path.name, _as_bytes(book), None)
 
 
 def executed(
@@ -62,21 +59,13 @@ def executed(
     book.cells.append(nbformat.v4.new_code_cell(SAVE.format(str(runs))))
     done = execute(book, notebook.path, values, progress=progress, before=BEGIN)
     done.cells.pop()
-    return _executed(notebook, done, values, runs)
-
-
-def _executed(
-    notebook: NotebookFile, book: Any, values: Mapping[str, Scalar], runs: Path | None
-) -> Executed:
-    return Executed(notebook.path.name, _as_bytes(book), dict(values), runs)
+    return Executed(notebook.path.name, _as_bytes(done), runs)
 
 
 def _as_bytes(book: Any) -> bytes:
     noted = book.metadata.get("papermill", {})
     book.metadata["papermill"] = {name: noted[name] for name in KEPT_SETTINGS if name in noted}
     for cell in book.cells:
-        if "outputs" in cell:
-            cell["outputs"] = [one for one in cell["outputs"] if not is_progress(one)]
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
         if INJECTED in cell.metadata.get("tags", ()):

@@ -25,6 +25,7 @@ from labs.publish.bundle_layout import (
     SUMS,
     VERDICTS,
 )
+from labs.read.notebook_file import given_parameters
 from labs.read.runs.archive import BUNDLED
 from labs.read.runs.run import Run
 
@@ -68,10 +69,9 @@ def metadata(
     notebooks: Mapping[str, Mapping[str, Any]],
     runs: Sequence[Run],
 ) -> dict[str, Any]:
-    """The JSON-LD of a bundle with files of these sizes in bytes, and with notebooks that were
-    executed with these parameters, both by name."""
-    execute = [_execution(name) for name in notebooks]
-    actions = [*map(_run_action, runs), *execute]
+    """The JSON-LD of a bundle with files of these sizes in bytes, and with executed notebooks of
+    this content, both by name."""
+    actions = [*map(_run_action, runs), *map(_execution, notebooks)]
     root = {
         "datePublished": about.published,
         "name": about.name,
@@ -95,7 +95,7 @@ def metadata(
         *map(_kernel, kernels.values()),
         *(_entity(name, "File", **_about_file(name, size)) for name, size in sizes.items()),
         *(_condition(run) for run in runs),
-        *(_parameters(name, values) for name, values in notebooks.items()),
+        *(_parameters(name, given_parameters(book)) for name, book in notebooks.items()),
         *actions,
     ]
     return {"@context": CONTEXT, "@graph": sorted(graph, key=lambda entity: str(entity["@id"]))}

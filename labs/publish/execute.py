@@ -34,7 +34,8 @@ ENGINE = "labs"
 
 class SavedAtTheEnd(NBClientEngine):  # type: ignore[misc]
     """Papermill's engine saves the whole notebook before and after each cell, which is half the
-    time of a notebook with many figures. This one saves it when it has ended or stopped."""
+    time of a notebook with many figures. This one saves it when it has ended or stopped, without
+    outputs that have no data: a progress bar leaves one, and equal notebooks would differ."""
 
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
@@ -43,6 +44,9 @@ class SavedAtTheEnd(NBClientEngine):  # type: ignore[misc]
             return super().execute_managed_notebook(nb_man, kernel_name, **options)
         finally:
             nb_man.output_path = path
+            for cell in nb_man.nb.cells:
+                if "outputs" in cell:
+                    cell.outputs = [one for one in cell.outputs if one.get("data", True)]
 
 
 papermill_engines.register(ENGINE, SavedAtTheEnd)

@@ -21,10 +21,9 @@ from labs.errors import Damaged, LabError
 from labs.publish.plain_text import plain_text
 from labs.read.display.provenance import RECORDED
 from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, code_cells, joined, parameters
-from labs.studies.progress import FINISHED
 
 RUNS = "RUNS"
-HTML, PLAIN, STDERR = "text/html", "text/plain", "stderr"
+HTML, STDERR = "text/html", "stderr"
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 """The address of an object in memory, which Python prints for objects without their own repr."""
 
@@ -135,8 +134,7 @@ def _left(before: Sequence[Output], after: Sequence[Output]) -> tuple[str, ...]:
 
 
 def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[Output]:
-    """The outputs of a cell, without progress bars; everything printed to one stream is one
-    output."""
+    """The outputs of a cell; all that was printed to one stream is one output."""
     printed: dict[str, str] = {}
     for output in cell.get("outputs", ()):
         kind = output.get("output_type")
@@ -146,21 +144,12 @@ def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[O
         elif kind == "error":
             said = alike(f"{output.get('ename')}: {output.get('evalue')}")
             yield Output("error", tuple(said.split()), said)
-        elif not is_progress(output):
+        else:
             for name, value in sorted(output.get("data", {}).items()):
                 same = _in_texts(_one_text(value), alike)
                 yield Output(name, tuple(_in_data(name, same)), json.dumps(same, sort_keys=True))
     for name, text in sorted(printed.items()):
         yield Output(name, () if name == STDERR else tuple(text.split()), text)
-
-
-def is_progress(output: Mapping[str, Any]) -> bool:
-    """Whether an output is the finished progress bar of a study, and nothing else."""
-    data = output.get("data", {})
-    if output.get("output_type") != "display_data" or data.keys() != {HTML, PLAIN}:
-        return False
-    text = joined(data[PLAIN])
-    return FINISHED.fullmatch(text) is not None and joined(data[HTML]) == f"<code>{text}</code>"
 
 
 def _in_data(kind: str, value: Any) -> Iterator[str]:

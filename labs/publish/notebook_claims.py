@@ -20,7 +20,7 @@ from labs.catalog import LABS, find
 from labs.drive.condition import seed_of
 from labs.drive.parameters.declare import check, declared
 from labs.errors import BadInput, LabError
-from labs.publish.page_parameters import checked_lab
+from labs.publish.page_parameters import CHECK, checked_lab
 from labs.publish.plain_text import plain_text
 from labs.read.display.format import few, notebook_cell
 from labs.read.lab import Lab
@@ -78,8 +78,8 @@ def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objec
     lab = find(str(checked))
     fields = declared(lab.Parameters)
     own = {one.lower(): value for one, value in values.items() if one.lower() in fields}
-    if set(map(str.lower, _assigned_later(notebook))) & fields.keys():
-        yield Objection(part, "a later cell changes them")
+    if set(map(str.lower, _changed_by_code(notebook))) & fields.keys():
+        yield Objection(part, "their check or a later cell changes them")
         return
     try:
         yield from _of_conditions(part, lab, own, [run for run in runs if run.lab == lab.name])
@@ -87,8 +87,9 @@ def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objec
         yield Objection(part, str(error)[:200])
 
 
-def _assigned_later(notebook: NotebookFile) -> Iterator[str]:
-    """The names in capitals that cells other than those of parameters assign."""
+def _changed_by_code(notebook: NotebookFile) -> Iterator[str]:
+    """The names in capitals that cells other than those of parameters assign, and the keywords of
+    the check, which replace values."""
     for cell in notebook.cells:
         if cell.is_code and cell not in notebook.tagged("parameters", INJECTED):
             try:
@@ -99,6 +100,8 @@ def _assigned_later(notebook: NotebookFile) -> Iterator[str]:
             yield from (
                 one.id for one in names if one.id.isupper() and isinstance(one.ctx, ast.Store)
             )
+            if CHECK in cell.tags:
+                yield from (str(one.arg) for one in nodes if isinstance(one, ast.keyword))
 
 
 def _of_conditions(

@@ -107,11 +107,18 @@ def _cell(found: Any, path: Path) -> Cell:
     lines = source if isinstance(source, list) else [source]
     if not (isinstance(tags, list) and kind in KINDS and _texts(tags) and _texts(lines)):
         raise Damaged(f"{path} has a cell with invalid type, source, metadata or tags. {NEXT_STEP}")
+    outputs = said.get("outputs", [])
+    if not (isinstance(outputs, list) and all(map(_is_output, outputs))):
+        raise Damaged(f"{path} has a cell with invalid outputs. {NEXT_STEP}")
     return Cell(joined(source), frozenset(tags), kind == "code")
 
 
 def _texts(found: list[Any]) -> bool:
     return all(isinstance(one, str) for one in found)
+
+
+def _is_output(found: Any) -> bool:
+    return isinstance(found, dict) and isinstance(found.get("data", {}), dict)
 
 
 def title(cells: Iterable[Mapping[str, Any]]) -> str:

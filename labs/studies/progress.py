@@ -3,7 +3,6 @@ done and how long the rest will take."""
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections import Counter
@@ -18,8 +17,6 @@ LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
 CELLS = 24
 LONGEST_LINE = 100
-FINISHED = re.compile(rf"[\w.-]+ █{{{CELLS}}} (\d+) of \1 runs")
-"""The line when every run is complete."""
 
 
 class Line:
@@ -58,7 +55,7 @@ def time_left(since_s: float, now_s: float, done: int, waiting: int) -> str:
 
 class Bar:
     """A progress bar for the runs of a study; nothing is shown if all of them exist already, and in
-    a notebook the bar disappears once they do.
+    a notebook an output without data remains of it once they do.
 
     `groups` are the titles of the conditions' groups, for the plan that is printed first.
     """

@@ -23,7 +23,7 @@ OTHERS_WRITE, OTHERS = 0o022, 0o077
 
 
 class NotPrivateError(PermissionError):
-    """A folder of the cache that belongs to another user, or that others can write to."""
+    """A folder of the cache that belongs to another user or others may write to, or a link."""
 
 
 def private_folder(kind: str, *, make: bool = True) -> Path:
@@ -44,7 +44,8 @@ def opened_file(kind: str, name: str, flags: int) -> int:
     """
     with _opened(kind, make=bool(flags & os.O_CREAT)) as folder:
         where = disk.cache() / kind / name if folder is None else name
-        descriptor = os.open(where, flags | disk.NOT_A_LINK, PRIVATE_FILE_MODE, dir_fd=folder)
+        flags |= disk.NOT_A_LINK | getattr(os, "O_BINARY", 0)  # Windows would write \r\n for \n
+        descriptor = os.open(where, flags, PRIVATE_FILE_MODE, dir_fd=folder)
     about = os.fstat(descriptor)
     if is_single_file(about) and not (BY_DESCRIPTOR and about.st_mode & OTHERS_WRITE):
         return descriptor
@@ -71,10 +72,19 @@ def _opened(kind: str, make: bool) -> Iterator[int | None]:
                 with suppress(FileExistsError):
                     os.mkdir(_at(folder, above), PRIVATE_MODE, dir_fd=above)
             if BY_DESCRIPTOR:
-                above = os.open(_at(folder, above), FOLDER, dir_fd=above)
+                above = _open(folder, above)
                 stack.callback(os.close, above)
                 _close_to_others(folder, above, trusted=folder == root)
         yield above
+
+
+def _open(folder: Path, above: int | None) -> int:
+    try:
+        return os.open(_at(folder, above), FOLDER, dir_fd=above)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        raise NotPrivateError(errno.EACCES, f"{folder} is a link or a file: remove it") from None
 
 
 def _at(folder: Path, above: int | None) -> Path | str:

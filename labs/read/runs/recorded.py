@@ -236,6 +236,7 @@ def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
 
 
 def unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
+    """What was requested and is different in a recorded condition, in words."""
     found: list[str] = []
     for name in dict.fromkeys([*requested, *recorded]):
         mine, other = requested.get(name), recorded.get(name)

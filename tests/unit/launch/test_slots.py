@@ -87,7 +87,7 @@ def test_free_place_gets_that_of_a_killed_process(other: subprocess.Popen[str]) 
     assert slots.held() == {}
 
 
-@pytest.mark.parametrize("kind", ["places", "programs", "kernels"])
+@pytest.mark.parametrize("kind", ["places", "programs"])
 def test_slot_refuses_a_cache_that_others_may_write_to(kind: str) -> None:
     private_folder(kind).chmod(0o775)
     with (

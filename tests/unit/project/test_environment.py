@@ -110,6 +110,14 @@ def test_which_python_takes_the_pythons_of_the_project(
         assert done.returncode == (0 if is_allowed else 3)
 
 
+def test_which_python_says_that_it_cannot_read_the_range(tmp_path: Path) -> None:
+    (tmp_path / "setup").mkdir()
+    script = shutil.copy(WHICH_PYTHON, tmp_path / "setup")
+    (tmp_path / "pyproject.toml").write_text('requires-python = "~=3.11"\n')
+    done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_lock_has_one_version_in_range_of_every_dependency(

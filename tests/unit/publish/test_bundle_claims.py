@@ -159,6 +159,8 @@ def test_of_parameters_names_what_it_cannot_compare(good: Path) -> None:
     assert found(lambda cells: None) == []
     assert found(lambda cells: cells.pop(3)) == [False]  # the check
     assert found(lambda cells: cells[4].update(source="REQUESTS = 10")) == [False]
+    keyword = "p = labs.check('nagle', globals(), requests=400)"
+    assert found(lambda cells: cells[3].update(source=keyword)) == [False]
     assert found(lambda cells: cells[1].update(source="REQUESTS = 5 + 5")) == [False]
     assert [one.differs for one in of_parameters(with_content(good, lambda cells: None), [])] == [
         False

@@ -17,11 +17,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labs.cli import publish
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
-from labs.publish.execute import open_notebook
+from labs.publish.execute import execute, open_notebook
 from labs.publish.html import embed_charts, page
 from labs.publish.page_parameters import checked_lab, declared, settle
 from labs.read.notebook_file import FIGURE, NotebookFile, notebook_file, read_notebook
 
+ROOT = Path(__file__).parents[3]
 PARAMETERS = 'RATE_MBIT = 10  # rate\nKERNEL = "6.1"  # version\nCAPTURE = False  # packets'
 
 
@@ -184,6 +185,29 @@ def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
     assert type(stopped.value) is kind
     assert "\n" not in str(stopped.value)
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
+
+
+BAR = """\
+from labs.studies.progress import Bar
+with Bar("nagle", ["off"]) as bar:
+    for line in ("1 s", "made"):
+        bar.tell("off", line)
+print("done")"""
+
+
+def test_execute_leaves_nothing_of_a_progress_bar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bar is shown only if runs are performed, and notebooks with equal results are equal."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    book = open_notebook(as_file(notebook(BAR)))
+    out = tmp_path / "out.ipynb"
+    for done in (
+        execute(book, tmp_path / "book.ipynb", {}, progress=False, out=out),
+        nbformat.read(out, as_version=4),
+    ):
+        (output,) = done.cells[-1].outputs
+        assert output.text == "done\n"
 
 
 def test_publish_refuses_a_missing_attachment_before_it_executes(tmp_path: Path) -> None:

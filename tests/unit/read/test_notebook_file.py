@@ -59,6 +59,10 @@ def test_read_notebook_that_an_editor_on_windows_saved(tmp_path: Path) -> None:
         {**BOOK, "cells": [{**CELL, "metadata": {"tags": [1]}}]},
         {**BOOK, "cells": [{**CELL, "cell_type": "cell"}]},
         {**BOOK, "cells": [{**CELL, "cell_type": []}]},
+        {**BOOK, "cells": [{**CELL, "outputs": "x"}]},
+        {**BOOK, "cells": [{**CELL, "outputs": None}]},
+        {**BOOK, "cells": [{**CELL, "outputs": ["x"]}]},
+        {**BOOK, "cells": [{**CELL, "outputs": [{"data": ["x"]}]}]},
         "[" * 100_000,
     ],
 )

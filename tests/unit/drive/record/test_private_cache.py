@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -75,8 +76,16 @@ def test_private_folder_refuses_a_link(root: Path, tmp_path: Path, below: str) -
     private_folder(KIND)
     (root / below).rename(tmp_path / "elsewhere")
     (root / below).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NotADirectoryError):
+    with pytest.raises(NotPrivateError, match="is a link"):
         private_folder(KIND)
+
+
+def test_opened_file_translates_no_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the flags of Windows, the one for that has the value of another one here."""
+    monkeypatch.setattr(os, "O_BINARY", os.O_APPEND, raising=False)
+    descriptor = opened_file(KIND, "kept", os.O_WRONLY | os.O_CREAT)
+    assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND
+    os.close(descriptor)
 
 
 def _give_away(file: Path) -> None:
