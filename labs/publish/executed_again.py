@@ -19,13 +19,14 @@ from typing import Any
 
 from labs.errors import Damaged, LabError
 from labs.publish.plain_text import plain_text
-from labs.read.display.provenance import RECORDED
+from labs.read.display.provenance import LIVE, RECORDED
 from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, code_cells, joined, parameters
 
 RUNS = "RUNS"
 HTML, STDERR = "text/html", "stderr"
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 """The address of an object in memory, which Python prints for objects without their own repr."""
+ORIGIN, SPACES = re.compile(rf"\b(?:{LIVE}|{RECORDED})\b"), re.compile(" {2,}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ def execute_again(notebook: NotebookFile, runs: Path, work: Path, *, progress: b
     source = re.compile(rf"· (?:live(?:, in {re.escape(named)})?|{RECORDED})(?![\w,])")
 
     def alike(text: str) -> str:
-        return ADDRESS.sub("0x0", source.sub(f"· {RECORDED}", text.replace(str(runs), named)))
+        text = ADDRESS.sub("0x0", source.sub(f"· {RECORDED}", text.replace(str(runs), named)))
+        # In a table of plain text the longer word also widens its column.
+        return SPACES.sub(" ", ORIGIN.sub(RECORDED, text)) if ORIGIN.search(text) else text
 
     before = [list(_outputs(cell, alike)) for cell in cells]
     after = [list(_outputs(cell, alike)) for cell in code_cells(done.cells)]

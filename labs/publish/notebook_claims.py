@@ -28,10 +28,12 @@ from labs.read.notebook_file import (
     INJECTED,
     NOT_PYTHON,
     NotebookFile,
+    assignments,
     code_cells,
     given_parameters,
     joined,
     parameters,
+    statements,
 )
 from labs.read.runs.recorded import differences, unequal
 from labs.read.runs.run import Run
@@ -59,6 +61,8 @@ class Objection:
 def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objection]:
     """The parameters in the cells of a notebook, compared with its metadata and with the runs."""
     part = f"parameters of {notebook.path.name}"
+    if (why := _in_injected(notebook)) is not None:
+        yield Objection(part, why, differs=True)
     given = given_parameters(notebook.content)
     try:
         injected, values = parameters(notebook, (INJECTED,)), parameters(notebook)
@@ -85,6 +89,27 @@ def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objec
         yield from _of_conditions(part, lab, own, [run for run in runs if run.lab == lab.name])
     except (LabError, TypeError) as error:
         yield Objection(part, str(error)[:200])
+
+
+def _in_injected(notebook: NotebookFile) -> str | None:
+    """What a cell tagged as papermill's has that papermill does not write, or None. Such a cell is
+    replaced when the notebook is executed, so its outputs are compared with nothing."""
+    cells = notebook.tagged(INJECTED)
+    if len(cells) > 1:
+        return f"{len(cells)} cells are tagged {INJECTED}; papermill writes one"
+    if any(INJECTED in _tags(cell) and cell.get("outputs") for cell in notebook.content["cells"]):
+        return f"the cell tagged {INJECTED} has an output; that of papermill has none"
+    try:
+        if any(len(statements(cell.source)) > len([*assignments(cell)]) for cell in cells):
+            return f"the cell tagged {INJECTED} does more than assign values"
+    except (*NOT_PYTHON, BadInput):
+        return f"the cell tagged {INJECTED} cannot be read"
+    return None
+
+
+def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
+    tags: Sequence[str] = cell["metadata"].get("tags", ())
+    return tags
 
 
 def _changed_by_code(notebook: NotebookFile) -> Iterator[str]:

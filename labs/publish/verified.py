@@ -96,7 +96,10 @@ class Verified:
                 for kind in kinds
             ]
             found += [
-                Objection(f"code cell {number} of {notebook.path.name}", "measures this machine")
+                Objection(
+                    f"code cell {number} of {notebook.path.name}",
+                    "may measure this machine: it calls labs.audit()",
+                )
                 for number in cells.of_machine
             ]
         found += self._impossible

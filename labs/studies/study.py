@@ -132,7 +132,10 @@ class Study:
         return repeated(self.lab, (run for run in self.every if run.repetition is not None))
 
     def repetitions(self) -> Table:
-        """One row per repeated condition: the median of its figure, its 95 % interval, its runs."""
+        """One row per repeated condition: the median of its figure, its 95 % interval, its runs.
+        BadInput for a study without runs, with what it lacks."""
+        if self.lacks:
+            raise BadInput(self.lacks)
         rows = [
             {**one.as_json(), "disturbances": "; ".join(one.why)}
             for every in self.repeated
@@ -188,19 +191,20 @@ class Study:
 
     def with_conditions(self, *conditions: str) -> Study:
         """A study with the same parameters of those conditions of size full that match one of the
-        patterns.
+        patterns; BadInput for a pattern that none matches.
 
         Missing runs are performed. If that is impossible, the study has no runs, and `lacks` says
         what to do.
         """
         every = replace(self.parameters, size="full", only="")
-        names = [
-            one.name
-            for one in self.lab.conditions(every)
-            if any(fnmatchcase(one.name, pattern) for pattern in conditions)
-        ]
-        if not names:
-            raise BadInput(f"no condition of {self.lab.name} matches {', '.join(conditions)}")
+        known = [one.name for one in self.lab.conditions(every)]
+        for pattern in conditions:
+            if not any(fnmatchcase(name, pattern) for name in known):
+                raise BadInput(
+                    f"no condition of {self.lab.name} matches {pattern}"
+                    f"{did_you_mean(pattern, known)}. See labs parameters {self.lab.name}"
+                )
+        names = [name for name in known if any(fnmatchcase(name, one) for one in conditions)]
         return self._compared_with(replace(every, only=",".join(names)))
 
     def _compared_with(self, requested: LabParameters) -> Study:

@@ -90,6 +90,24 @@ def test_verify_finds_or_names_what_was_forged(name: str, good: Path, tmp_path: 
         assert PART[name] in [one.part for one in found.not_compared]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cells: cells[-1]["metadata"].update(tags=["injected-parameters"]),
+        lambda cells: cells[2].update(outputs=cells[-1]["outputs"]),
+        lambda cells: cells[2].update(source=[*cells[2]["source"], "\nprint(3.97)"]),
+    ],
+    ids=["a second cell", "an output", "code"],
+)
+def test_of_parameters_refuses_what_papermill_does_not_write(good: Path, change: Any) -> None:
+    """Its cell is replaced at each execution, so nothing else finds what it shows."""
+    (book,) = subject_of(good).notebooks
+    content = json.loads(json.dumps(book.content))
+    change(content["cells"])
+    found = [*of_parameters(notebook_file(content, book.path), subject_of(good).runs)]
+    assert any(one.differs and "injected-parameters" in one.why for one in found)
+
+
 def test_verify_execute_finds_a_printed_figure(
     good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

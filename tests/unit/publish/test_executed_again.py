@@ -55,6 +55,15 @@ def test_equal_outputs_in_another_folder_of_runs(tmp_path: Path) -> None:
     assert (done.equal, done.compared, done.changed, done.not_compared) == (True, 6, (), {})
 
 
+def test_live_runs_of_a_table_are_recorded_ones_in_a_bundle(tmp_path: Path) -> None:
+    """A table pads its columns, so that of live runs is narrower (`study.results()`)."""
+    show = "type('Table', (), {{'__repr__': lambda _: '    source  x\\n0  recorded  {}'}})()"
+    live = {"text/plain": "  source  x\n0   live  1"}
+    found = again(book((show.format(1), live)), tmp_path)
+    assert (found.equal, found.not_compared) == (True, {})
+    assert again(book((show.format(2), live)), tmp_path).changed == (2,)
+
+
 @pytest.mark.parametrize(
     ("printed", "changed"), [("0.25 holds", ()), ("2.5 holds", (2,)), ("0.25 false", (2,))]
 )

@@ -54,7 +54,9 @@ def test_study_with_conditions_adds_those_of_size_full() -> None:
     lossy = study.with_conditions("loss-0.1-cubic-[01]")
     assert lossy.conditions == ("loss-0.1-cubic-0", "loss-0.1-cubic-1")
     with pytest.raises(BadInput, match=r"no condition of buffers matches lss-\*"):
-        study.with_conditions("lss-*")
+        study.with_conditions("default", "lss-*")
+    with pytest.raises(BadInput, match="there is no study of these conditions on vagrant"):
+        lossy.on_testbed("vagrant").repetitions()
 
 
 def test_study_guesses_are_beside_the_columns_prediction() -> None:
