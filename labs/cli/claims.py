@@ -90,6 +90,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
     verdict did). BadInput for an unknown lab, article, claim or runs."""
+    from labs.read.claims.composition import telling_first
+
     chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.all and (args.id or args.against is not None):
         raise BadInput("--all cannot be combined with --id or --against. Omit one of them")
@@ -101,6 +103,8 @@ def main(args: argparse.Namespace) -> int:
         print("[", ",\n".join(as_data), "]", sep="\n")
         return 0
     everything = args.all or args.lab is not None or args.article is not None
+    if not (everything or args.id):
+        found = [(lab, one, telling_first(one, verdicts)) for lab, one, verdicts in found]
     as_text = in_full if args.id else in_short if everything else in_doubt
     texts = [
         "\n\n".join(filter(None, [_title(article), *map(as_text, verdicts)]))

@@ -98,7 +98,7 @@ def _correction(name: str, written: str, reason: str) -> str:
     if number := NUMBER_WITH_UNIT.fullmatch(written):
         if "," in number[1]:
             return "it has a comma and a unit. Write the number alone, with a point, as in 2.62"
-        return f"it has a unit. Write {name} = {number[1]}"
+        return f"it has a unit. If the question asks for that unit, write {name} = {number[1]}"
     words = written.strip(QUOTES)
     if WORDS.fullmatch(words) and len(words) <= LONGEST_TEXT:
         return f'it is not in plain quotes. Write {name} = "{words}"'
@@ -150,5 +150,6 @@ def _number(value: ast.expr) -> float:
         raise BadInput(
             "it has a comma. Write a decimal point, as in 2.62, and no thousands separators"
         )
-    what = f"the name {value.id}" if isinstance(value, ast.Name) else "more than arithmetic"
-    raise BadInput(f"it uses {what}. {ALLOWED}")
+    if isinstance(value, ast.Name):
+        raise BadInput(f'it uses the name {value.id}. A text needs quotes: "{value.id}". {ALLOWED}')
+    raise BadInput(f"it uses more than arithmetic. {ALLOWED}")
