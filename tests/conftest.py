@@ -58,6 +58,7 @@ LONGEST = (
     *("browser/test_jupyterlab.py", "virtual/test_launch.py", "virtual/test_kernel.py"),
     *("virtual/test_boot_hosts.py", "virtual/test_refusals.py", "unit/publish/test_verify.py"),
     *("unit/read/capture/test_mutated.py", "virtual/test_advice.py", "virtual/test_planted.py"),
+    *("virtual/test_layouts.py", "virtual/test_short_queues.py"),
 )
 """The files whose tests take longest, the longest first: a worker of pytest-xdist gets whole files,
 and one that began a long file last would finish long after the others."""
