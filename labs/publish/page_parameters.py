@@ -71,6 +71,11 @@ def settle(given: Sequence[str], notebook: NotebookFile) -> dict[str, Scalar]:
         name, equals, text = word.partition("=")
         if not equals or not name.isidentifier():
             raise BadInput(f"--set {word} cannot be read. Write NAME=VALUE")
+        if not defaults and not checked:
+            raise BadInput(
+                f"--set {word}: this notebook has no parameters. Omit --set, or write them into a "
+                "cell with the tag parameters"
+            )
         if name not in defaults and not checked:
             raise BadInput(unknown(name, defaults, what="parameter of this notebook"))
         settled[name] = text if isinstance(defaults.get(name), str) else _literal(text)

@@ -123,6 +123,12 @@ def test_settle_refuses_a_word_before_anything_runs(tmp_path: Path, word: str, w
     assert sorted(it.name for it in tmp_path.iterdir()) == ["book.ipynb"]
 
 
+def test_settle_says_that_a_notebook_has_no_parameters() -> None:
+    book = as_file(new_notebook(cells=[new_code_cell("1")]))
+    with pytest.raises(BadInput, match="has no parameters"):
+        settle(["RATE_MBIT=3"], book)
+
+
 HEAVY = ("papermill", "nbformat", "jupyter_client", "pandas", "plotly")
 ROOT = Path(__file__).parents[3]
 
