@@ -368,7 +368,9 @@ def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -
         "buffers --testbed vagrant --rate-mbit 10 --delay-ms 40 --transfer-mib 2 "
         "--only shaped,httping"
     )
-    assert alone.compare(other).empty and other.repetitions().empty
+    assert alone.compare(other).empty
+    with pytest.raises(BadInput, match="there is no study of these conditions on vagrant"):
+        other.repetitions()
     with pytest.raises(BadInput, match=r"recorded cannot be the second testbed\. Allowed: vagrant"):
         alone.on_testbed("recorded")
 
