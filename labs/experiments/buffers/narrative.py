@@ -36,7 +36,7 @@ from labs.read.theory.windows import RATIO_SINCE, series
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["describe", "describe_run", "reckoned", "remarks", "tell_httping", "tell_kernels"]
+__all__ = ["computed_size", "describe", "describe_run", "remarks", "tell_httping", "tell_kernels"]
 
 NEEDED = "A1.10"
 """The claim with the buffer that the article computes."""
@@ -211,7 +211,7 @@ def tell_httping(table: DataFrame) -> Words:
     )
 
 
-def reckoned(table: DataFrame, articles_mb: float | None) -> Words:
+def computed_size(table: DataFrame, articles_mb: float | None) -> Words:
     """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed.
 
     `articles_mb` is the article's buffer, None if the runs do not have the article's parameters.

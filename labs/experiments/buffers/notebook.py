@@ -12,7 +12,7 @@ from labs.experiments.buffers.kernel_changes import (
     grown_by_kernel,
     slow_start_by_kernel,
 )
-from labs.experiments.buffers.narrative import NEEDED, reckoned, tell_httping, tell_kernels
+from labs.experiments.buffers.narrative import NEEDED, computed_size, tell_httping, tell_kernels
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter
@@ -40,20 +40,20 @@ __all__ = [
     "mathis_bytes_s",
     "receive_window_bytes",
     "slow_start_by_kernel",
+    "tell_computed_size",
     "tell_httping",
     "tell_kernels",
-    "tell_reckoning",
     "tell_smallest",
     "to_paste",
     "utilisation_pct",
 ]
 
 
-def tell_reckoning(study: Study) -> Words:
+def tell_computed_size(study: Study) -> Words:
     """The buffer that httping's time suggests, and the smallest of the sweep that fills the link;
     compared with the article's only if the runs have the article's parameters."""
     own = (figure_of_claim(article(), run, NEEDED, parameter) for run in study.runs)
-    return reckoned(study.results(), next((mb for mb in own if mb is not None), None))
+    return computed_size(study.results(), next((mb for mb in own if mb is not None), None))
 
 
 def guessed_sizes(

@@ -11,8 +11,8 @@ import pytest
 from labs.catalog import find
 from labs.cli.run import as_json, as_text
 from labs.experiments.buffers.buffer_sizes import advice, to_paste
-from labs.experiments.buffers.narrative import reckoned, tell_httping, tell_kernels
-from labs.experiments.buffers.notebook import tell_reckoning
+from labs.experiments.buffers.narrative import computed_size, tell_httping, tell_kernels
+from labs.experiments.buffers.notebook import tell_computed_size
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
 from labs.read.display.advice import ENOUGH
 from labs.read.theory.advice import advise, reached
@@ -127,31 +127,31 @@ def test_tell_httping_beside_the_handshake() -> None:
     assert "80.1 ms" in tell_httping(real_study("6.1").results())
 
 
-def test_reckoned_of_the_right_number_for_a_wrong_reason() -> None:
+def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     runs = pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))])
-    said = reckoned(runs, 50.0)
+    said = computed_size(runs, 50.0)
     assert "would be 50 MB. It is 25 MB." in said
     assert "50 MB, 2.00 times the BDP (25 MB reaches 53 %)" in said
     assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
     assert "but only 50 % of a receive buffer is usable as window" in said
     # A run of other parameters is not compared with the article's number.
-    other = reckoned(runs, None)
+    other = computed_size(runs, None)
     assert "50 MB, 2.00 times the BDP (25 MB reaches 53 %)" in other
     assert "right" not in other and "(within" not in other
 
 
-def test_reckoned_of_a_number_not_right_on_another_kernel() -> None:
-    said = reckoned(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0)
+def test_computed_size_of_a_number_not_right_on_another_kernel() -> None:
+    said = computed_size(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0)
     assert "The article's number is 33 % more than that." in said
-    coarse = reckoned(pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0)
+    coarse = computed_size(pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0)
     assert "The sweep has no size near 50 MB" in coarse
-    assert "needs a run" in reckoned(swept((25, 60.0)), 50.0)
-    assert "do not show" in reckoned(pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0)
+    assert "needs a run" in computed_size(swept((25, 60.0)), 50.0)
+    assert "do not show" in computed_size(pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0)
 
 
-def test_tell_reckoning_compares_at_the_articles_parameters_alone() -> None:
+def test_tell_computed_size_compares_at_the_articles_parameters_alone() -> None:
     """The runs have a link of 10 Mbit/s and 40 ms; the article's number is for another one."""
-    said = tell_reckoning(real_study("6.1"))
+    said = tell_computed_size(real_study("6.1"))
     assert "times the BDP" in said and "other parameters" in said and "50 MB" not in said
 
 
