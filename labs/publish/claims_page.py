@@ -121,13 +121,13 @@ def _row(one: Verdict) -> str:
     kind = WORD_END.sub("-", one.verdict)
     unit = f" {one.unit}" if one.unit else ""
     figures = "".join(
-        f"<div><dt>{name}</dt><dd>{_text(figures_in_words(figure) + unit)}</dd></div>"
+        f"<div><dt>{name}</dt><dd>{_text(figure + unit)}</dd></div>"
         for name, figure in (
-            ("Article", one.expected),
-            ("Predicted", one.predicted),
-            ("Measured", one.measured),
+            ("Article", figures_in_words(one.expected)),
+            ("Predicted", figures_in_words(one.predicted)),
+            ("Measured", one.measured_in_words),
         )
-        if figure is not None
+        if figure
     )
     because = one.because if one.because.endswith(ENDS) else f"{one.because}."
     return (

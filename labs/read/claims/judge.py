@@ -29,7 +29,6 @@ from labs.read.claims.verdict import (
     Verdict,
 )
 from labs.read.display.format import in_digits, in_runs, input_value, printable
-from labs.read.display.provenance import asked_of
 from labs.read.lab import Lab
 
 Judge = Callable[[Claim, Evidence], Finding]
@@ -130,7 +129,7 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
 
 def _links(seen: Evidence, names: Iterable[str]) -> str:
     """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
-    return "; ".join(dict.fromkeys(asked_of(seen.run(name)) for name in names))
+    return "; ".join(dict.fromkeys(map(seen.link_asked, names)))
 
 
 def not_judged(reason: str) -> Finding:
@@ -147,9 +146,8 @@ def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) 
     if others and not claim.hardware:
         return not_judged(f"other parameters: {', '.join(others)}")
     for name in seen.matching(*claim.conditions):
-        link = seen.run(name).link
-        if not link.ok and not claim.hardware:
-            return not_judged(f"the link of {name} is {link.verdict}")
+        if not claim.hardware and (problem := seen.link_problem(name)):
+            return not_judged(f"the link of {name} is {problem}")
     for name, columns in claim.requires.items():
         row = seen.row(name)
         for column, allowed in columns.items():

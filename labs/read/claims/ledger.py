@@ -45,6 +45,7 @@ from labs.read.json_schema import objection
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
+    from labs.drive.condition import Condition
     from labs.read.runs.run import Run
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
@@ -349,11 +350,13 @@ def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
 
 def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
-    condition = run.condition_asked
-    for place in (asdict(condition.link), condition.settings):
-        if name in place:
-            return place[name]
-    return None if own is None else own(run, name)
+    value = in_condition(run.condition_asked, name)
+    return own(run, name) if value is None and own is not None else value
+
+
+def in_condition(condition: Condition, name: str) -> Value:
+    """The value of a parameter of the link or of the settings; None if it is none of them."""
+    return (asdict(condition.link) | dict(condition.settings)).get(name)
 
 
 def figures_by_column(
