@@ -85,9 +85,9 @@ def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
     if len(drawn) < FEWEST_DRAWS:
         word = NOT_JUDGED
         told = (
-            f"chance decides ({why}), which needs {FEWEST_DRAWS} draws, and there "
-            f"{'is 1' if len(drawn) == 1 else f'are {len(drawn)}'}: "
-            f"labs claims --id {like.id} --seeds {FEWEST_DRAWS}"
+            f"{FEWEST_DRAWS} draws are needed ({why}), and there "
+            f"{'is 1' if len(drawn) == 1 else f'are {len(drawn)}'}. "
+            f"Next: labs claims --id {like.id} --seeds {FEWEST_DRAWS}"
         )
     elif 0 < holding < len(every):
         word = UNDECIDED
@@ -104,7 +104,9 @@ def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
         chance=why,
         drawn=drawn,
     )
-    return replace(joined, reason=f"{told}; seed {middle.seed}: {middle.verdict.reason}")
+    if word != NOT_JUDGED:
+        told += f"; seed {middle.seed}: {middle.verdict.reason}"
+    return replace(joined, reason=told)
 
 
 def _from(middle: Figure | None, one: Figure | None) -> float:

@@ -21,6 +21,12 @@ from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, of_ratio, repeated
 
 
+def seed_of_study(run: Run) -> int:
+    """The seed that the study of a run was requested with; 0 if none was."""
+    draw = run.condition_asked.settings.get("draw")
+    return int(run.inputs.get("seed", 0)) - (draw if isinstance(draw, int) else 0)
+
+
 class Evidence:
     """Runs of one lab, one per condition, of one testbed and kernel series; results are computed
     once per run.
@@ -77,7 +83,7 @@ class Evidence:
 
     def seed(self, names: Sequence[str]) -> int:
         """The seed of the runs of these conditions; 0 for runs without one."""
-        return next((int(self.runs[name].inputs.get("seed", 0)) for name in names), 0)
+        return next((seed_of_study(self.runs[name]) for name in names), 0)
 
     def judged(self, patterns: Iterable[str]) -> JudgedRuns | None:
         """What identifies the runs of the conditions that match, with all repetitions."""

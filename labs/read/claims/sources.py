@@ -11,13 +11,14 @@ from functools import partial
 from itertools import starmap
 from pathlib import Path
 
+from labs.drive.condition import Condition
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
 from labs.read.claims.draw_index import Draw, recorded_draws
 from labs.read.claims.draws import chance_of, of_draws
-from labs.read.claims.evidence import Evidence, RowEvidence
+from labs.read.claims.evidence import Evidence, RowEvidence, seed_of_study
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
 from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import Claim, read
@@ -128,7 +129,7 @@ def _experiments(known: Sequence[Known]) -> Iterable[Sequence[Known]]:
             for name, value in but_how_much(source.parameters).items()
             if name not in OF_A_DRAW
         }
-        key = (source.draw is None, *sorted(how.items())) if how else id(source)
+        key = (source.draw is None, *sorted(how.items())) if how else source.name or id(source)
         alike.setdefault(key, []).append((source, seen))
     return alike.values()
 
@@ -187,15 +188,21 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
 
     In a folder, each source has the runs of one study, and those that studies with the same
     parameters add: conditions of `--only` are added to those of `--size`. Of repeated runs the
-    median one is used. `name` is that of all sources, instead of the file of each study. BadInput
-    if there are no runs, or several of one condition without a study.
+    median one is used. `name` is that of all sources, instead of the file of each study. Without a
+    study there is a source per seed. BadInput if there are no runs, or then several of one
+    condition.
     """
     found = _of_studies(lab, where, name)
     if found is None:
-        runs = [run for run in every_run(where) if run.lab == lab.name]
-        _check_once(runs, where)
-        middle = in_the_middle(lab, runs)
-        found = [Source(name or str(where), middle, tuple(runs))] if runs else []
+        by_seed: dict[int, list[Run]] = {}
+        for run in every_run(where):
+            if run.lab == lab.name:
+                by_seed.setdefault(seed_of_study(run), []).append(run)
+        _check_once(by_seed.values(), where)
+        found = [
+            Source(name or str(where), in_the_middle(lab, runs), tuple(runs))
+            for runs in by_seed.values()
+        ]
     if not found:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
@@ -235,13 +242,22 @@ def labs_of(where: Path) -> frozenset[str]:
     return frozenset(run.lab for run in every_run(where))
 
 
-def _check_once(runs: Iterable[Run], where: Path) -> None:
-    counted = Counter(run.condition for run in runs if "repetition" not in run.inputs)
-    twice = [condition for condition, count in counted.items() if count > 1]
+def _check_once(by_seed: Collection[Sequence[Run]], where: Path) -> None:
+    """BadInput unless the runs of each seed are one per condition, requested alike for all."""
+    asked: dict[str, Condition] = {}
+    twice = [
+        run.condition
+        for runs in by_seed
+        for run in runs
+        if asked.setdefault(run.condition, run.condition_asked) != run.condition_asked
+    ]
+    for runs in by_seed:
+        counted = Counter(run.condition for run in runs if "repetition" not in run.inputs)
+        twice += [condition for condition, count in counted.items() if count > 1]
     if twice:
         raise BadInput(
-            f"{where} has several runs of {', '.join(twice)}, and no study that says "
-            "which belong together. Name a study file"
+            f"{where} has several runs of {', '.join(dict.fromkeys(twice))}, and no study that "
+            "says which belong together. Name a study file"
         )
 
 

@@ -253,12 +253,18 @@ class Verdict:
             said.setdefault(f"{figures}{one.reason}", []).append(one.witness)
         basis = dict.fromkeys(one.basis for one in self.witnesses or (self,) if one.is_known)
         return (
-            *([self.reason] if self.verdict == DISPUTED or (self.drawn and self.witnesses) else []),
+            *([self.reason] if self._is_more_than_its_witnesses else []),
             *(f"{together(by)}: {text}" if any(by) else text for text, by in said.items()),
             *(f"Judged on: {one}" for one in basis if one),
             *([f"Tolerance: {self.tolerance}"] if self.tolerance else []),
             *([str(self.note)] if self.note else []),
         )
+
+    @property
+    def _is_more_than_its_witnesses(self) -> bool:
+        """Whether no witness says the reason: testbeds disagree, or draws are judged together."""
+        of_draws = self.drawn and self.witnesses and self.verdict != NOT_JUDGED
+        return self.verdict == DISPUTED or bool(of_draws)
 
     def _figures(self) -> dict[str, Any]:
         told = ("verdict", "factor", "predicted", "measured")
