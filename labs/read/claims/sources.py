@@ -156,13 +156,13 @@ def _place(run: Run) -> Place:
 
 
 def _first(found: Iterable[Verdict]) -> Verdict:
-    """The first informative verdict; else the first with a figure, or the first."""
+    """The first informative verdict; else the first with a figure, of most draws, or the first."""
     seen: list[Verdict] = []
     for one in found:
         if one.is_known:
             return one
         seen.append(one)
-    return min(seen, key=lambda one: (one.measured is None, one.witness is None))
+    return min(seen, key=lambda one: (one.measured is None, one.witness is None, -len(one.drawn)))
 
 
 def _compared(
@@ -221,7 +221,7 @@ def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
         if (place / STUDIES / f"{lab.name}.json").is_file()
         for source in sources_of(lab, place, name)
     ]
-    return (*of_runs, *_drawn(name, recorded_draws(lab)))
+    return (*of_runs, *_drawn(name, recorded_draws(lab))) if of_runs else ()
 
 
 def with_recorded_draws(lab: Lab, sources: Sequence[Source]) -> tuple[Source, ...]:

@@ -48,6 +48,8 @@ FIELDS = {
     "link",
     "figures",
     "judged",
+    "chance",
+    "draws",
     "witness",
     "runs",
     "because",
@@ -367,6 +369,12 @@ def test_main_refuses_labs_without_any_runs(
         (("nagle", "--id", "A1.5"), "A1.5 is not a claim. Allowed: A3.1 to A3.10. "),
         (("--all", "--id", "A1.5"), "--all cannot be combined with --id"),
         (("--all", "--against", str(TABLE)), "--all cannot be combined with --id or --against"),
+        (("--id", "A6.1", "--seeds", "5"), "none of the selected claims depends on chance"),
+        (("--id", "A6.22", "--seeds", "0"), "--seeds 0 is out of range"),
+        (("--id", "A6.22", "--seeds", "5", "--from", "x"), "Omit --from"),
+        (("--id", "A6.22", "--kernel", "6.12"), "--kernel is used only with --seeds"),
+        (("--id", "A6.22", "--dry-run"), "--dry-run is used only with --seeds"),
+        (("--seeds", "5"), "Name a LAB, --article or --id"),
         (("--form", "x"), "--form is not a flag of labs claims; did you mean --from?"),
     ],
 )
@@ -378,11 +386,21 @@ def test_main_refuses(
     assert error.count("\n") == 1
 
 
+def test_main_seeds_lists_the_draws_of_claims_with_chance(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A6.1 is of one flow without loss, so it needs no draw."""
+    words = ("--id", "A6.1,A6.22,A6.26", "--seeds", "3", "--kernel", "6.1,6.12", "--dry-run")
+    said = told(capsys, *words)
+    names = Counter(re.findall(r"^ *\d+ +6\.\d+ +(\S+)", said, re.M))
+    assert names == {"late-bbr": 6, "reno-cubic": 6}
+
+
 def test_main_refuses_runs_of_another_lab_or_twice_of_one_condition(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     make_run(Path("other"), inputs(lab="pings"))
     assert "has no run of buffers" in told(capsys, "--from", "other", code=2)
-    make_run(Path("twice"), inputs(seed=1))
-    make_run(Path("twice"), inputs(seed=2))
+    make_run(Path("twice"), inputs(memory_mib=512))
+    make_run(Path("twice"), inputs(memory_mib=1024))
     assert "several runs of both, and no study" in told(capsys, "--from", "twice", code=2)
