@@ -80,7 +80,8 @@ def _results(lab: Lab, row: Row) -> Row:
 
 
 def _condition(lab: Lab, row: Row) -> Condition:
-    """The condition of a row as requested, computed from its parameters."""
-    known = {name: row[name] for name in declared(lab.Parameters) if row.get(name) is not None}
+    """The condition of a row as requested, computed from its parameters; the same for each seed."""
+    names = declared(lab.Parameters).keys() - {"seed"}
+    known = {name: row[name] for name in names if row.get(name) is not None}
     asked = lab.Parameters(**{**known, "only": row["condition"]})
     return next(one for one in lab.conditions(asked) if one.name == row["condition"])
