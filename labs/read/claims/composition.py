@@ -232,18 +232,14 @@ def _groups(on_kernels: Sequence[Verdict]) -> list[list[Verdict]]:
         near = near if one.drawn else near[:1]
         groups = [some for some in groups if some not in near]
         groups.append([*(each for some in near for each in some), one])
-    return sorted(
-        ([*sorted(some, key=_series)] for some in groups), key=lambda some: _series(some[0])
-    )
+    in_order = [sorted(some, key=_series) for some in groups]
+    return sorted(in_order, key=lambda some: _series(some[0]))
 
 
 def _is_of(one: Verdict, group: Sequence[Verdict]) -> bool:
-    draws = one.draws
-    others = [other.draws for other in group]
-    if draws is not None and any(
-        each is not None and overlap((draws.low, draws.high), (each.low, each.high))
-        for each in others
-    ):
+    """Whether a kernel belongs to a group."""
+    ranges = [(each.low, each.high) for other in group if (each := other.draws) is not None]
+    if one.draws is not None and any(overlap((one.draws.low, one.draws.high), r) for r in ranges):
         return True
     spare = 0.0 if one.expected else one.tolerance_pct or 0.0  # of 0, the tolerance is in its unit
     return all(

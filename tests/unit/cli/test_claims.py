@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -395,6 +396,35 @@ def test_main_seeds_lists_the_draws_of_claims_with_chance(
     said = told(capsys, *words)
     names = Counter(re.findall(r"^ *\d+ +6\.\d+ +(\S+)", said, re.M))
     assert names == {"late-bbr": 6, "reno-cubic": 6}
+
+
+def test_main_seeds_performs_the_draws_of_these_claims_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def study(p: Any, *, over: Any, jobs: Any) -> Any:
+        asked.append((p.only, p.kernel, p.runs, over, jobs))
+        return SimpleNamespace(errors=())
+
+    monkeypatch.setattr("labs.studies.grid.study", study)
+    words = ("--id", "A6.1,A6.22,A6.20", "--seeds", "3", "--into", "draws", "--jobs", "1")
+    assert "draws" in told(capsys, *words, code=2)  # nothing was performed
+    names = "crowd-one-bbr,cubic-bbr-2bdp,late-bbr"
+    ((only, *others),) = asked
+    assert ",".join(sorted(only.split(","))) == names
+    assert others == ["6.1", "draws", {"seed": (1, 2, 3)}, 1]
+
+
+def test_main_of_one_of_the_labs_of_an_article(capsys: pytest.CaptureFixture[str]) -> None:
+    packed = str(recorded.folder() / "sharing.tar.xz")
+    found = as_json(capsys, "--article", "6", "--from", packed)
+    assert list(found) == [claim.id for claim in article_of(find("sharing")).claims]
+    assert list(as_json(capsys, "--id", "A6.20", "--from", packed)) == ["A6.20"]
+    assert found["A6.20"]["draws"]["count"] == 1  # recorded draws are not of this file
+    assert "A6.7" not in found and "no run of queues" in told(
+        capsys, "--id", "A6.7,A6.20", "--from", packed, code=2
+    )
 
 
 def test_main_refuses_runs_of_another_lab_or_twice_of_one_condition(
