@@ -18,7 +18,7 @@ from labs.errors import BadInput, Missing
 from labs.publish.bundle_contents import CLONE
 from labs.publish.repeat_command import of_conditions
 from labs.read.claims.ledger import Article, Claim
-from labs.read.claims.verdict import Verdict
+from labs.read.claims.verdict import NOT_JUDGED, Verdict
 from labs.read.display.format import printable, size_in_words
 from labs.read.lab import Lab
 from labs.read.runs.costs import Estimate, median_of, name_of, samples_of
@@ -52,7 +52,7 @@ def rows_of(
     """
     found = []
     for lab, article, verdicts in judged:
-        words = {one.id: one.words for one in verdicts}
+        known_verdicts = {one.id: one for one in verdicts}
         samples = samples_of(lab.name, places, name_of)
         full = lab.Parameters(size="full")
         known = [one.name for one in lab.conditions(full)]
@@ -61,9 +61,12 @@ def rows_of(
         ]
         for claim in [one for one in claims if one.major] or claims:
             names = [name for name in known if _is_one_of(name, claim.conditions)]
-            command = of_conditions(lab, names)
-            cost = _sum([median_of(samples.get(name, ())) for name in names])
-            verdict = words.get(claim.id, "not judged")
+            found_one = known_verdicts.get(claim.id)
+            draws = None if found_one is None else found_one.draws
+            command = of_conditions(lab, names, found_one)
+            each = [median_of(samples.get(name, ())) for name in names]
+            cost = _sum(each * (1 if draws is None else len(draws.seeds)))
+            verdict = NOT_JUDGED if found_one is None else found_one.words
             found.append(Row(claim, verdict, command, full.testbed == "namespaces", cost))
     if not found:
         raise BadInput(

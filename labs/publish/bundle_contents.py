@@ -22,7 +22,7 @@ from labs.launch.plan import code_of
 from labs.publish import real_time
 from labs.publish.bundle_layout import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
 from labs.read.claims.ledger import read
-from labs.read.claims.sources import sources_of, verdicts_from
+from labs.read.claims.sources import sources_of, verdicts_from, with_recorded_draws
 from labs.read.claims.verdict import Verdict
 from labs.read.runs.archive import BUNDLED, Contents, contents, runs_folder
 from labs.read.runs.run import Run
@@ -57,7 +57,7 @@ def _bytes(content: Path | bytes) -> bytes:
 
 def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
     """The verdicts of runs on the claims of the articles, and the intervals of those in real time,
-    as plain data.
+    as plain data. Recorded runs are judged with the recorded draws of the same conditions.
 
     A lab with several runs of one condition, and no study that they belong to, has no verdicts.
     """
@@ -66,7 +66,8 @@ def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
         if lab.ledger is None or not any(run.lab == lab.name for run in have):
             continue
         try:
-            judged: tuple[Verdict, ...] = verdicts_from(lab, sources_of(lab, runs, BUNDLED))
+            sources = with_recorded_draws(lab, sources_of(lab, runs, BUNDLED))
+            judged: tuple[Verdict, ...] = verdicts_from(lab, sources)
         except BadInput:
             continue
         rows = [one.as_json() for one in judged]

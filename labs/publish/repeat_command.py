@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
-from labs.read.claims.judged_runs import JudgedRuns
-from labs.read.claims.sources import HOW_MUCH
+from labs.read.claims.judged_runs import HOW_MUCH, JudgedRuns
 from labs.read.claims.verdict import Verdict
 from labs.read.lab import Lab
 from labs.read.theory.windows import series
@@ -17,9 +16,17 @@ FEW = 12
 """So many conditions are named; a study of `--size full` that has more is performed as a whole."""
 
 
-def of_conditions(lab: Lab, names: Iterable[str]) -> str:
-    """The `labs run` for these conditions of the full study, on the testbed that the lab names."""
-    return f"{_run(lab)} --size full --only {','.join(names)}"
+def of_conditions(lab: Lab, names: Iterable[str], verdict: Verdict | None = None) -> str:
+    """The `labs run` for these conditions of the full study, on the testbed that the lab names, and
+    for the seeds of the verdict."""
+    words = [f"{_run(lab)} --size full --only {','.join(names)}", *of_seeds(verdict)]
+    return " ".join(words)
+
+
+def of_seeds(verdict: Verdict | None) -> list[str]:
+    """The flag of the seeds of a verdict on several draws; none for another."""
+    draws = None if verdict is None else verdict.draws
+    return [] if draws is None else [f"--seed {','.join(map(str, draws.seeds))}"]
 
 
 def commands(lab: Lab, verdict: Verdict) -> list[str]:
@@ -35,6 +42,7 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
                 *([] if one.witness.testbed == VIRTUAL else [f"--testbed {one.witness.testbed}"]),
                 *_parameters(lab, one.behind, one.witness.testbed),
                 _conditions(one.behind),
+                *of_seeds(one),
             ]
         )
         of_series = ".".join(map(str, series(one.witness.kernel)))
