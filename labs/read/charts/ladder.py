@@ -277,7 +277,7 @@ def _window(row: Mapping[Any, Any]) -> str:
 
 
 def _words(row: Mapping[Any, Any]) -> str:
-    """A packet in words: flags, length, sequence and acknowledgment numbers."""
+    """A packet in words: flags, length, sequence and acknowledgement numbers."""
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
@@ -327,7 +327,7 @@ def _text(
 def _lines(
     figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool, again: bool
 ) -> None:
-    """Arrows of one kind: data thick, acknowledgments thin, retransmissions dashed."""
+    """Arrows of one kind: data thick, acknowledgements thin, retransmissions dashed."""
     if not arrows:
         return
     shown = {trace.name for trace in figure.data}

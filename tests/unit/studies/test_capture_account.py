@@ -71,7 +71,7 @@ def test_explained_shows_every_part_of_every_example() -> None:
 
 
 def test_packet_opens_the_frame_that_a_sentence_names() -> None:
-    """By its number as tshark counts: the same acknowledgment number in scapy and in the table."""
+    """By its number as tshark counts: the same acknowledgement number in scapy and in the table."""
     pytest.importorskip("scapy")
     found = seen(NAGLE)
     frame = found.frames[-1]
