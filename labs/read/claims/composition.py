@@ -18,6 +18,7 @@ from labs.drive.parameters.declare import TESTBEDS
 from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import (
     AND,
+    BY_SOURCE,
     DIFFERS,
     DISPUTED,
     HARDWARE,
@@ -25,6 +26,7 @@ from labs.read.claims.verdict import (
     NO_WORD,
     NOT_JUDGED,
     RIGHT_NUMBER,
+    UNDECIDED,
     WRONG,
     Note,
     Verdict,
@@ -45,9 +47,12 @@ from labs.read.theory.windows import series
 Compare = Callable[[Verdict, Verdict], Sequence[ConditionComparison]]
 """The conditions of a claim that the runs behind two verdicts share."""
 
-NOT = (DIFFERS, WRONG)
+NOT = (DIFFERS, WRONG, BY_SOURCE)
 """For some kernels, these read `not` if the claim holds on others."""
-TELLING = (WRONG, RIGHT_NUMBER, DISPUTED, DIFFERS, HOLDS, HARDWARE, NOT_JUDGED)
+TELLING = (
+    *(WRONG, RIGHT_NUMBER, DISPUTED, DIFFERS, UNDECIDED, BY_SOURCE),
+    *(HOLDS, HARDWARE, NOT_JUDGED),
+)
 UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
 LINUX = "Linux "

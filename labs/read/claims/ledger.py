@@ -100,6 +100,18 @@ class Claim:
         return (self.tolerance_pct or 0.0) / 100
 
     @property
+    def factors(self) -> tuple[float, float]:
+        """How far a figure may be below and above the article's: two factors. A tolerance of more
+        than 100 % is one either way."""
+        most = 1 + self.allowed
+        return (1 - self.allowed if self.allowed <= 1 else 1 / most), most
+
+    @property
+    def allowed_in_words(self) -> str:
+        """The tolerance for a reason: `5 % allowed`."""
+        return f"{tolerance_in_words(self.tolerance_pct or 0)} allowed"
+
+    @property
     def figure(self) -> float:
         """The article's one number; BadInput if `expected` is not one."""
         if isinstance(self.expected, int | float):
@@ -271,6 +283,18 @@ def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any])
         if name not in parameters:
             raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
     return tuple(found)
+
+
+def has_number(figure: Figure) -> bool:
+    """Whether the article gives a number, or several."""
+    return any(isinstance(one, int | float) for one in _figures(figure))
+
+
+def tolerance_in_words(tolerance_pct: float) -> str:
+    """`5 %`; of more than 100 %, the factor: `a factor of 3.2 either way`."""
+    if tolerance_pct <= 100:
+        return f"{tolerance_pct:g} %"
+    return f"a factor of {1 + tolerance_pct / 100:.2g} either way"
 
 
 def _names(value: object) -> set[str]:

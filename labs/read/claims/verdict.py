@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from labs.read.claims.judged_runs import JudgedRuns
-from labs.read.claims.ledger import Figure
+from labs.read.claims.ledger import Figure, has_number, tolerance_in_words
 from labs.read.display.format import figures_in_words
 from labs.read.theory.windows import series
 
@@ -20,13 +20,20 @@ HOLDS = "holds"
 DIFFERS = "differs"
 WRONG = "wrong"
 RIGHT_NUMBER = "right number, wrong reason"
+"""Only for a claim that has a number."""
+BY_SOURCE = "holds on its kernel (by its source), not since"
+"""The source of the article's kernel gives the figure exactly; the measured kernels do not."""
+UNDECIDED = "undecided"
+"""Draws of chance fall on both sides of the limit."""
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
 DISPUTED = "disputed"
 """Two testbeds disagree: never what one judging function says, so none of `WORDS`."""
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
-WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
+WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, BY_SOURCE, UNDECIDED, HARDWARE, NOT_JUDGED)
+LEAST_FACTOR = 0.01
+"""A smaller factor says no more than the measured figure."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Finding:
 
     `factor` is the measured figure divided by the article's, only for `differs`. `judged` is
     the number of the claim's figures that were judged, if not all of them. ValueError for an
-    unknown word, or one without its reason or its factor: a mistake in the code.
+    unknown word, or one without its reason, or a factor of another word: a mistake in the code.
     """
 
     verdict: str
@@ -82,8 +89,8 @@ class Finding:
             raise ValueError(f"{self.verdict!r} is not a verdict")
         if not self.reason:
             raise ValueError(f"a verdict needs its reason: {self.verdict}")
-        if (self.factor is None) == (self.verdict == DIFFERS):
-            raise ValueError(f"a factor goes with {DIFFERS!r}, and only with it: {self.verdict}")
+        if self.factor is not None and self.verdict != DIFFERS:
+            raise ValueError(f"a factor goes only with {DIFFERS!r}: {self.verdict}")
 
 
 @dataclass(frozen=True)
@@ -142,8 +149,10 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """The verdict with its factor."""
-        return self.verdict + ("" if self.factor is None else f" (factor {self.factor:.2f})")
+        """The verdict with its factor, if the claim has a number and the factor says something."""
+        if self.factor is None or self.factor < LEAST_FACTOR or not has_number(self.expected):
+            return self.verdict
+        return f"{self.verdict} (factor {self.factor:.2f})"
 
     @property
     def testbeds(self) -> tuple[str, ...]:
@@ -184,7 +193,7 @@ class Verdict:
         """The tolerance with its reason; empty where nothing is compared within one."""
         if self.tolerance_pct is None:
             return ""
-        return f"{self.tolerance_pct:g} %: {self.tolerance_reason}"
+        return f"{tolerance_in_words(self.tolerance_pct)}: {self.tolerance_reason}"
 
     @property
     def evidence(self) -> tuple[str, ...]:
