@@ -92,7 +92,7 @@ def full_queue(claim: Claim, seen: Evidence) -> Finding:
         verdict=HOLDS if arrived else WRONG,
         measured={"dropped": dropped, "counted as retransmitted": counted},
         reason=f"the queue of the sender's own device dropped {dropped} packets, and "
-        f"{row['transfer_bytes'] / MIB:.1f} MiB arrived without a gap. iperf3 was told nothing. "
+        f"{row['transfer_bytes'] / MIB:.1f} MiB arrived. iperf3 was told nothing. "
         "TCP was: the error keeps the segment in its write queue, so it is sent later, and "
         f"{counted} segments are counted as retransmitted (net/ipv4/tcp_output.c "
         "tcp_write_xmit(), net/core/dev.c)",

@@ -70,17 +70,17 @@ def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
     if len(curves) < len(found):
         return too_few(claim)
     right = [rtt for rtt, curve in curves.items() if curve.full.size_kib == claim.figure]
-    said = ", ".join(f"from {_size_and_bdp(one, f'at {rtt} ms')}" for rtt, one in curves.items())
+    said = ", ".join(_best_from(one, f"at {rtt} ms") for rtt, one in curves.items())
     named = of_receiver(seen, ["receiver-*"])
     if named is not None:
-        said += f"; from {_size_and_bdp(named, 'on the link that the article names')}"
+        said += f"; {_best_from(named, 'on the link that the article names')}"
     measured = {f"at {rtt} ms": curve.full.size_kib for rtt, curve in curves.items()}
     words = {0: DIFFERS, len(curves): HOLDS}
     return Finding(
         verdict=words.get(len(right), UNDECIDED),
         measured=measured,
         reason=f"explained at {in_a_list(right)} ms (the article's RTT is 0.1 to 0.2 ms). "
-        f"At 12 Gbit/s best {said}. Best is {FULL_PCT:.0f} % of the largest goodput",
+        f"At 12 Gbit/s the goodput is best {said}. Best is {FULL_PCT:.0f} % of the largest goodput",
     )
 
 
@@ -113,9 +113,9 @@ def in_a_list(values: Iterable[float]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _size_and_bdp(found: Curve, where: str) -> str:
+def _best_from(found: Curve, where: str) -> str:
     size, bdp = (size_in_words(kib * KIB) for kib in (found.full.size_kib, found.bdp_kib))
-    return f"{size} on {where} (BDP {bdp})"
+    return f"{where} from {size} on (BDP {bdp})"
 
 
 def of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:
