@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labs.experiments.nagle.prediction import expected, hz_of, settings_of
-from labs.experiments.nagle.requests import answered, autocorked, following, requests_of, table_of
-from labs.experiments.nagle.responses import held_segment, transfer
+from labs.experiments.nagle.requests import (
+    Answered,
+    answered,
+    autocorked,
+    following,
+    packets_of,
+    requests_of,
+    table_of,
+    typical,
+)
+from labs.experiments.nagle.responses import goodput_mbit, held_segment
 from labs.experiments.nagle.results import article
+from labs.read.capture.segment_table import PSH
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import Judge, not_judged
+from labs.read.claims.judge import Judge, compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, milliseconds
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
-from labs.read.readings.latency import SMALLEST_MS, latency
+from labs.read.readings.latency import SMALLEST_MS
 from labs.read.theory.nagle import wait
 
 if TYPE_CHECKING:
@@ -234,71 +245,149 @@ def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
         f"Without tail loss probes the first part is retransmitted {plain.retransmissions} times, "
         f"and the held part is sent only with the first ACK, after {plain.held_ms:,.1f} ms"
     )
-    if probing.acknowledged:
-        return Finding(verdict=WRONG, measured=measured, reason=f"no timer releases it. {alone}")
-    reason = (
-        f"right effect, wrong cause: a timer releases it after {probing.held_ms:,.1f} ms, that of "
-        "the tail loss probe (RFC 8985; net/ipv4/tcp_output.c tcp_send_loss_probe()), not of "
-        f"Nagle's algorithm. {alone}"
-    )
+    reason = f"no timer of Nagle's algorithm releases it. {alone}"
+    if not probing.acknowledged:
+        reason = (
+            f"Nagle's algorithm has no timer. One releases it after {probing.held_ms:,.1f} ms, but "
+            "it is that of the tail loss probe (RFC 8985; net/ipv4/tcp_output.c "
+            f"tcp_send_loss_probe()). {alone}"
+        )
     return Finding(verdict=WRONG, measured=measured, reason=reason)
 
 
 def utilisation(claim: Claim, seen: Evidence) -> Finding:
-    """The share of the bytes on the link that is payload, for many small writes."""
-    off, on = (transfer(seen.run(name)) for name in claim.conditions)
-    writes = settings_of(seen.run(claim.conditions[0])).pieces
+    """The payload share of the bytes of all packets, with Nagle's algorithm and without."""
+    off, on = (answered(seen.run(name)) for name in claim.conditions)
+    gain = off.payload_pct / on.payload_pct - 1
     reason = (
-        f"{writes:,} small writes become {off.segments:,.0f} segments instead of "
-        f"{on.segments:,.0f}, and {off.payload_pct:.0f} instead of {on.payload_pct:.0f} % of the "
-        "bytes on the link are payload"
+        f"{off.payload_pct:.1f} % of the bytes on the link are payload with off, "
+        f"{on.payload_pct:.1f} % with on: {_in_packets(off, on)}"
     )
     return Finding(
-        verdict=HOLDS if off.payload_pct / on.payload_pct - 1 > claim.allowed else WRONG,
+        verdict=HOLDS if gain > claim.allowed else WRONG,
         measured={"off": off.payload_pct, "on": on.payload_pct},
         reason=reason,
     )
 
 
+def _in_packets(off: Answered, on: Answered) -> str:
+    """The packets per response, and which of them are the response and its ACKs."""
+    packets, segments, acks = (
+        [in_digits(round(getattr(one, name), 2)) for one in (off, on)]
+        for name in ("packets", "segments", "acks")
+    )
+    return (
+        f"{packets[0]} packets per response with off, {packets[1]} with on (segments of the "
+        f"response: {' and '.join(segments)}; ACKs of the client: {' and '.join(acks)})"
+    )
+
+
+def still_low(claim: Claim, seen: Evidence) -> Finding:
+    """The payload share of the bytes of all packets, where ACKs return fast: low is less than the
+    share that the ledger says."""
+    quick, delayed = (answered(seen.run(name)).payload_pct for name in claim.conditions)
+    low_pct = claim.arguments["low_pct"]
+    return Finding(
+        verdict=HOLDS if quick < low_pct else WRONG,
+        measured={"quick ACKs": quick, "delayed ACKs": delayed},
+        reason=f"with quick ACKs {quick:.1f} % of the bytes on the link are payload, with delayed "
+        f"ACKs {delayed:.1f} %; low is read as less than {low_pct} %",
+    )
+
+
 def long_delay(claim: Claim, seen: Evidence) -> Finding:
     """Goodput and segments of bulk data with Nagle's algorithm and without."""
-    off, on = (transfer(seen.run(name)) for name in claim.conditions)
-    asked = seen.run(claim.conditions[0]).link.asked
-    gain = off.goodput_mbit / on.goodput_mbit - 1
+    runs = [seen.run(name) for name in claim.conditions]
+    asked = runs[0].link.asked
+    goodputs, segments = (list(map(of, runs)) for of in (goodput_mbit, _segments))
+    gain = goodputs[0] / goodputs[1] - 1
+    none = "no difference was found: " if abs(gain) <= claim.allowed else ""
     reason = (
-        f"the goodput of bulk data with tcp_nodelay off is {100 * gain:+.1f} % at "
-        f"{asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, with {off.segments:,.0f} segments "
-        f"and {on.segments:,.0f} with tcp_nodelay on: full segments are never held back"
+        f"{none}the goodput of bulk data with tcp_nodelay off is {100 * gain:+.1f} % at "
+        f"{asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, with {segments[0]:,.0f} segments "
+        f"and {segments[1]:,.0f} with tcp_nodelay on: full segments are never held back"
     )
     return Finding(
         verdict=HOLDS if gain > claim.allowed else WRONG,
-        measured={"off": off.goodput_mbit, "on": on.goodput_mbit},
+        measured={"off": goodputs[0], "on": goodputs[1]},
         reason=reason,
     )
 
 
-def packets_and_time(claim: Claim, seen: Evidence) -> Finding:
-    """Segments with payload per response, and its time, with Nagle's algorithm and without: for the
-    article's page, and for many small writes."""
-    runs = [seen.run(name) for name in claim.conditions]
-    off, on, small_off, small_on = (answered(run).segments for run in runs)
-    times = [latency(run).mean_ms for run in runs]
-    faster = times[1] < times[0] and times[3] < times[2]
-    reason = (
-        f"many small writes: {small_on:,.0f} segments instead of {small_off:,.0f}, "
-        f"{times[3]:,.0f} ms instead of {times[2]:,.0f}; the article's page: {in_digits(on)} "
-        f"instead of {in_digits(off)}, {milliseconds(times[1], SMALLEST_MS)} instead of "
-        f"{milliseconds(times[0], SMALLEST_MS)}"
-    )
+def _segments(run: Run) -> float:
+    return answered(run).segments
+
+
+def more_packets(claim: Claim, seen: Evidence) -> Finding:
+    """Whether a response takes more packets without Nagle's algorithm than with it."""
+    off, on = (answered(seen.run(name)) for name in claim.conditions)
     return Finding(
-        verdict=HOLDS if faster and small_on > small_off * (1 + claim.allowed) else WRONG,
+        verdict=HOLDS if on.packets > off.packets * (1 + claim.allowed) else WRONG,
+        measured={"off": off.packets, "on": on.packets},
+        reason=_in_packets(off, on),
+    )
+
+
+def exchange(claim: Claim, seen: Evidence) -> Finding:
+    """The packets per response, compared with those of the article's diagrams."""
+    off, on = (answered(seen.run(name)) for name in claim.conditions)
+    found = compared(claim, {"off": off.packets, "on": on.packets}, None, seen)
+    return replace(found, reason=f"{_in_packets(off, on)}. {found.reason}")
+
+
+def faster(claim: Claim, seen: Evidence) -> Finding:
+    """The mean time of a request with Nagle's algorithm and without."""
+    off, on = (float(seen.row(name)["mean_ms"]) for name in claim.conditions)
+    return Finding(
+        verdict=HOLDS if on < off * (1 - claim.allowed) else WRONG,
+        measured={"off": off, "on": on},
+        reason=f"{milliseconds(on, SMALLEST_MS)} instead of {milliseconds(off, SMALLEST_MS)}",
+    )
+
+
+def joins(claim: Claim, seen: Evidence) -> Finding:
+    """Whether the option joins writes: fewer segments with it than without, in one pair of runs."""
+    counts = [answered(seen.run(name)).segments for name in claim.conditions]
+    small_off, small_on, off, on = counts
+    joined = any(
+        with_it < without * (1 - claim.allowed)
+        for without, with_it in ((small_off, small_on), (off, on))
+    )
+    writes = settings_of(seen.run(claim.conditions[0])).pieces
+    return Finding(
+        verdict=HOLDS if joined else WRONG,
         measured={
-            "off": off,
-            "on": on,
             "small writes, off": small_off,
             "small writes, on": small_on,
+            "off": off,
+            "on": on,
         },
-        reason=reason,
+        reason=f"upside down: tcp_nodelay on switches Nagle's algorithm off. {writes:,} small "
+        f"writes become {small_off:,.0f} segments with off, {small_on:,.0f} with on; the article's "
+        f"two writes remain {in_digits(round(off, 2))} and {in_digits(round(on, 2))}. (Its other "
+        "sentences use the option the right way round.)",
+    )
+
+
+def header_first(claim: Claim, seen: Evidence) -> Finding:
+    """What the server's segments carry, of which the article calls the first one an ACK."""
+    run = seen.run(claim.conditions[0])
+    requests, segments = requests_of(run), table_of(run)
+    if requests.empty:
+        return not_judged(f"the capture of {run.condition} contains no request")
+    packets = segments.loc[packets_of(segments, typical(requests))]
+    packets = packets[packets["direction"] == 1]
+    first, *others = packets["payload_bytes"].astype(int)
+    flags = " PSH" if int(packets["flags"].iloc[0]) & PSH else ""
+    return Finding(
+        verdict=WRONG if first else HOLDS,
+        measured={"PSH,ACK": first, "http 200": sum(others)},
+        reason=f"the first segment has the flags{flags} ACK and carries {first} bytes: it is the "
+        f"header of the response. The body has {sum(others)} bytes. Every segment of an "
+        "established connection has the flag ACK, and Wireshark names the response in the row of "
+        "its last segment"
+        if first
+        else "the first segment carries no data",
     )
 
 
@@ -311,6 +400,11 @@ JUDGES: Mapping[str, Judge] = {
     "coalesced": coalesced,
     "timeout_of_nagle": timeout_of_nagle,
     "utilisation": utilisation,
+    "still_low": still_low,
     "long_delay": long_delay,
-    "packets_and_time": packets_and_time,
+    "more_packets": more_packets,
+    "faster": faster,
+    "exchange": exchange,
+    "joins": joins,
+    "header_first": header_first,
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from labs.experiments.nagle.narrative import describe_requests
 from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import (
+    answered,
     own_requests,
     own_table,
     packets_of,
@@ -21,8 +22,11 @@ from labs.experiments.nagle.requests import (
     typical,
     usual,
 )
-from labs.experiments.nagle.responses import held_segment, transfer
+from labs.experiments.nagle.responses import held_segment
+from labs.experiments.nagle.results import CLAIMS, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
+from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.as_printed import Printed, as_printed
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table
 from labs.read.flows.exchanges import AND_SO_ON, in_words
@@ -39,7 +43,9 @@ __all__ = [
     "NGINX_HEAD_BYTES",
     "answer",
     "beside_wireshark",
+    "by_ab",
     "describe_requests",
+    "exchanged",
     "held_segments",
     "means",
     "own_requests",
@@ -48,11 +54,13 @@ __all__ = [
     "requests_of",
     "sent",
     "sequences",
-    "transfers",
     "typical",
     "wait",
     "waits",
 ]
+
+
+AB_LINE = r"^Time per request: .*\(mean\)$"
 
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
@@ -157,15 +165,29 @@ def held_segments(study: Study, *conditions: str) -> Table:
     )
 
 
-def transfers(study: Study, *conditions: str) -> Table:
-    """One row per condition with a single request: time, goodput, segments, share of payload."""
-    found = {name: transfer(study.run(name)) for name in conditions}
+def exchanged(study: Study, *conditions: str) -> Table:
+    """One row per condition: time, packets per response, and the payload share of all bytes."""
+    found = {name: answered(study.run(name)) for name in conditions}
     return Table(
         {
             "Condition": list(found),
             "Time (ms)": [latency(study.run(name)).mean_ms for name in found],
-            "Goodput (Mbit/s)": [one.goodput_mbit for one in found.values()],
-            "Segments": [one.segments for one in found.values()],
-            "Payload share of bytes sent (%)": [one.payload_pct for one in found.values()],
+            "Segments of the response": [one.segments for one in found.values()],
+            "All packets": [one.packets for one in found.values()],
+            "Payload share of all bytes (%)": [one.payload_pct for one in found.values()],
         }
     )
+
+
+def by_ab(study: Study, *conditions: str) -> Table:
+    """The line of ab that the article quotes, from the run of each condition, next to the article's
+    if the run has its parameters."""
+    lines = []
+    for name in conditions:
+        run, claim = study.run(name), article().claim(CLAIMS[name])
+        comparable = has_articles_parameters(article(), run, claim.id)
+        own = f"Time per request: {claim.figure:.3f} [ms] (mean)" if comparable else ""
+        settings = settings_of(run)
+        command = f"ab -n {settings.requests} -c {settings.concurrency} -k ({name})"
+        lines.append(Printed(command, run, "client/ab.txt", AB_LINE, own))
+    return as_printed(lines)

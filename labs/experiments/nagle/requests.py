@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.errors import BadInput
 from labs.read import capture
 from labs.read.capture.segment_table import FIN, RST, SYN
@@ -20,23 +21,29 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 KEPT_TABLES = 64
+HEADERS_BYTES = FRAME_BYTES - MSS_BYTES
+"""Ethernet, IPv4 and TCP with timestamps."""
 
 
 @dataclass(frozen=True)
 class Answered:
     """The figures of a capture.
 
-    `segments` are the server's segments with payload, `acks` the client's without, per response. A
-    packet that the device splits (TSO) counts as the segments that it becomes. The first response
-    of each connection is left out of both if there are others: the client is in quick ACK mode, and
-    the kernel joins small writes (`autocorked`). `stalled_pct` is the share of requests in which
-    the server waits for a delayed ACK; `first_stalled_pct` the same of those that are the first on
-    their connection; `closing_pct` the share whose last segment closes the connection (FIN).
+    `segments` are the server's segments with payload, `acks` the client's without, and `packets`
+    all packets of both hosts, with the request, per response; `payload_pct` is the share of their
+    bytes that is payload. A packet that the device splits (TSO) counts as the segments that it
+    becomes. The first response of each connection is left out of these if there are others: the
+    client is in quick ACK mode, and the kernel joins small writes (`autocorked`). `stalled_pct` is
+    the share of requests in which the server waits for a delayed ACK; `first_stalled_pct` the same
+    of those that are the first on their connection; `closing_pct` the share whose last segment
+    closes the connection (FIN).
     """
 
     requests: int
     segments: float
     acks: float
+    packets: float
+    payload_pct: float
     stalled_pct: float
     first_stalled_pct: float
     closing_pct: float
@@ -103,7 +110,7 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     """The same of any table of segments and its exchanges."""
     count = len(requests)
     if not count:
-        return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     flags, payload = segments["flags"], segments["payload_bytes"]
     parts = (segments["direction"] == 1) & (payload > 0)
     stalled = stalls_in(requests)
@@ -111,8 +118,9 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     closing = parts & ((flags & FIN) != 0)
     later = _later(segments, requests)
     later_count = int((~first).sum()) or count
-    length = payload.to_numpy()[parts & later].astype("int64")
-    pieces = -(-length // mss_bytes(segments)[parts & later])
+    length = payload.to_numpy().astype("int64")
+    pieces = -(-length // mss_bytes(segments))
+    packets, carried = int(pieces[later].clip(1).sum()), int(length[later].sum())
     # The last segment of the handshake only acknowledges the SYN.
     acks = (
         (segments["direction"] == 0)
@@ -122,8 +130,10 @@ def figures(segments: DataFrame, requests: DataFrame) -> Answered:
     )
     return Answered(
         requests=count,
-        segments=int(pieces.sum()) / later_count,
+        segments=int(pieces[parts & later].sum()) / later_count,
         acks=int((acks & later).sum()) / later_count,
+        packets=packets / later_count,
+        payload_pct=100 * carried / (carried + packets * HEADERS_BYTES),
         stalled_pct=100 * int(stalled.sum()) / count,
         first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
         closing_pct=100 * int(closing.sum()) / count,

@@ -52,6 +52,12 @@ class Results:
     acks_per_answer: float | None = column(
         "ACKs without payload per response, without the first of each connection"
     )
+    packets_per_answer: float | None = column(
+        "packets per response, with the request and all ACKs, without the first of each connection"
+    )
+    payload_pct: float | None = column(
+        "payload share of the bytes of these packets", unit="%", hidden=True
+    )
     requests: int | None = column("requests, as the client counted them")
     failed: int | None = column("requests that failed", hidden=True)
     captured_requests: int | None = column("requests in the capture", hidden=True)
@@ -84,6 +90,8 @@ def results(run: Run) -> Results:
         segments_per_answer=seen.segments,
         predicted_segments=theory.segments if theory else None,
         acks_per_answer=seen.acks,
+        packets_per_answer=seen.packets,
+        payload_pct=seen.payload_pct,
         requests=took.requests,
         failed=took.failed,
         captured_requests=seen.requests,

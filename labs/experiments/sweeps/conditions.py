@@ -18,12 +18,15 @@ TINY = Group("tiny", "Requests below the kernel's minimum")
 CAPPED = Group("capped", "Requests beyond the kernel's maximum")
 LITERAL = Group("literal", "The article's link (the clock limits this)")
 IMPLIED = Group("implied", "The receive buffer at the BDP of the article's best goodput")
-GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED)
+ADVISED = Group("advised", "The article's recommendations at the BDP of its best goodput")
+OVERFLOW = Group("overflow", "An output queue that overflows")
+GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED, ADVISED, OVERFLOW)
 
 PORT = 5201
 QUEUE_PACKETS = 1_000_000
 """More than any buffer here holds, so that the link never drops a packet."""
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
+ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 CORE_MAX = ("net.core.rmem_max", "net.core.wmem_max")
 CORE_MAX_BYTES = 212_992
 """The default of both until 6.17: the largest request that setsockopt grants, doubled."""
@@ -40,7 +43,7 @@ TINY_KIB = (1, 2, 4)
 CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
 SEGMENTS_PER_WRITE = (1, 10)
-ODD_WRITE_BYTES = (2000, 16_384, 20_000, 131_072)
+ODD_WRITE_BYTES = (2048, 16_384, 20_000, 131_072)
 BURST_WRITE_BYTES = (14_480, 16_384)
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
@@ -52,11 +55,21 @@ SHORT_BYTES = 64 * KIB
 LITERAL_RATE_MBIT, LITERAL_DELAY_MS = 40_000.0, 0.2
 LITERAL_WRITE_BYTES = 131_072
 LITERAL_MIB = 16
-# The BDP of the article's best goodput, 12 Gbit/s, and the middle of its RTT, 0.15 ms: 225 KB; and
-# that of 0.175 ms, 262.5 KB, slightly more than its best receive buffer.
+# The BDP of the article's best goodput, 12 Gbit/s, at the RTTs of its ping, 0.1 to 0.2 ms: 150 to
+# 300 KB.
 IMPLIED_DELAY_MS = 8.0
-IMPLIED_RATE_MBIT = {"implied": 225.0, "implied175": 262.5}
-IMPLIED_KIB = (64, 256, 1024, 4096)
+IMPLIED_RATE_MBIT = {"100": 150.0, "150": 225.0, "200": 300.0}
+"""By the article's RTT, in us."""
+RTTS_US = tuple(IMPLIED_RATE_MBIT)
+OLD_ADV_WIN_SCALE = "2"
+"""Three quarters of a receive buffer become window, as in CentOS 6 (net/ipv4/tcp_input.c); the
+default is 1, one half, since Linux 3.4 (b49960a05e32). Without effect since 6.6."""
+IMPLIED_KIB = (64, 128, 256, 4096)
+ADVISED_KIB = {"auto": 0, "256k": 256, "8m": 8192}
+"""The receive buffers that the article recommends for a send buffer of ADVISED_SENDER_KIB."""
+ADVISED_SENDER_KIB = 16_384
+OVERFLOW_PACKETS = 45
+"""A queue that a window of some MB overflows."""
 
 SMALL = (
     *("default", *(f"both-{size}" for size in ("16k", "64k", "256k", "1m", "4m", "16m"))),
@@ -65,7 +78,9 @@ SMALL = (
     *(f"fixed-8m-{size}" for size in ("256k", "1m", "4m", "16m")),
     *("writes-14480", "writes-16384", "writes-16384-burst", "writes-16384-burst-nodelay"),
     *("w-1k", "w-256k", "w-1g", "setsockopt", "setsockopt-raised", "literal"),
-    *(f"implied-{size}" for size in ("64k", "256k", "1m", "4m")),
+    *(f"implied{rtt}-{size}" for rtt in RTTS_US for size in ("64k", "128k", "256k", "4m")),
+    *(f"advised{rtt}-{size}" for rtt in RTTS_US for size in ("auto", "256k", "8m")),
+    "overflow",
 )
 
 
@@ -104,7 +119,21 @@ def _every(p: Sweeps) -> Iterator[Condition]:
         implied = replace(link, rate_mbit=rate_mbit, delay_ms=IMPLIED_DELAY_MS)
         for kib in IMPLIED_KIB:
             one_end = replace(base, rcvbuf_kib=kib)
-            yield condition(f"{name}-{size_name(kib)}", implied, one_end, IMPLIED.name)
+            yield _as_then(
+                condition(f"implied{name}-{size_name(kib)}", implied, one_end, IMPLIED.name)
+            )
+        for size, kib in ADVISED_KIB.items():
+            pair = replace(base, sndbuf_kib=ADVISED_SENDER_KIB, rcvbuf_kib=kib)
+            yield _as_then(condition(f"advised{name}-{size}", implied, pair, ADVISED.name))
+    short = replace(link, queue_packets=OVERFLOW_PACKETS)
+    yield condition("overflow", short, replace(base, window_kib=4096), OVERFLOW.name)
+
+
+def _as_then(one: Condition) -> Condition:
+    """The condition with the window share of the article's kernel at the receiver."""
+    sysctls = {host: dict(values) for host, values in one.sysctls.items()}
+    sysctls.setdefault("client", {})[ADV_WIN_SCALE] = OLD_ADV_WIN_SCALE
+    return replace(one, sysctls=sysctls)
 
 
 def _article(base: Settings) -> Iterator[tuple[str, Settings]]:

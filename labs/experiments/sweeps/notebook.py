@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from labs.drive.units import MIB
 from labs.errors import BadInput
-from labs.experiments.sweeps.old_kernels import connected_send_bytes, smallest_bytes
-from labs.experiments.sweeps.socket_buffers import grants
+from labs.experiments.sweeps.old_kernels import (
+    connected_send_bytes,
+    granted_send_bytes,
+    smallest_bytes,
+)
+from labs.experiments.sweeps.socket_buffers import grants, sender_rows, written_ahead_bytes
 from labs.read.display.rich_output import Table
+from labs.read.readings.instruments import shaper_drops
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.windows import granted_bytes, series
 
@@ -19,8 +25,10 @@ __all__ = [
     "connected_send_bytes",
     "granted",
     "granted_bytes",
+    "granted_send_bytes",
     "sizes",
     "smallest_bytes",
+    "unseen",
 ]
 
 SIZE_COLUMNS = {
@@ -70,3 +78,24 @@ def granted(condition: str, *studies: Study) -> Table:
                 by_kernel[release].get(size, {}).get(socket) for size in requests
             ]
     return Table(table)
+
+
+def unseen(study: Study, *conditions: str) -> Table:
+    """One row per condition with a transfer: what the program that writes does not learn from its
+    writes."""
+    rows = []
+    for name in conditions:
+        run = study.run(name)
+        samples, ahead_bytes = sender_rows(run), written_ahead_bytes(run)
+        if samples is None or ahead_bytes is None:
+            raise BadInput(f"{name} transferred nothing. Use a condition with a transfer")
+        rows.append(
+            {
+                "Condition": name,
+                "Written, not acknowledged (MiB)": ahead_bytes / MIB,
+                "Dropped by the sender's queue": shaper_drops(run),
+                "Counted as retransmitted": int(samples["total_retrans_segments"].max()),
+                "Arrived (MiB)": samples["bytes_acked"].max() / MIB,
+            }
+        )
+    return Table(rows)

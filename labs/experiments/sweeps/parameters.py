@@ -24,7 +24,7 @@ class Sweeps(LabParameters):
     )
     delay_ms: float = parameter(8.0, unit="ms", low=0.01, high=10_000, help="RTT of the link")
     write_bytes: int = parameter(
-        2000,
+        2048,
         unit="bytes",
         low=1,
         high=WRITE_BYTES_MAX,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB
-from labs.experiments.sweeps.conditions import RMEM, WMEM
+from labs.experiments.sweeps.conditions import ADV_WIN_SCALE, RMEM, WMEM
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
     SENDER,
@@ -22,7 +22,6 @@ from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
-ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 
 
 def expected(run: Run) -> Transfer:

@@ -135,5 +135,15 @@ def usual_in_flight_bytes(run: Run) -> int | None:
     return int((rows["unacked_segments"] * rows["snd_mss_bytes"]).median())
 
 
+def written_ahead_bytes(run: Run) -> int | None:
+    """The most bytes that the program had written and the peer had not acknowledged, over the
+    samples; None without samples."""
+    rows = sender_rows(run)
+    if rows is None or rows.empty:
+        return None
+    in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
+    return int((rows["notsent_bytes"] + in_flight).max())
+
+
 def _largest(rows: DataFrame | None, column: str) -> int | None:
     return None if rows is None or rows.empty else int(rows[column].max())

@@ -3,8 +3,6 @@ parts of a buffer, of round trips, of kernels, and of what ss and nstat print.""
 
 from __future__ import annotations
 
-import re
-
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import budget
 from labs.experiments.windows.packets import RECEIVER, packets
@@ -12,6 +10,8 @@ from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.as_printed import Printed
+from labs.read.display.as_printed import as_printed as lines_as_printed
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
 from labs.read.lab import Study
@@ -126,16 +126,15 @@ def as_printed(run: Run) -> Table:
         for id_, name in (("A4.2", "in use"), ("A4.1", ""), ("A4.3", "Recv-Q"), ("A4.4", "dropped"))
     )
     local = rf"^ESTAB +\d+ +\d+ +\S+:{run.condition_asked.link.port} .*\n\s+skmem:\(\S+\)"
-    sockets = re.findall(local, run.text(f"{RECEIVER}/ss.txt"), re.MULTILINE)
-    counters = re.findall(rf"^{DROPS} .*$", run.text(f"{RECEIVER}/nstat-after.txt"), re.MULTILINE)
     printed = [f"ESTAB {queued} 0 ... skmem:(r{used},rb{budget},...)", f"{DROPS} {dropped} 0.0"]
-    comparable = has_articles_parameters(article(), run, "A4.4")
-    return Table(
-        {
-            "Command": ["ss -m", f"nstat -az {DROPS}"],
-            **({"Article": printed} if comparable else {}),
-            "This run": [" ".join(found[-1].split()) for found in (sockets, counters)],
-        }
+    own = printed if has_articles_parameters(article(), run, "A4.4") else ["", ""]
+    return lines_as_printed(
+        (
+            Printed("ss -m", run, f"{RECEIVER}/ss.txt", local, own[0]),
+            Printed(
+                f"nstat -az {DROPS}", run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$", own[1]
+            ),
+        )
     )
 
 

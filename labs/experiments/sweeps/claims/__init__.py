@@ -1,12 +1,12 @@
-"""Article 5 judged: the sizes that a kernel grants, and goodput against buffers. This module names
-the judging functions."""
+"""Article 5 judged: the sizes that a kernel grants, goodput against buffers, and what the article
+recommends. This module names the judging functions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from labs.experiments.sweeps.claims import goodput, sizes
+from labs.experiments.sweeps.claims import advice, goodput, sizes
 from labs.experiments.sweeps.socket_buffers import parameter
 
 if TYPE_CHECKING:
@@ -24,5 +24,11 @@ JUDGES: Mapping[str, Judge] = {
     "send_buffer_alone": goodput.send_buffer_alone,
     "receive_buffer_alone": goodput.receive_buffer_alone,
     "both_buffers": goodput.both_buffers,
+    "fall": goodput.fall,
     "best_pairs": goodput.best_pairs,
+    "receive_buffer_falls_short": advice.receive_buffer_falls_short,
+    "sender_alone": advice.sender_alone,
+    "equal_choices": advice.equal_choices,
+    "full_queue": advice.full_queue,
+    "write_returns": advice.write_returns,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from labs.drive.units import KIB, MB, bytes_per_second
 from labs.experiments.sweeps.curves import FULL_PCT, Curve, curve, curves
 from labs.read.claims.judge import compared, not_judged
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ SLOW_PCT = 50.0
 """A rise is slow up to a size if less than this share of the best goodput is reached by then."""
 FALLS_PCT = 5.0
 """A curve falls if it loses more than this share of its best goodput."""
-FALL_IS_HARDWARE = "computation takes no time here, so a fall is an effect of the author's hardware"
+NOT_REPRODUCED = (
+    "not reproduced: computation takes no time here, so a fall would be an effect of the author's "
+    "hardware"
+)
 
 
 def send_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
@@ -31,14 +34,14 @@ def send_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
 
 
 def both_buffers(claim: Claim, seen: Evidence) -> Finding:
-    """The same for both buffers; the fall is not judged."""
+    """The same for both buffers."""
     return _rise(claim, seen, "both")
 
 
 def _rise(claim: Claim, seen: Evidence, series: str) -> Finding:
     curve = _curve(claim, seen, series)
     if curve is None:
-        return _too_few(claim)
+        return too_few(claim)
     up_to_bdp_pct = curve.rise_pct(_bdp_and_a_bit(curve))
     slow = up_to_bdp_pct < SLOW_PCT
     reason = (
@@ -47,60 +50,82 @@ def _rise(claim: Claim, seen: Evidence, series: str) -> Finding:
     )
     if not slow:
         reason += (
-            ". The cause of the article's rise above it is unknown: buffers do not explain it, and "
-            "no run here has the author's hardware"
+            ". This BDP is that of 40 Gbit/s and 0.2 ms; at a shorter RTT or a lower rate the rise "
+            "ends further below 1 MB. The cause of the article's rise above it is unknown: buffers "
+            "do not explain it, and no run here has the author's hardware"
         )
-    reason += f". {curve.in_words}"
-    if "beyond" in claim.texts:
-        reason += f". {_fall(curve)}"
     return Finding(
         verdict=HOLDS if slow else DIFFERS,
         factor=None if slow else up_to_bdp_pct / SLOW_PCT,
         measured=round(up_to_bdp_pct, 1),
-        reason=reason,
-        judged=1,
+        reason=f"{reason}. {curve.in_words}",
     )
 
 
 def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
-    """The size from which a larger receive buffer gains nothing, at the BDP of the article's best
-    goodput; the fall is not judged."""
-    found = _of_receiver(seen, claim.conditions)
-    if found is None:
-        return _too_few(claim)
-    measured = {"best from": found.full.size_kib}
-    compare = compared(claim.without(["beyond"]), measured, None, seen)
+    """The size from which a larger receive buffer gains nothing, at the goodput that the article
+    reaches and each RTT of its range: it must be the article's at all of them."""
+    found = {ms: of_receiver(seen, [name]) for ms, name in zip(*at_rtts(claim), strict=True)}
+    curves = {rtt_ms: curve for rtt_ms, curve in found.items() if curve is not None}
+    if len(curves) < len(found):
+        return too_few(claim)
+    right = [rtt for rtt, curve in curves.items() if curve.full.size_kib == claim.figure]
+    said = ", ".join(_best_from(one, f"at {rtt} ms") for rtt, one in curves.items())
+    named = of_receiver(seen, ["receiver-*"])
+    if named is not None:
+        said += f"; {_best_from(named, 'on the link that the article names')}"
+    measured = {f"at {rtt} ms": curve.full.size_kib for rtt, curve in curves.items()}
+    words = {0: DIFFERS, len(curves): HOLDS}
     return Finding(
-        verdict=compare.verdict,
-        factor=compare.factor,
+        verdict=words.get(len(right), UNDECIDED),
         measured=measured,
-        reason=f"best from {_size_and_bdp(found, 'at 12 Gbit/s and 0.15 ms')}"
-        f"{_elsewhere(seen)}. Best is {FULL_PCT:.0f} % of the largest goodput. {_fall(found)}",
-        judged=1,
+        reason=f"explained at {in_a_list(right)} ms (the article's RTT is 0.1 to 0.2 ms). "
+        f"At 12 Gbit/s the goodput is best {said}. Best is {FULL_PCT:.0f} % of the largest goodput",
     )
 
 
-def _elsewhere(seen: Evidence) -> str:
-    """The smallest sufficient size at a longer RTT, and at the BDP of 1 MB that the article names,
-    if there are such runs."""
-    longer, named = (_of_receiver(seen, [series]) for series in ("implied175-*", "receiver-*"))
-    said = "" if longer is None else f", from {_size_and_bdp(longer, 'at 0.175 ms')}"
-    return said + (
-        "" if named is None else f"; from {_size_and_bdp(named, 'on the link that he names')}"
+def fall(claim: Claim, seen: Evidence) -> Finding:
+    """By how much the goodput falls at most beyond the smallest sufficient size: shown, because no
+    computation of these runs can make it fall."""
+    curves = [
+        curve
+        for name in claim.conditions
+        if (curve := of_receiver(seen, [name]) or _curve(claim, seen, "both")) is not None
+    ]
+    if not curves:
+        return too_few(claim)
+    fall_pct = max(curve.fall_pct for curve in curves)
+    beyond = f"beyond the smallest sufficient size the goodput falls by {fall_pct:.1f} % at most"
+    return Finding(
+        verdict=HARDWARE,
+        measured=round(fall_pct, 1),
+        reason=f"{beyond}; {NOT_REPRODUCED}" if fall_pct <= FALLS_PCT else beyond,
     )
 
 
-def _size_and_bdp(found: Curve, where: str) -> str:
+def at_rtts(claim: Claim) -> tuple[list[float], list[str]]:
+    """The RTTs of the article's range in ms, and the runs that have the BDP of each."""
+    return claim.arguments["rtts_ms"], list(claim.conditions)
+
+
+def in_a_list(values: Iterable[float]) -> str:
+    *first, last = [f"{value:g}" for value in values] or ["no"]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _best_from(found: Curve, where: str) -> str:
     size, bdp = (size_in_words(kib * KIB) for kib in (found.full.size_kib, found.bdp_kib))
-    return f"{size} on {where} (BDP {bdp})"
+    return f"{where} from {size} on (BDP {bdp})"
 
 
-def _of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:
+def of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:
     """The curve of these runs, which vary the receive buffer alone; None of too few."""
     rows = [
         row
         for name in seen.matching(*conditions)
         if is_known((row := seen.row(name))["steady_mib_s"])
+        and is_known(row["requested_receive_kib"])
+        and not is_known(row["requested_send_kib"])
     ]
     return curve("receiver", rows) if len(rows) >= FEWEST_POINTS else None
 
@@ -109,7 +134,7 @@ def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:
     """Whether a send buffer smaller than the BDP fills the path, and the BDP of these runs."""
     found = _curve(claim, seen, "sender")
     if found is None:
-        return _too_few(claim)
+        return too_few(claim)
     below = [one for one in found.points if one.size_kib < found.bdp_kib]
     if not below or found.points[-1].size_kib <= found.bdp_kib:
         return not_judged("the sizes of these runs are not on both sides of the BDP")
@@ -138,7 +163,7 @@ def best_pairs(claim: Claim, seen: Evidence) -> Finding:
     found = curves(seen.row(name) for name in seen.matching(*claim.conditions))
     small, large = found.get("fixed-256k"), found.get("fixed-8m")
     if small is None or large is None or min(len(small.points), len(large.points)) < FEWEST_POINTS:
-        return _too_few(claim)
+        return too_few(claim)
     window_bytes = claim.arguments["window_kib"] * KIB
     rtt_ms = 1e3 * window_bytes / bytes_per_second(1e3 * claim.arguments["gbit_s"])
     share_pct = 100 * small.best.steady_mib_s / large.best.steady_mib_s
@@ -160,18 +185,9 @@ def _curve(claim: Claim, seen: Evidence, series: str) -> Curve | None:
     return found if found is not None and len(found.points) >= FEWEST_POINTS else None
 
 
-def _too_few(claim: Claim) -> Finding:
+def too_few(claim: Claim) -> Finding:
     return not_judged(
         f"fewer than {FEWEST_POINTS} sizes of {' or '.join(claim.conditions)} were run"
-    )
-
-
-def _fall(curve: Curve) -> str:
-    """Whether a curve falls beyond its rise."""
-    if curve.fall_pct > FALLS_PCT:
-        return f"Beyond, it falls by {curve.fall_pct:.0f} %"
-    return (
-        f"Beyond, it stays within {max(1.0, curve.fall_pct):.0f} % of the best: {FALL_IS_HARDWARE}"
     )
 
 

@@ -16,7 +16,7 @@ from labs.cli.run import as_json
 from labs.errors import BadInput
 from labs.experiments.nagle.lab import MARGIN
 from labs.experiments.nagle.narrative import describe_requests, findings
-from labs.experiments.nagle.notebook import held_segments, transfers
+from labs.experiments.nagle.notebook import by_ab, exchanged, held_segments
 from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.prediction import expected, header_ms, hz_of, median_ms, settings_of
 from labs.experiments.nagle.requests import (
@@ -30,11 +30,12 @@ from labs.experiments.nagle.requests import (
     table_of,
     typical,
 )
-from labs.experiments.nagle.responses import held_segment, transfer
+from labs.experiments.nagle.responses import goodput_mbit, held_segment
 from labs.experiments.nagle.results import results
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
+from labs.studies.study import study as open_study
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
 from tests.real_runs import codes, nagle_run, recorded_nagle, with_condition, with_file, with_link
 from tests.repeated_runs import machines, repetition
@@ -149,19 +150,29 @@ def test_held_segments_has_a_row_per_condition() -> None:
     assert list(rows["Retransmissions meanwhile"]) == [0, 4]
 
 
-def test_transfers_has_a_row_per_condition() -> None:
-    rows = transfers(recorded_nagle(), "bulk", "small-writes-on")
+def test_exchanged_has_a_row_per_condition() -> None:
+    rows = exchanged(recorded_nagle(), "bulk", "small-writes-on")
     assert list(rows["Condition"]) == ["bulk", "small-writes-on"]
-    assert list(rows["Segments"]) == [1450, 781]
+    assert list(rows["Segments of the response"]) == [1450, 781]
 
 
-def test_transfer_of_bulk_data_does_not_depend_on_nagle() -> None:
-    """66 bytes of headers (Ethernet, IPv4, TCP with timestamps) per segment."""
-    off, on = (transfer(nagle_run(name)) for name in ("bulk", "bulk-on"))
-    assert off == on
-    assert off.payload_pct == pytest.approx(100 * 1448 / 1514, abs=0.1)
-    small = transfer(nagle_run("small-writes"))
-    assert small.payload_pct == pytest.approx(100 * 100_000 / (100_000 + 73 * 66), abs=0.1)
+def test_goodput_of_bulk_data_does_not_depend_on_nagle() -> None:
+    off, on = (nagle_run(name) for name in ("bulk", "bulk-on"))
+    assert goodput_mbit(off) == goodput_mbit(on)
+    assert answered(off) == answered(on)
+
+
+def test_by_ab_is_what_the_article_prints() -> None:
+    """The article's line, and the mean that the results have of the same run."""
+    rows = by_ab(recorded_nagle(), "off", "on")
+    assert list(rows["Article"]) == [
+        "Time per request: 44.619 [ms] (mean)",
+        "Time per request: 14.285 [ms] (mean)",
+    ]
+    for line, name in zip(rows["This run"], ("off", "on"), strict=True):
+        assert line == f"Time per request: {table().loc[name, 'mean_ms']:.3f} [ms] (mean)"
+    far = by_ab(open_study(Nagle(testbed="recorded", delay_ms=20.0)), "off")
+    assert "Article" not in far
 
 
 def test_results_have_acks_per_response() -> None:

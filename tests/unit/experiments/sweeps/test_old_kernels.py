@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from labs.drive.units import KIB
-from labs.experiments.sweeps.old_kernels import OLD_RMEM_BYTES, connected_send_bytes, smallest_bytes
-
-
-def printed(size: float) -> str:
-    """A size with the three digits that iperf 2 prints."""
-    return f"{size / KIB:.3g}"
+from labs.drive.units import MIB
+from labs.experiments.sweeps.old_kernels import (
+    OLD_RMEM_BYTES,
+    connected_send_bytes,
+    granted_send_bytes,
+    printed,
+    smallest_bytes,
+)
 
 
 def test_default_buffers_print_as_in_the_article() -> None:
@@ -21,3 +22,8 @@ def test_smallest_buffers_print_as_in_the_article() -> None:
     """A5.3: 2.23 KB for -w 1K, and A5.4: 2 KB for -w 1G, which overflows."""
     assert printed(smallest_bytes()["receive"]) == "2.23"
     assert printed(smallest_bytes()["send"]) == "2"
+
+
+def test_granted_send_bytes_overflow_at_1_gib() -> None:
+    """A5.4b: 1 GB is the most of requests that double; with -w 1G it is 2 KB."""
+    assert [granted_send_bytes(mib * MIB) for mib in (1, 512, 1024)] == [2 * MIB, 1024 * MIB, 2048]

@@ -1,0 +1,113 @@
+"""Claims about what the article recommends, and what it says of a write and of a full queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labs.drive.units import MIB
+from labs.experiments.sweeps.claims.goodput import (
+    FEWEST_POINTS,
+    at_rtts,
+    in_a_list,
+    of_receiver,
+    too_few,
+)
+from labs.experiments.sweeps.curves import FULL_PCT, curves
+from labs.experiments.sweeps.socket_buffers import sender_rows, settings_of, written_ahead_bytes
+from labs.read.claims.judge import not_judged
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
+from labs.read.display.format import size_in_words
+from labs.read.readings.instruments import shaper_drops
+from labs.read.theory.bdp import line_goodput_bytes_s
+
+if TYPE_CHECKING:
+    from labs.read.claims.evidence import Evidence
+    from labs.read.claims.ledger import Claim
+
+
+def receive_buffer_falls_short(claim: Claim, seen: Evidence) -> Finding:
+    """The best goodput of the receive buffer alone, as a share of the best of all series."""
+    alone = of_receiver(seen, ["receiver-*"])
+    others = curves(seen.row(name) for name in seen.matching("sender-*", "both-*"))
+    if alone is None or not others:
+        return too_few(claim)
+    best = max(alone.best.steady_mib_s, *(one.best.steady_mib_s for one in others.values()))
+    share_pct = 100 * alone.best.steady_mib_s / best
+    return Finding(
+        verdict=HOLDS if share_pct < FULL_PCT else WRONG,
+        measured=round(share_pct, 1),
+        reason=f"the receive buffer alone reaches {share_pct:.0f} % of the best goodput of all "
+        "series, because the kernel enlarges an automatic send buffer up to tcp_wmem[2] (4 MiB), "
+        "which exceeds the BDP; what limited it on the author's machines is unknown",
+    )
+
+
+def equal_choices(claim: Claim, seen: Evidence) -> Finding:
+    """The goodput of the article's three choices, at each RTT of its range, as a share of the best
+    of the three."""
+    shares: dict[str, list[float]] = {}
+    for name in at_rtts(claim)[1]:
+        rows = {one.rpartition("-")[2]: seen.row(one) for one in seen.matching(name)}
+        if len(rows) < FEWEST_POINTS:
+            return too_few(claim)
+        best = max(row["steady_mib_s"] for row in rows.values())
+        for size, row in rows.items():
+            shares.setdefault(size, []).append(100 * row["steady_mib_s"] / best)
+    least = {size: round(min(some), 1) for size, some in shares.items()}
+    lowest = min(least.values())
+    return Finding(
+        verdict=HOLDS if lowest >= 100 - (claim.tolerance_pct or 0) else DIFFERS,
+        measured=least,
+        reason=f"at RTTs of {in_a_list(at_rtts(claim)[0])} ms and the goodput that the article "
+        f"reaches, each choice has at least {lowest:.1f} % of the best. The receive buffer of the "
+        "first is automatic, as the article's default is",
+    )
+
+
+def sender_alone(claim: Claim, seen: Evidence) -> Finding:
+    """The goodput with a large send buffer alone: shown, as a share of the link's."""
+    names = seen.matching(*claim.conditions)
+    if not names:
+        return not_judged(f"{claim.conditions[0]} was not run")
+    row = seen.row(names[0])
+    share_pct = 100 * row["steady_bytes_s"] / line_goodput_bytes_s(row["rate_mbit"])
+    return Finding(
+        verdict=HARDWARE,
+        measured=round(share_pct, 1),
+        reason=f"{names[0]} reaches {share_pct:.0f} % of what its link carries. 12 to 14 Gbit/s "
+        "are 30 to 35 % of the author's link: something else than buffers limits it",
+    )
+
+
+def full_queue(claim: Claim, seen: Evidence) -> Finding:
+    """Whether all bytes arrive although the sender's queue dropped packets, and what TCP counts."""
+    (name,) = claim.conditions
+    run, row = seen.run(name), seen.row(name)
+    dropped, rows = shaper_drops(run), sender_rows(run)
+    if not dropped or rows is None or rows.empty:
+        return not_judged("the queue dropped no packet in this run")
+    counted = int(rows["total_retrans_segments"].max())
+    arrived = row["transfer_bytes"] >= settings_of(run).transfer_bytes
+    return Finding(
+        verdict=HOLDS if arrived else WRONG,
+        measured={"dropped": dropped, "counted as retransmitted": counted},
+        reason=f"the queue of the sender's own device dropped {dropped} packets, and "
+        f"{row['transfer_bytes'] / MIB:.1f} MiB arrived. iperf3 was told nothing. "
+        "TCP was: the error keeps the segment in its write queue, so it is sent later, and "
+        f"{counted} segments are counted as retransmitted (net/ipv4/tcp_output.c "
+        "tcp_write_xmit(), net/core/dev.c)",
+    )
+
+
+def write_returns(claim: Claim, seen: Evidence) -> Finding:
+    """The most bytes whose write had returned and that the peer had not acknowledged."""
+    (name,) = claim.conditions
+    ahead_bytes = written_ahead_bytes(seen.run(name))
+    if ahead_bytes is None:
+        return not_judged(f"{name} has no samples of the sender")
+    return Finding(
+        verdict=HOLDS if ahead_bytes > 0 else WRONG,
+        measured=round(ahead_bytes / MIB, 1),
+        reason=f"at one sample {size_in_words(ahead_bytes)} had been written and were not "
+        "acknowledged: iperf3 had the return of every one of these writes",
+    )
