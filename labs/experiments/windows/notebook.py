@@ -7,6 +7,7 @@ import re
 
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import budget
+from labs.experiments.windows.events import DROPS, printed_drops
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
@@ -115,11 +116,8 @@ def rounds(run: Run) -> Table:
     )
 
 
-DROPS = "TcpExtTCPRcvQDrop"
-
-
 def as_printed(run: Run) -> Table:
-    """What `ss -m` and `nstat` print about the receiver at the end of a run, next to what the
+    """What `ss -m` and `nstat -az` print about the receiver at the end of a run, next to what the
     article prints if the run has its parameters."""
     used, budget, queued, dropped = (
         int(article().claim(id_).figures[name])
@@ -127,14 +125,13 @@ def as_printed(run: Run) -> Table:
     )
     local = rf"^ESTAB +\d+ +\d+ +\S+:{run.condition_asked.link.port} .*\n\s+skmem:\(\S+\)"
     sockets = re.findall(local, run.text(f"{RECEIVER}/ss.txt"), re.MULTILINE)
-    counters = re.findall(rf"^{DROPS} .*$", run.text(f"{RECEIVER}/nstat-after.txt"), re.MULTILINE)
     printed = [f"ESTAB {queued} 0 ... skmem:(r{used},rb{budget},...)", f"{DROPS} {dropped} 0.0"]
     comparable = has_articles_parameters(article(), run, "A4.4")
     return Table(
         {
             "Command": ["ss -m", f"nstat -az {DROPS}"],
             **({"Article": printed} if comparable else {}),
-            "This run": [" ".join(found[-1].split()) for found in (sockets, counters)],
+            "This run": [" ".join(sockets[-1].split()), printed_drops(run)],
         }
     )
 
