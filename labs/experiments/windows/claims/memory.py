@@ -129,11 +129,13 @@ def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
         f"{_coalesced(row, at)}. In the bursts of the author's program {_coalesced(own, own_at)}, "
         f"and the queue is collapsed {len(own_at)} times"
     )
-    return Finding(
-        verdict=HOLDS if len(at) >= SEVERAL and falls == len(at) else WRONG,
-        measured={"collapses": len(at), "rcv_ssthresh falls": falls},
-        reason=reason,
-    )
+    measured = {"collapses": len(at), "rcv_ssthresh falls": falls}
+    if not at or falls < len(at):
+        return Finding(verdict=WRONG, measured=measured, reason=reason)
+    if len(at) < SEVERAL:
+        factor = len(at) / SEVERAL
+        return Finding(verdict=DIFFERS, factor=factor, measured=measured, reason=reason)
+    return Finding(verdict=HOLDS, measured=measured, reason=reason)
 
 
 def _coalesced(row: Mapping[str, Any], at: Sequence[Collapse]) -> str:

@@ -44,7 +44,7 @@ ON_6_12 = ON_6_1 | {
     "A4.5": DIFFERS,
     "A4.6": DIFFERS,
     "A4.8": WRONG,
-    "A4.9": WRONG,
+    "A4.9": DIFFERS,
     "A4.10": DIFFERS,
     "A4.11a": DIFFERS,
     "A4.12": DIFFERS,
@@ -80,7 +80,7 @@ def test_verdicts_on_a_machine_need_no_sample_of_each_packet() -> None:
     runs = {run.condition: run for run in map(open_run, run_folders(folder))}
     found = {id_: one(id_, runs) for id_ in ON_6_1}
     holding = {id_ for id_, verdict in found.items() if verdict.verdict == HOLDS}
-    assert holding == {"A4.1", "A4.2", "A4.3", "A4.15"}
+    assert holding == {"A4.1", "A4.2", "A4.3", "A4.15", "A4.17a"}
     assert "have no sample of their own" in found["A4.8"].reason
 
 
@@ -278,7 +278,7 @@ def test_smaller_batches_count_the_windows_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("articles", "verdict"), [(4, HOLDS), (5, HOLDS), (6, NOT_JUDGED), (7, DIFFERS), (2, DIFFERS)]
+    ("articles", "verdict"), [(4, NOT_JUDGED), (6, NOT_JUDGED), (7, DIFFERS), (2, DIFFERS)]
 )
 def test_round_trips_are_not_judged_by_one_more_or_less(articles: float, verdict: str) -> None:
     claim = replace(LEDGER.claim("A4.13b"), expected=articles)
@@ -339,7 +339,7 @@ FAILING = {
     "A4.11a": {"initrwnd": "article-scale1"},
     "A4.12": {"automatic": "article-scale1"},
     "A4.13a": {"automatic": "quickack"},
-    "A4.13b": {"automatic": "article-1m"},
+    "A4.13b": {"automatic": "messages"},
     "A4.15": {"article-scale0": "article-scale1"},
     "A4.16": {"article-scale1": "clamp-16k"},  # no larger window without the clamp
     "A4.17a": {"article-scale0": "article-scale1"},
