@@ -56,10 +56,10 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
     times = drop_times(run)
     counted = sum(time_s <= program_s for time_s in times)
     said = (
-        f"the first drop is packet {int(dropped['packet'].iloc[0])}, with a window of "
-        f"{in_digits(left)} bytes; {row['dropped_in_window']} of "
-        f"{len(dropped)} dropped packets fit the window; {_backoff(dropped)}. "
-        f"{_counted(claim, times, counted, seen.run(repeated))}"
+        f"{_counted(claim, times, counted, seen.run(repeated))}. The first drop is packet "
+        f"{int(dropped['packet'].iloc[0])}, with a window of {in_digits(left)} bytes; "
+        f"{row['dropped_in_window']} of {len(dropped)} dropped packets fit the window; "
+        f"{_backoff(dropped)}"
     )
     measured = {"dropped": float(counted), "window left": left}
     return replace(found, measured=measured, reason=f"{said}. {found.reason}")
@@ -77,12 +77,11 @@ def _counted(claim: Claim, times: Sequence[float], counted: int, repeated: Run) 
     the article's value."""
     program_s, wanted = claim.arguments["program_s"], int(claim.figures["dropped"])
     runs, total = 1 + settings_of(repeated).earlier, printed_drops(repeated).split()[1]
-    later = f" (the next follows after {times[counted]:.2f} s)" if counted < len(times) else ""
+    later = f" (the next after {times[counted]:.2f} s)" if counted < len(times) else ""
     return (
-        f"In the {program_s:g} s of the author's program TCPRcvQDrop grows by {counted}{later}. "
-        f"nstat -az prints a total, which is {total} after {runs} runs in one network namespace. "
-        f"So {wanted} is the sum of at least {-(-wanted // (counted + 1))} runs, and how many "
-        "there were cannot be told"
+        f"one run of the author's program counts {counted} in its {program_s:g} s{later}, and "
+        f"nstat -az adds up runs: {total} after {runs}. So {wanted} is the sum of at least "
+        f"{-(-wanted // (counted + 1))} runs in one network namespace; how many cannot be told"
     )
 
 

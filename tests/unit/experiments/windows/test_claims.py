@@ -137,10 +137,14 @@ def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
     found = judged()["A4.4"]
     assert measured("A4.4") == {"dropped": 3, "window left": 3072}
     assert (found.judged, found.figures) == (1, 2)
-    assert "the first drop is packet 62" in found.reason
-    assert "the next follows after 5.15 s" in found.reason
-    assert "which is 12 after 4 runs" in found.reason
-    assert "13 is the sum of at least 4 runs" in found.reason
+    for part in (
+        "packet 62",
+        "counts 3 in its 5 s",
+        "next after 5.15 s",
+        "12 after 4",
+        "least 4 runs",
+    ):
+        assert part in found.reason
     assert "nothing is dropped: at most 62,208 of 65,536 bytes are in use" in (
         judged("6.12")["A4.4"].reason
     )
