@@ -18,6 +18,9 @@ If a segment has no sample of its own, data_segs_in increases by more than 1. Th
 between samples, because in virtual time the clock advances only while everything sleeps. With
 --sampled 0 it sleeps until the end, and only the first and the last row are written.
 
+At each write of a sender on the same host that tells of its writes (fill.py), TCP_QUICKACK is set:
+an ACK that is delayed is sent at once.
+
 SIGTERM ends the program, which then writes both files. --truesizes is a CSV file of payloads and of
 the memory that the kernel charges for a packet with each of them (truesize). The packets are
 datagrams between two local sockets, which have no header.
@@ -45,6 +48,7 @@ TCP_INFO_BYTES = 512
 TCP_INFO = struct.Struct("=20xI40xI16xI8xI28xQ4xI8xI")
 RCV_WND = struct.Struct("=232xI")
 TIMER_SLACK = "/proc/self/timerslack_ns"
+TOLD_OF_WRITES = "\0hold-{port}"
 COUNTER_FILE = "/proc/self/net/netstat"
 COUNTERS = (
     "TCPRcvCoalesce",
@@ -159,6 +163,10 @@ class Receiver:
         with contextlib.suppress(BlockingIOError):
             self.read_bytes += len(self.connection.recv(most_bytes, socket.MSG_DONTWAIT))
 
+    def acknowledge(self) -> None:
+        """Send a delayed ACK at once."""
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
     def write(self, path: str) -> None:
         """Write the rows; a counter that the kernel lacks is empty."""
         with open(path, "w", encoding="ascii") as out:
@@ -194,7 +202,9 @@ def interval_ns(quiet: int) -> int:
 
 def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
     """Sample and read until the descriptor `ended` is readable."""
-    arrivals = select.epoll()
+    arrivals, writes = select.epoll(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    writes.bind(TOLD_OF_WRITES.format(**given))
+    told = writes.fileno()
     sampled, quiet = given["sampled"] == "1", QUIET_LOOKS
     if sampled:
         arrivals.register(receiver.connection, select.EPOLLIN | select.EPOLLET)
@@ -204,11 +214,14 @@ def hold(receiver: Receiver, ended: int, given: dict[str, str]) -> None:
     while True:
         due = [look_ns] * sampled + [read_ns] * bool(read_bytes)
         wait_s = max(0, min(due) - now_ns) / 1e9 if due else None
-        ready, _, _ = select.select((arrivals.fileno(), ended), (), (), wait_s)
+        ready, _, _ = select.select((arrivals.fileno(), told, ended), (), (), wait_s)
         now_ns = time.time_ns()
         if ended in ready:
             return
-        if ready:
+        if told in ready:
+            writes.recv(1)
+            receiver.acknowledge()
+        if arrivals.fileno() in ready:
             arrivals.poll(0)
             receiver.sample()
             quiet, look_ns = 0, now_ns + FIRST_NS

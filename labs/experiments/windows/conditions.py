@@ -17,9 +17,12 @@ from labs.experiments.windows.settings import (
     DIRECT,
     LATE,
     LISTEN,
+    MESSAGES,
     PIECES,
     RATE,
     ROUTER,
+    SLOW,
+    SPREAD,
     Settings,
 )
 
@@ -40,25 +43,28 @@ LARGE_KIB = 1024
 CLAMP_KIB = 16
 """Half of the window that `article-scale1` offers."""
 SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
-MSS_VALUES = (1448, 536, 100)
+ETHERNET_BYTES = 1448
+"""The payload of a full packet of Ethernet with timestamps."""
+MSS_VALUES = (ETHERNET_BYTES, 536, 100)
 FEW_SEGMENTS = 10
 SLOW_S = 15.0
 """4 MiB at 64 KiB per round trip of 200 ms."""
-LONG_S = 700
-"""Long enough for the article's 13 drops: the 12 retransmissions of the packet that is dropped
-first back off to intervals of two minutes (TCP_RTO_MAX), and the last of them arrives 647 s after
-connecting."""
+EARLIER, PROGRAM_S = 3, 6.25
+"""The article's program, four times: it waits for a second after connecting, and prints the
+counters five seconds later."""
 RMEM_MAX_BYTES = 212_992
 """The default of net.core.rmem_max until 6.17: the largest size that SO_RCVBUF may request."""
 RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
 """The default from 6.18 on; below tcp_rmem[2], so that the window scale stays as it is."""
-NO_TIMESTAMPS = {"net.ipv4.tcp_timestamps": "0"}
+ARTICLES_OWN = {"net.ipv4.tcp_timestamps": "0", "net.ipv4.tcp_no_metrics_save": "1"}
 
+PATCHED = "initrwnd-patched"
+"""The condition `initrwnd`, for a kernel that is built with initrwnd.patch."""
 ON_MACHINES = ("article-scale0", "article-scale1")
 """The conditions of size small on two machines, where runs take real time."""
 SMALL = (
     "article-scale0",
-    f"article-scale0-{LONG_S}s",
+    "article-scale0-4x",
     "article-scale1",
     "article-1m",
     "hosts-scale0",
@@ -68,6 +74,8 @@ SMALL = (
     "quickack",
     "initrwnd",
     "chunks",
+    "chunks-spread",
+    "messages",
     "unsampled",
     "rcvbuf-16k",
 )
@@ -76,11 +84,13 @@ SMALL = (
 def conditions(p: Windows) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
-    Machines have no router; there the two hosts are connected directly.
+    PATCHED needs a kernel of its own, so it is selected only by name. Machines have no router;
+    there the two hosts are connected directly.
     """
     every = {one.name: one for one in _every(p)}
     if p.only or p.size == "full":
-        return tuple(every[name] for name in p.chosen(tuple(every)))
+        offered = tuple(name for name in every if p.only or name != PATCHED)
+        return tuple(every[name] for name in p.chosen(offered))
     small = ON_MACHINES if p.testbed == "vagrant" else SMALL
     return tuple(every[name] for name in small)
 
@@ -114,12 +124,12 @@ def _every(p: Windows) -> Iterator[Condition]:
 def _condition(name: str, settings: Settings, delay_ms: float, group: Group) -> Condition:
     shaped_at = "router" if settings.path == ROUTER else "server"
     link = Link(delay_ms=delay_ms, shaped_at=shaped_at, port=PORT)
-    server = dict(NO_TIMESTAMPS)
+    server = dict(ARTICLES_OWN)
     if settings.adv_win_scale is not None:
         server["net.ipv4.tcp_adv_win_scale"] = str(settings.adv_win_scale)
     if settings.rcvbuf_kib * KIB > RMEM_MAX_BYTES:
         server |= RAISED_RMEM_MAX
-    sysctls = {"server": server, "client": NO_TIMESTAMPS}
+    sysctls = {"server": server, "client": ARTICLES_OWN}
     return Condition(name, link, sysctls, as_settings(settings), group.name)
 
 
@@ -127,10 +137,11 @@ def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
     """The article's conditions, and one whose receiver does not sample."""
     scale0 = replace(base, adv_win_scale=0)
     yield "article-scale0", scale0
-    yield f"article-scale0-{LONG_S}s", replace(scale0, duration_s=float(LONG_S))
+    yield "article-scale0-4x", replace(scale0, earlier=EARLIER, duration_s=PROGRAM_S)
     yield "article-scale1", base
     yield "article-1m", replace(base, rcvbuf_kib=LARGE_KIB)
     yield "automatic", replace(base, rcvbuf_kib=0)
+    yield f"automatic-{ETHERNET_BYTES}", replace(base, rcvbuf_kib=0, mss_bytes=ETHERNET_BYTES)
     yield "unsampled", replace(scale0, sampled=False)
     yield f"clamp-{CLAMP_KIB}k", replace(base, window_clamp_kib=CLAMP_KIB)
 
@@ -144,13 +155,18 @@ def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:
 def _routes(base: Settings, initrwnd: int) -> Iterator[tuple[str, Settings]]:
     """Options of the receiver's route, and a sender with the kernel's default `initcwnd`."""
     yield "quickack", replace(base, quickack=True)
-    yield "initrwnd", replace(base, rcvbuf_kib=LARGE_KIB, initrwnd=initrwnd)
+    for name in ("initrwnd", PATCHED):
+        yield name, replace(base, rcvbuf_kib=LARGE_KIB, initrwnd=initrwnd)
     yield "initcwnd-10", replace(base, initcwnd=FEW_SEGMENTS)
 
 
 def _senders(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for fill in (CHUNKS, BYTES):
-        yield fill, replace(base, fill=fill)
+    """The chunks of the article's program; the same, evenly spread over a round trip, so that none
+    is acknowledged to the sender before the next arrives; and messages that are read slowly."""
+    yield CHUNKS, replace(base, fill=CHUNKS)
+    yield "chunks-spread", replace(base, fill=SPREAD, quickack=True)
+    yield MESSAGES, replace(base, fill=MESSAGES, reader=SLOW)
+    yield BYTES, replace(base, fill=BYTES)
 
 
 def _buffers(base: Settings) -> Iterator[tuple[str, Settings]]:

@@ -6,6 +6,7 @@ One TCP connection. The sender fills the window; the receiver samples its own so
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ SAMPLES = "samples.csv"
 TRUESIZES = "truesizes.csv"
 CONNECT_TO_WRITE_MS = 1000
 """The article's pause between connecting and the first write."""
+AFTER_RESET_S = 1.0
+"""By then the last packets of a connection that was reset have arrived."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,18 @@ def measure(bench: Bench, condition: Condition) -> None:
     settings, port = read_settings(Settings, condition.settings), condition.link.port
     ends = ends_of(bench, settings)
     with arranged(bench, settings, condition):
+        for _ in range(settings.earlier):
+            receiver = hold(bench, settings, ends, port)
+            sender = filled(bench, settings, ends, port)
+            end(bench, ends.receiver, receiver, "hold")
+            sender.stop()
+            time.sleep(AFTER_RESET_S)
         receiver = hold(bench, settings, ends, port)
         captures = [
             (host, capture(bench, host, device, port)) for host, device in taps(bench, settings)
         ]
         bench.watch(port, settings.sample_ms, capture=())
-        sender = fill(bench, settings, ends, port)
-        if bench.finish(sender, settings.duration_s) is not None:
-            raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
+        sender = filled(bench, settings, ends, port)
         bench.unwatch()
         # Both end at the same time, so that the capture and the samples have the same packets.
         for host, tcpdump in captures:
@@ -149,19 +156,23 @@ def hold(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
     return process
 
 
-def fill(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
-    """Start the sender."""
+def filled(bench: Bench, settings: Settings, ends: Ends, port: int) -> Process:
+    """Start the sender; return when its time is over."""
     writes = settings.writes
-    return ends.sender.program(
+    sender = ends.sender.program(
         FILL,
         (
             *("--from", ends.sender_address, "--to", ends.receiver_address, "--port", str(port)),
             *("--mss", str(settings.mss_bytes), "--after-ms", str(CONNECT_TO_WRITE_MS)),
             *("--write-bytes", str(writes.write_bytes), "--writes", str(writes.writes)),
-            *("--every-us", str(writes.every_us)),
+            *("--every-us", str(writes.every_us), "--in-flight", str(writes.in_flight)),
+            *("--quickack", "1" if writes.quickack else "0"),
         ),
         stdout=bench.path(ends.sender, "fill.txt"),
     )
+    if bench.finish(sender, settings.duration_s) is not None:
+        raise RunFailed(f"the sender ended: {bench.last_word(ends.sender, 'fill.txt')}")
+    return sender
 
 
 def end(bench: Bench, host: Host, process: Process, name: str) -> None:

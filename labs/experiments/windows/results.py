@@ -12,6 +12,7 @@ import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column
+from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.packets import (
     agreement,
     overhead_bytes,
@@ -203,7 +204,8 @@ def notes(run: Run) -> Iterator[Note]:
         yield Note("link", "link not as asked")
     if settings.adv_win_scale not in (None, 1) and series(kernel) >= RATIO_SINCE:
         yield Note("scale_ignored", f"Linux {kernel} ignores tcp_adv_win_scale")
-    if settings.initrwnd * settings.mss_bytes > rules(kernel).initial_limit_bytes:
+    limit_bytes = rules(kernel).initial_limit_bytes
+    if settings.initrwnd * settings.mss_bytes > limit_bytes and run.condition != PATCHED:
         yield Note(
             "initrwnd_limited",
             f"Linux {kernel} limits the first window to 64 KiB: initrwnd can only reduce it",

@@ -8,10 +8,8 @@ from labs.drive.units import KIB, MIB
 
 LOOPBACK, ROUTER, DIRECT = "loopback", "router", "direct"
 LISTEN, ACCEPT = "listen", "accept"
-NEVER, RATE, LATE, PIECES = "never", "rate", "late", "pieces"
-SEGMENTS, CHUNKS, BYTES = "segments", "chunks", "bytes"
-CHUNK_BYTES = 256
-"""The size of a write of the fill `chunks`: its metadata is several times larger."""
+NEVER, RATE, LATE, PIECES, SLOW = "never", "rate", "late", "pieces", "slow"
+SEGMENTS, CHUNKS, SPREAD, MESSAGES, BYTES = "segments", "chunks", "spread", "messages", "bytes"
 
 
 @dataclass(frozen=True)
@@ -25,23 +23,34 @@ class Reads:
 
 @dataclass(frozen=True)
 class Writes:
-    """How the sender writes: `write_bytes` every `every_us`, `writes` times (0: until the end)."""
+    """How the sender writes: `write_bytes` every `every_us`, `writes` times (0: until the end).
+
+    After each write it waits until at most `in_flight` segments are unacknowledged (0: no limit).
+    With `quickack` each write sets TCP_QUICKACK on the receiver's socket.
+    """
 
     write_bytes: int
     writes: int
     every_us: int
+    in_flight: int = 0
+    quickack: bool = False
 
 
-# The article's reader reads every 50 ms as much as a rate allows.
+# The reader of the article's program reads every 50 ms as much as a rate allows. Its sender writes
+# all it can (SEGMENTS) or chunks; the sizes and limits of CHUNKS are its own
+# (github.com/cloudflare/cloudflare-blog, 2022-07-rmem-a: run.sh and window.py).
 READS = {
     NEVER: Reads(0, 0, 0),
     RATE: Reads(4 * KIB, 50_000, 0),
     LATE: Reads(64 * KIB, 1_000, 3_000),
     PIECES: Reads(200, 5_000, 0),
+    SLOW: Reads(100, 10_000, 0),
 }
 WRITES = {
     SEGMENTS: Writes(MIB, 0, 0),
-    CHUNKS: Writes(CHUNK_BYTES, 2_000, 20),
+    CHUNKS: Writes(512, 0, 0, in_flight=10, quickack=True),
+    SPREAD: Writes(512, 0, 20_000),
+    MESSAGES: Writes(128, 0, 5_000),
     BYTES: Writes(1, 2_000, 20),
 }
 
@@ -57,7 +66,7 @@ class Settings:
     (0: none) and `quickack` are options of the receiver's route. `window_clamp_kib` (None: none) is
     TCP_WINDOW_CLAMP of the listening socket. Without `sampled` the receiver
     takes only the first and the last sample. `capture_client` also captures at the sender, if it
-    is another host.
+    is another host. `earlier` connections, each of `duration_s`, precede the measured one.
     """
 
     path: str = LOOPBACK
@@ -75,6 +84,7 @@ class Settings:
     duration_s: float = 10.0
     sample_ms: int = 1000
     capture_client: bool = False
+    earlier: int = 0
 
     @property
     def reads(self) -> Reads:

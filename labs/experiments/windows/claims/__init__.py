@@ -30,9 +30,11 @@ def packet_by_packet(judge: Judge) -> Judge:
 
 
 JUDGES: Mapping[str, Judge] = {
+    "budget_exceeded": memory.budget_exceeded,
     "drops_in_open_window": packet_by_packet(memory.drops_in_open_window),
     "coalesced_then_collapsed": packet_by_packet(memory.coalesced_then_collapsed),
     "collapsed_by_small_packets": packet_by_packet(memory.collapsed_by_small_packets),
+    "collapsed_by_slow_reader": packet_by_packet(memory.collapsed_by_slow_reader),
     "metadata_per_packet": memory.metadata_per_packet,
     "overflow": memory.overflow,
     "whole_buffer_as_window": memory.whole_buffer_as_window,
@@ -42,5 +44,8 @@ JUDGES: Mapping[str, Judge] = {
     "saw_tooth": packet_by_packet(window.saw_tooth),
     "linear_opening": packet_by_packet(window.linear_opening),
     "first_round_trip": window.first_round_trip,
+    "patched_window": window.patched_window,
+    "default_buffer": window.default_buffer,
     "smaller_batches": window.smaller_batches,
+    "round_trips_to_fill": window.round_trips_to_fill,
 }

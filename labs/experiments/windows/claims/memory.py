@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from pandas import DataFrame
 
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.events import Collapse, collapses, drop_times, printed_drops
+from labs.experiments.windows.packets import packets, settings_of
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import HOLDS, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
+from labs.read.runs.run import Run
 
-DOUBLED = (1.8, 2.2)
-"""A ratio of two retransmission intervals in this range counts as doubled: the timer has ticks."""
+SEVERAL = 3
+"""At least this many collapses are several."""
 
-RTO_MAX_S = 120.0
-"""TCP_RTO_MAX, the longest retransmission timeout (include/net/tcp.h)."""
+
+def budget_exceeded(claim: Claim, seen: Evidence) -> Finding:
+    """The memory in use at the end, and how far it is above the budget; below 0 if it is within."""
+    row = seen.row(claim.conditions[0])
+    used, above = float(row["skmem_r"]), float(row["skmem_r"] - row["skmem_rb"])
+    measured = {"in use": used, "above the budget": above}
+    if above > 0:
+        return compared(claim, measured, None, seen)
+    return Finding(
+        verdict=DIFFERS,
+        factor=used / claim.figures["in use"],
+        measured=measured,
+        reason=f"the budget is not exceeded: {in_digits(used)} of {in_digits(row['skmem_rb'])} "
+        f"bytes are in use, {in_digits(-above)} below it",
+    )
 
 
 def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
-    """How many packets are dropped, and the window that is open at the first drop."""
-    name = claim.conditions[0]
-    row, table = seen.row(name), packets(seen.run(name))
+    """The window that is open at the first drop, and how many drops the author's program counts:
+    in one run, and in several runs in one network namespace."""
+    name, repeated = claim.conditions
+    row, run = seen.row(name), seen.run(name)
+    table = packets(run)
     dropped = table[table["dropped"].fillna(0) > 0]
     if dropped.empty:
         return Finding(
@@ -35,46 +52,37 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
     before = table.loc[max(0, dropped.index[0] - 1)]
     left = float(before["window_left_bytes"])
     found = compared(claim.without(["dropped"]), {"window left": left}, None, seen)
-    measured = {"dropped": float(row["rcv_q_drop"]), "window left": left}
+    program_s = float(claim.arguments["program_s"])
+    times = drop_times(run)
+    counted = sum(time_s <= program_s for time_s in times)
     said = (
-        f"the first drop is packet {int(dropped['packet'].iloc[0])}, with a window of "
-        f"{in_digits(left)} bytes; {row['dropped_in_window']} of "
-        f"{len(dropped)} dropped packets fit the window; {_backoff(dropped)}. "
-        f"{_counted(claim, row, dropped)}"
+        f"{_counted(claim, times, counted, seen.run(repeated))}. The first drop is packet "
+        f"{int(dropped['packet'].iloc[0])}, with a window of {in_digits(left)} bytes; "
+        f"{row['dropped_in_window']} of {len(dropped)} dropped packets fit the window; "
+        f"{_backoff(dropped)}"
     )
+    measured = {"dropped": float(counted), "window left": left}
     return replace(found, measured=measured, reason=f"{said}. {found.reason}")
 
 
 def _backoff(dropped: DataFrame) -> str:
-    """How often the packet that was dropped first is retransmitted, and whether the intervals
-    double until they reach their maximum of 120 s (TCP_RTO_MAX)."""
-    times = _times(dropped)
-    waits = [later - one for one, later in pairwise(times)]
-    ratios = [later / one for one, later in pairwise(waits) if one > 0]
-    doubled = sum(DOUBLED[0] <= ratio <= DOUBLED[1] for ratio in ratios)
+    """The intervals at which the packet that was dropped first is retransmitted."""
+    times = dropped[dropped["seq"] == dropped["seq"].min()]["time_s"].tolist()
+    waits = ", ".join(f"{later - one:.2f}" for one, later in pairwise(times))
+    return f"the first of them is retransmitted at intervals of {waits} s"
+
+
+def _counted(claim: Claim, times: Sequence[float], counted: int, repeated: Run) -> str:
+    """What TCPRcvQDrop is when the author's program prints it, and how many of its runs add up to
+    the article's value."""
+    program_s, wanted = claim.arguments["program_s"], int(claim.figures["dropped"])
+    runs, total = 1 + settings_of(repeated).earlier, printed_drops(repeated).split()[1]
+    later = f" (the next after {times[counted]:.2f} s)" if counted < len(times) else ""
     return (
-        f"the first of them is retransmitted {len(times) - 1} times in "
-        f"{times[-1] - times[0]:.1f} s; {doubled} of {len(ratios)} intervals are twice "
-        "the previous one"
-        + (", until they reach TCP_RTO_MAX" if max(waits, default=0.0) >= RTO_MAX_S else "")
+        f"one run of the author's program counts {counted} in its {program_s:g} s{later}, and "
+        f"nstat -az adds up runs: {total} after {runs}. So {wanted} is the sum of at least "
+        f"{-(-wanted // (counted + 1))} runs in one network namespace; how many cannot be told"
     )
-
-
-def _counted(claim: Claim, row: Mapping[str, Any], dropped: DataFrame) -> str:
-    """How long it takes until TCPRcvQDrop has the article's value."""
-    wanted, times = int(claim.figures["dropped"]), _times(dropped)
-    said = (
-        f"TCPRcvQDrop is {row['rcv_q_drop']} at the end: each retransmission of that packet adds 1"
-    )
-    if len(times) < wanted:
-        return f"{said}, so that {wanted} takes a longer run"
-    return f"{said}, so that {wanted} is reached after {times[wanted - 1] - times[0]:.0f} s"
-
-
-def _times(dropped: DataFrame) -> list[float]:
-    """When the packet that was dropped first was dropped, each time."""
-    found: list[float] = dropped[dropped["seq"] == dropped["seq"].min()]["time_s"].tolist()
-    return found
 
 
 def _use(row: Mapping[str, Any]) -> str:
@@ -107,26 +115,49 @@ def coalesced_then_collapsed(claim: Claim, seen: Evidence) -> Finding:
 
 
 def collapsed_by_small_packets(claim: Claim, seen: Evidence) -> Finding:
-    """How often small packets collapse the queue, and what rcv_ssthresh does each time."""
-    name = claim.conditions[0]
-    row, table = seen.row(name), packets(seen.run(name))
-    at = [int(place) for place in table.index[table["collapsed"].fillna(0) > 0]]
-    before = [float(table["rcv_ssthresh_bytes"].iloc[max(0, place - 1)]) for place in at]
-    after = [float(table["rcv_ssthresh_bytes"].iloc[place]) for place in at]
-    falls = sum(new < old for old, new in zip(before, after, strict=True))
-    levels = ", ".join(
-        f"{in_digits(old)} to {in_digits(new)}" for old, new in zip(before, after, strict=True)
-    )
+    """How often small packets collapse the queue, and what rcv_ssthresh does each time: chunks that
+    are spread evenly, and those of the author's program as it is."""
+    name, program = claim.conditions
+    row, at = seen.row(name), collapses(seen.run(name))
+    falls = sum(one.falls for one in at)
+    levels = ", ".join(f"{in_digits(one.before)} to {in_digits(one.after)}" for one in at)
+    own, own_at = seen.row(program), collapses(seen.run(program))
     reason = (
         f"rcv_ssthresh falls at {falls} of {len(at)} collapses{f' ({levels})' if at else ''}. The "
-        f"first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its "
-        f"{in_digits(float(table['payload_bytes'].iloc[0]))} bytes of payload; TCPRcvCollapsed "
-        f"is {row['collapsed']}, and {row['coalesced']} packets are coalesced"
+        f"first packet needs {in_digits(row['first_metadata_bytes'])} bytes besides its payload; "
+        f"{_coalesced(row, at)}. In the bursts of the author's program {_coalesced(own, own_at)}, "
+        f"and the queue is collapsed {len(own_at)} times"
     )
+    measured = {"collapses": len(at), "rcv_ssthresh falls": falls}
+    if not at or falls < len(at):
+        return Finding(verdict=WRONG, measured=measured, reason=reason)
+    if len(at) < SEVERAL:
+        factor = len(at) / SEVERAL
+        return Finding(verdict=DIFFERS, factor=factor, measured=measured, reason=reason)
+    return Finding(verdict=HOLDS, measured=measured, reason=reason)
+
+
+def _coalesced(row: Mapping[str, Any], at: Sequence[Collapse]) -> str:
+    said = f"{row['coalesced']} of {row['packets']} packets are coalesced"
+    return f"{said}, {at[0].coalesced} of them before the first collapse" if at else said
+
+
+def collapsed_by_slow_reader(claim: Claim, seen: Evidence) -> Finding:
+    """How often the queue is collapsed by messages that are read slowly, how much is copied for
+    that, and whether full segments that nobody reads are collapsed."""
+    name, full = claim.conditions
+    row, at = seen.row(name), collapses(seen.run(name))
+    copied = sum(one.queued for one in at)
+    received = int(packets(seen.run(name))["received_bytes"].max())
+    full_segments = int(seen.row(full)["collapsed"])
+    share = f", {copied / received:.1f} times the {in_digits(received)} that arrived"
     return Finding(
-        verdict=HOLDS if len(at) > 1 and falls == len(at) else WRONG,
-        measured={"collapses": len(at), "rcv_ssthresh falls": falls},
-        reason=reason,
+        verdict=HOLDS if len(at) >= SEVERAL and not full_segments else WRONG,
+        measured={"collapses": len(at), "bytes copied": copied},
+        reason=f"{len(at)} collapses in {row['packets']} packets: each copies the queue, together "
+        f"at most {in_digits(copied)} bytes{share}. With full segments that nobody reads "
+        f"({full}) {full_segments} buffers are collapsed. The time of a copy cannot be told in "
+        "virtual time",
     )
 
 
@@ -149,20 +180,13 @@ def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
 def overflow(claim: Claim, seen: Evidence) -> Finding:
     """Packets that were dropped although they fit a window that the receiver had offered, and
     packets that a sender sent beyond every window offered."""
-    rows = {name: seen.row(name) for name in claim.conditions}
-    fitted = {name: int(row["dropped_in_window"]) for name, row in rows.items()}
-    beyond = sum(int(row["beyond_window"]) for row in rows.values())
-    drops = "; ".join(
-        f"{name}: {count} of {rows[name]['dropped']} dropped packets fit the window, "
-        f"{_use(rows[name])}"
-        for name, count in fitted.items()
-    )
-    measured = {"dropped in an open window": sum(fitted.values()), "beyond the window": beyond}
+    row = seen.row(claim.conditions[0])
+    fitted, beyond = int(row["dropped_in_window"]), int(row["beyond_window"])
     return Finding(
-        verdict=HOLDS if any(fitted.values()) and not beyond else WRONG,
-        measured=measured,
-        reason=f"{sum(fitted.values())} packets that fit the window are dropped, and {beyond} were "
-        f"sent beyond it. {drops}",
+        verdict=HOLDS if fitted and not beyond else WRONG,
+        measured={"dropped in an open window": fitted, "beyond the window": beyond},
+        reason=f"{fitted} of {row['dropped']} dropped packets fit the window, and {beyond} of "
+        f"{row['packets']} packets were sent beyond it; {_use(row)}",
     )
 
 

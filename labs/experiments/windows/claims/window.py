@@ -10,19 +10,22 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.drive.units import KIB
+from labs.experiments.windows.claims.memory import SEVERAL
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ack
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import compared
+from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
+from labs.read.runs.run import Run
 
 ONE_EACH = 1.05
 """At most this many packets per ACK count as an ACK per packet."""
-SEVERAL = 2
 TOOTH_PACKETS = 2
 """A sawtooth has several teeth, each of them higher than one packet."""
+COUNTED_OTHERWISE = 1
+"""So many round trips may be counted or not: which one is the first is not said."""
 
 
 def half_of_the_free_buffer(claim: Claim, seen: Evidence) -> Finding:
@@ -195,31 +198,76 @@ def first_round_trip(claim: Claim, seen: Evidence) -> Finding:
     return Finding(verdict=HOLDS if ignored else WRONG, measured=measured, reason=reason)
 
 
+def patched_window(claim: Claim, seen: Evidence) -> Finding:
+    """The first scaled window with initrwnd on a kernel with the patch, and the packets that fit.
+    Only the digest of a kernel tells that it has the patch."""
+    name = claim.conditions[0]
+    run, row, wanted = seen.run(name), seen.row(name), str(claim.arguments["kernel"])
+    if not str((run.inputs.get("kernel") or {}).get("digest", "")).startswith(wanted):
+        return not_judged(
+            f"needs the kernel {wanted}, which is built with initrwnd.patch (see that file)"
+        )
+    measured = {
+        "first window": float(row["second_window_bytes"]),
+        "packets": float(row["first_flight_packets"]),
+    }
+    found = compared(claim, measured, None, seen)
+    reason = (
+        f"the SYN-ACK offers {in_digits(row['first_window_bytes'])} bytes, the first ACK of data "
+        f"{in_digits(row['second_window_bytes'])}; {in_digits(row['first_flight_packets'])} "
+        f"packets fill the buffer in {row['round_trips']} round trips"
+    )
+    return replace(found, reason=f"{reason}. {found.reason}")
+
+
+def default_buffer(claim: Claim, seen: Evidence) -> Finding:
+    """The data in a buffer of the default size, with the MSS of the author's program; and, where
+    it was run, with another one."""
+    (name,) = claim.conditions
+    found = compared(claim, {"": float(seen.row(name)["recv_q"])}, None, seen)
+    others = "".join(
+        f". With an MSS of {in_digits(row['mss_bytes'])} bytes: {in_digits(row['recv_q'])}"
+        for row in map(seen.row, seen.matching(*claim.arguments["further"]))
+    )
+    mss = f"with an MSS of {in_digits(seen.row(name)['mss_bytes'])} bytes"
+    return replace(found, reason=f"{mss}: {found.reason}{others}")
+
+
 def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
     """The windows that the sender sees until the buffer is full, and the payload of each round
-    trip.
-
-    The article does not say how it counts. Here a window is one that the wire shows at the end of a
-    round trip, from that of the SYN-ACK on, and the handshake is a round trip.
-    """
+    trip. A window is one that the wire shows at the end of a round trip, from that of the SYN-ACK
+    on."""
     run = seen.run(claim.conditions[0])
-    rounds = round_trips(run)
-    batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
-    left = [int(value) for value in rounds["window_left_bytes"]]
-    windows = [syn_ack(run).window_bytes, *left[: len(batches)]]
-    measured = {
-        "round trips": float(1 + len(batches)),
-        "window updates": float(len(windows)),
-        "first batch": float(batches[0]),
-    }
+    batches, windows = _batches(run)
+    measured = {"window updates": float(len(windows)), "first batch": float(batches[0])}
     found = compared(claim, measured, None, seen)
     shrink = all(later < one for one, later in pairwise(batches))
     reason = (
-        f"the wire shows the windows {', '.join(map(in_digits, windows))}; with the "
-        f"handshake that takes {1 + len(batches)} round trips. Batches of "
+        f"the wire shows the windows {', '.join(map(in_digits, windows))}. Batches of "
         f"{', '.join(map(in_digits, batches))} bytes"
         f"{'' if shrink else ', which do not become smaller'}. {found.reason}"
     )
     if not shrink:
         return replace(found, verdict=WRONG, factor=None, reason=reason)
     return replace(found, reason=reason)
+
+
+def _batches(run: Run) -> tuple[list[int], list[int]]:
+    """The payload of each round trip with data, and the windows that the wire shows."""
+    rounds = round_trips(run)
+    batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
+    left = [int(value) for value in rounds["window_left_bytes"]]
+    return batches, [syn_ack(run).window_bytes, *left[: len(batches)]]
+
+
+def round_trips_to_fill(claim: Claim, seen: Evidence) -> Finding:
+    """The round trips with data, and with the handshake. The article does not say which it counts,
+    so a deviation of one from either is not judged."""
+    batches, _ = _batches(seen.run(claim.conditions[0]))
+    measured = {"with data": float(len(batches)), "and the handshake": float(1 + len(batches))}
+    reason = f"{len(batches)} round trips carry data; with the handshake {1 + len(batches)}"
+    nearest = min(measured.values(), key=lambda count: abs(count - claim.figure))
+    if abs(nearest - claim.figure) <= COUNTED_OTHERWISE:
+        reason += ". The article does not say which round trips it counts"
+        return Finding(verdict=NOT_JUDGED, measured=measured, reason=reason)
+    return Finding(verdict=DIFFERS, factor=nearest / claim.figure, measured=measured, reason=reason)

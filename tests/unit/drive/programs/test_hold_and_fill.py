@@ -17,6 +17,8 @@ from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 
 HOLD, FILL = PROGRAMS / "hold.py", PROGRAMS / "fill.py"
 MSS = 1024
+OF_FILL = {"write_bytes": 1 << 20, "in_flight": 0, "quickack": 0}
+"""Settings of the sender, and their defaults here."""
 
 
 def started(program: Path, **given: object) -> subprocess.Popen[str]:
@@ -54,7 +56,7 @@ def filled(folder: Path, **given: object) -> tuple[SocketSample, ...]:
             "clamp": 0,
             "out": str(out),
             "truesizes": str(folder / "truesizes.csv"),
-            **{name: value for name, value in given.items() if name != "write_bytes"},
+            **{name: value for name, value in given.items() if name not in OF_FILL},
         },
     )
     while not listening(port):
@@ -63,9 +65,9 @@ def filled(folder: Path, **given: object) -> tuple[SocketSample, ...]:
         FILL,
         **{"from": "127.0.0.1", "to": "127.0.0.1", "port": port, "mss": MSS},
         after_ms=400,  # the receiver takes its first sample before, even on a busy machine
-        write_bytes=given.get("write_bytes", 1 << 20),
         writes=0,
         every_us=0,
+        **{name: given.get(name, default) for name, default in OF_FILL.items()},
     )
     time.sleep(1.5)
     receiver.send_signal(signal.SIGTERM)
@@ -117,6 +119,13 @@ def test_hold_without_samples_has_the_first_and_the_last(tmp_path: Path) -> None
 def test_hold_reports_the_granted_buffer(tmp_path: Path, how: str, granted: int) -> None:
     """SOCK_MIN_RCVBUF of include/net/sock.h, on x86-64, whatever less is requested."""
     assert filled(tmp_path, rcvbuf=1, set=how)[0].rcvbuf == granted
+
+
+def test_fill_has_few_segments_in_flight_and_tells_of_each_write(tmp_path: Path) -> None:
+    """Small writes until the window is closed: while it is open each of them is a segment."""
+    found = filled(tmp_path, write_bytes=512, in_flight=10, quickack=1)
+    assert found[-1].data_segs_in > 20
+    assert found[-1].bytes_received > 16_384
 
 
 def test_hold_reads_at_its_rate(tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def test_conditions_differ_as_their_names_say() -> None:
         "quickack": (article, {"quickack": True}),
         "initrwnd": (article, {"rcvbuf_kib": 1024, "initrwnd": 1000}),
         "initcwnd-10": (article, {"initcwnd": 10}),
-        "article-scale0-700s": (article, {"adv_win_scale": 0, "duration_s": 700}),
+        "article-scale0-4x": (article, {"adv_win_scale": 0, "earlier": 3, "duration_s": 6.25}),
+        "automatic-1448": (article, {"rcvbuf_kib": 0, "mss_bytes": 1448}),
+        "chunks-spread": (article, {"fill": "spread", "quickack": True}),
+        "messages": (article, {"fill": "messages", "reader": "slow"}),
         "rcvbuf-1m": (hosts, {"rcvbuf_kib": 1024, "set_rcvbuf": "accept"}),
         "listen-16k": (hosts, {"rcvbuf_kib": 16}),
         "scale-minus2": (hosts, {"adv_win_scale": -2}),
@@ -56,6 +59,18 @@ def test_conditions_differ_as_their_names_say() -> None:
     }
     for name, (base, change) in changes.items():
         assert dict(found[name].settings) == {**base, **change}, name
+
+
+def test_condition_of_the_patched_kernel_is_selected_only_by_name() -> None:
+    assert windows.PATCHED not in every()
+    (one,) = every(only=windows.PATCHED).values()
+    assert one.settings == every()["initrwnd"].settings
+
+
+def test_chunks_are_those_of_the_articles_program() -> None:
+    """run.sh: chunk+512. window.py: at most ten in flight, and TCP_QUICKACK at each write."""
+    writes = read_settings(Settings, every()["chunks"].settings).writes
+    assert (writes.write_bytes, writes.in_flight, writes.quickack) == (512, 10, True)
 
 
 def test_conditions_raise_rmem_max_only_above_its_default() -> None:
@@ -71,7 +86,7 @@ def test_conditions_have_a_group() -> None:
     for one in every().values():
         counts[one.group] = counts.get(one.group, 0) + 1
     assert list(counts) == [group.name for group in windows.GROUPS]
-    assert (counts["article"], counts["buffers"], counts["scales"]) == (7, 8, 6)
+    assert (counts["article"], counts["buffers"], counts["scales"]) == (8, 8, 6)
 
 
 def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> None:
