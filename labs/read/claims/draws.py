@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from statistics import median
 
 from labs.drive.condition import Condition
@@ -34,6 +35,7 @@ RANDOM_LOSS = "random loss"
 RANDOM_DROPS = "a queue that drops at random"
 DROP_AT_RANDOM = ("pie", "fq_pie", "red")
 DRAW = "draw"
+NO_READER = "" if find_spec("pyarrow") else "install pyarrow, which reads the recorded draws"
 
 
 def chance(condition: Condition) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
         told = (
             f"{FEWEST_DRAWS} draws are needed ({why}), and there "
             f"{'is 1' if len(drawn) == 1 else f'are {len(drawn)}'}. "
-            f"Next: labs claims --id {like.id} --seeds {FEWEST_DRAWS}"
+            f"Next: {NO_READER or f'labs claims --id {like.id} --seeds {FEWEST_DRAWS}'}"
         )
     elif 0 < holding < len(every):
         word = UNDECIDED
