@@ -14,7 +14,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .DEFAULT_GOAL := help
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
-.PHONY: benchmark benchmark-batch benchmark-capture model figure metadata
+.PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
 .PHONY: wheel host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
@@ -84,6 +84,9 @@ benchmark-batch: ready  ## what a batch costs beyond its runs, and what a second
 benchmark-capture: FOR = benchmark
 benchmark-capture: ready  ## the speed of the capture reader, compared with tshark and others
 	$(BIN)/python benchmarks/capture.py
+
+benchmark-netfilter: ready  ## what options of the kernel cost in instructions per request; needs qemu-system-x86 and an hour
+	$(BIN)/python benchmarks/netfilter/measure.py
 
 explain-truth: FOR = test
 explain-truth: ready    ## how often `labs explain` is right, on captures of known cause

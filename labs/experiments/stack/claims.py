@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 from labs.drive.host_load import HERE
 from labs.experiments.stack.latencies import settings_of
@@ -22,10 +27,16 @@ from labs.read.stats.repetitions import FEWEST, Interval
 
 MEDIAN = "p50_us"
 UNDECIDED = "the interval includes 1, so these runs cannot decide"
-BUILT_IN = (
-    "For exact measurements the article recommends a kernel without CONFIG_NETFILTER; the kernel "
-    "of these runs has it"
+ADAPTIVE = (
+    "in the driver of the article's card, ixgbe, the value 1 does not mean 1 µs: it selects "
+    "adaptive moderation (Linux 6.1, ixgbe_set_coalesce and ixgbe_poll)"
 )
+TOO_LITTLE = (
+    "instructions alone cannot show that there is no effect: each retpoline also costs a return "
+    "that the CPU predicts wrongly"
+)
+INSTRUCTIONS = Path(__file__).with_name("instructions.json")
+"""Written by benchmarks/netfilter/measure.py."""
 WIDE = "the interval extends beyond the tolerance, so these runs cannot show the lack of an effect"
 FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
@@ -109,59 +120,69 @@ def _direction(known: Interval) -> Finding:
     return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
 
 
-def delay(claim: Claim, seen: Evidence) -> Finding:
-    """The ratio with and without interrupt delay, and those with the delays of `longer`.
-
-    A claim of no effect is judged at the article's delay, any other at the longest delay that the
-    device takes: a delay shows if it is not short compared with the latency.
-    """
+def adaptive(claim: Claim, seen: Evidence) -> Finding:
+    """The ratio of each delay to none. None is judged: the article's value is no delay in the
+    driver of its card."""
     over, under = claim.conditions
     refused = _ignored(claim, seen, under) or _ignored(claim, seen, over)
     if refused:
-        return not_judged(refused)
-    names = [name for name in seen.matching(over, *claim.arguments["longer"]) if name != under]
+        return not_judged(f"{ADAPTIVE}. {refused}")
     delays = {
         name: known
-        for name in sorted(names, key=lambda one: settings_of(seen.run(one)).rx_usecs or 0)
+        for name in sorted(
+            seen.matching(over, *claim.arguments["longer"]),
+            key=lambda one: settings_of(seen.run(one)).rx_usecs or 0,
+        )
         if not _ignored(claim, seen, name) and (known := seen.ratio(name, under, MEDIAN))
     }
     if over not in delays:
-        return not_judged(FEW)
-    longest = list(delays)[-1]
-    no_effect = bool(claim.arguments.get("no_effect"))
-    found = _judged(claim, delays[over]) if no_effect else _direction(delays[longest])
-    others = [
-        f"{name}: {_words(known)}"
-        for name, known in delays.items()
-        if name != (over if no_effect else longest)
-    ]
-    said = found.reason
-    if not no_effect:
-        said = (
-            f"{longest}: {said}. Its size is the machine's, so the article's factor is not judged"
-        )
-    return replace(found, reason=". ".join((said, *others)))
+        return not_judged(f"{ADAPTIVE}. {FEW}")
+    said = ". ".join(f"{name}: {_words(known)}" for name, known in delays.items())
+    measured = {name: known.middle for name, known in delays.items()}
+    return replace(not_judged(f"{ADAPTIVE}. {said}"), measured=measured)
+
+
+def masked(claim: Claim, seen: Evidence) -> Finding:
+    """Whether a request of many connections takes fewer interrupts than one of a single one."""
+    over, under, delayed = claim.conditions
+    refused = _ignored(claim, seen, over) or _ignored(claim, seen, delayed)
+    known = seen.ratio(over, under, "interrupts")
+    other = seen.ratio(delayed, over, "interrupts")
+    if refused or known is None or other is None:
+        return not_judged(refused or FEW)
+    each = ", ".join(f"{name} {seen.row(name)['interrupts']:.3g}" for name in claim.conditions)
+    reason = (
+        f"interrupts per request in the middle runs: {each}. {over} against {under}: "
+        f"{_words(known)}. {delayed} against {over}: {_words(other)}"
+    )
+    if known.low <= 1 <= known.high:
+        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
+    verdict = HOLDS if known.high < 1 else WRONG
+    return Finding(verdict=verdict, measured=known.middle, reason=reason)
 
 
 def scaling(claim: Claim, seen: Evidence) -> Finding:
     """The throughput of several queues and threads, in multiples of that of one: it scales if the
-    interval is above 1, and not perfectly if it is below their number."""
+    interval is above 1, and not perfectly if it is below their number. Only the article's number
+    of threads is judged: fewer scale better."""
     over, under = claim.conditions
-    threads = settings_of(seen.run(over)).threads
+    threads, wanted = settings_of(seen.run(over)).threads, claim.arguments["threads"]
     known = seen.ratio(over, under, "requests_s")
     ignored = _ignored(claim, seen, over)
     if ignored or known is None:
         return not_judged(ignored or FEW)
+    reason = (
+        f"the article's {wanted} queues and threads have {in_digits(claim.figure)} times the "
+        f"throughput of one, {100 * claim.figure / wanted:.0f} % of {wanted}; these runs have "
+        f"{threads}, with {known.middle:.3g} times (95 % bootstrap interval {known.low:.3g} to "
+        f"{known.high:.3g}), {100 * known.middle / threads:.0f} % of {threads}"
+    )
+    if threads != wanted:
+        return replace(not_judged(reason), measured=known.middle)
     found = _direction(known)
     if known.low > threads:
         factor = known.middle / threads
-        found = Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason="too much")
-    reason = (
-        f"{threads} queues and threads have {known.middle:.3g} times the throughput of one (95 % "
-        f"bootstrap interval {known.low:.3g} to {known.high:.3g}), the article's "
-        f"{claim.arguments['threads']} have {in_digits(claim.figure)} times. Its size is the "
-        "machine's"
-    )
+        found = Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
     if found.verdict == NOT_JUDGED:
         reason = f"{UNDECIDED}. {reason}"
     return replace(found, reason=reason)
@@ -197,44 +218,74 @@ def _words(known: Interval) -> str:
     )
 
 
-def hooks(claim: Claim, seen: Evidence) -> Finding:
-    """The cost of base chains without rules, next to that of rules."""
-    idle, base = claim.conditions
-    known = seen.ratio(idle, base, MEDIAN)
-    if known is None:
-        return not_judged(FEW)
-    further = {name: seen.ratio(name, base, MEDIAN) for name in claim.arguments["further"]}
-    measured = {"no rules": known.middle}
-    measured |= {name: one.middle for name, one in further.items() if one}
-    beside = "".join(f"; {name}: {_words(one)}" for name, one in further.items() if one)
-    found = _direction(known)
-    reason = f"base chains without rules against no chains: {found.reason}{beside}. {BUILT_IN}"
-    return replace(found, measured=measured, reason=reason)
+@cache
+def record() -> Mapping[str, Any]:
+    """What the benchmark built, and with what; `per_request`: instructions by kernel and round."""
+    found: dict[str, Any] = json.loads(INSTRUCTIONS.read_text("utf-8"))
+    return found
+
+
+def instructions() -> Mapping[str, list[float]]:
+    """Instructions per request, round by round, by kernel."""
+    found: Mapping[str, list[float]] = record()["per_request"]
+    return found
+
+
+def compiled_in(claim: Claim, seen: Evidence) -> Finding:
+    """What an option of the kernel costs in instructions per request: the counts of a benchmark,
+    which need no run. It has an effect if the whole range is at least `least_pct`, and none if the
+    whole range is below it. The first of `kernels` is judged, the others are shown; `lower_bound`
+    says that it also costs what no instruction shows."""
+    base, least = instructions()["none"], 1 + claim.arguments["least_pct"] / 100
+    counts = {name: instructions()[name] for name in claim.arguments["kernels"]}
+    ratios = {
+        name: Interval(
+            median(one) / median(base), min(one) / max(base), max(one) / min(base), len(one)
+        )
+        for name, one in counts.items()
+    }
+    reason = (
+        f"Linux {record()['source']}, emulated: {median(base):,.0f} instructions per request and "
+        "response without it"
+    ) + "".join(
+        f"; {name}: {median(counts[name]) - median(base):+,.0f}, ratio {one.middle:.4f} (range of "
+        f"{one.count} rounds {one.low:.4f} to {one.high:.4f})"
+        for name, one in ratios.items()
+    )
+    measured = {name: one.middle for name, one in ratios.items()}
+    judged = next(iter(ratios.values()))
+    if judged.low >= least:
+        return Finding(verdict=HOLDS, measured=measured, reason=reason)
+    if judged.high < least and not claim.arguments.get("lower_bound"):
+        return Finding(verdict=WRONG, measured=measured, reason=reason)
+    told = f"{TOO_LITTLE}. {reason}" if judged.high < least else reason
+    return replace(not_judged(told), measured=measured)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
-    """Whether one of the settings that the claim names, the sleep of idle CPUs, changes a latency;
-    and what the audit of a run says about the others, which nothing here can change.
+    """Whether the sleep of idle CPUs makes the first condition slower than the second; and what the
+    audit of a run says about the settings that the claim names, which nothing here can change.
+    Without idle states a ratio says nothing about them; `settings_shown` leaves it out.
 
     A machine that shows no idle states cannot decide: to its programs, CPUs only seem to sleep.
     """
-    asleep, awake = claim.conditions
-    known = seen.ratio(asleep, awake, MEDIAN)
+    over, under = claim.conditions
+    known = seen.ratio(over, under, MEDIAN)
     if known is None:
         return not_judged(FEW)
     items = _items(claim, seen)
     idle = items.get("cpu.idle_states")
+    reason = f"{over} against {under}: {_words(known)}. {_audited(items)}"
     if idle is None or idle.unknown:
+        of_machine = {
+            one.title: "unknown" if one.unknown else str(one.value) for one in items.values()
+        }
         return Finding(
             verdict=HARDWARE,
-            measured=known.middle,
-            reason=f"needs a machine with idle states. {_audited(items)}",
+            measured=of_machine if claim.arguments.get("settings_shown") else known.middle,
+            reason=f"needs a machine with idle states. {reason}",
         )
     found = _direction(known)
-    reason = (
-        f"if idle CPUs may sleep, the median is {known.middle:.3g} times as long "
-        f"({known.low:.3g} to {known.high:.3g}). {_audited(items)}"
-    )
     if found.verdict == NOT_JUDGED:
         reason = f"{UNDECIDED}. {reason}"
     return replace(found, reason=reason)
@@ -254,15 +305,17 @@ def _audited(items: Mapping[str, Item]) -> str:
         return "This run has no audit of its machine"
     known = [f"{one.title} {one.value}" for one in items.values() if not one.unknown]
     unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
-    hidden = f"; unknown: {', '.join(unknown)}" if unknown else ""
-    return f"Nothing here can change the others. Known: {', '.join(known)}{hidden}"
+    parts = (("known", known), ("unknown", unknown))
+    said = "; ".join(f"{word}: {', '.join(some)}" for word, some in parts if some)
+    return f"Settings that nothing here can change, {said}"
 
 
 JUDGES: Mapping[str, Judge] = {
     "ratio": ratio,
     "slower": slower,
-    "delay": delay,
+    "adaptive": adaptive,
+    "masked": masked,
     "scaling": scaling,
-    "hooks": hooks,
+    "compiled_in": compiled_in,
     "known_before": known_before,
 }

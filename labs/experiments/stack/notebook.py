@@ -1,11 +1,13 @@
 """The functions that a notebook calls as `labs.stack.NAME`: tables of effects, of settings as read
-back, of connections and latency, and of the article's own figures."""
+back, of connections and latency, of instructions per request, and of the article's own figures and
+outputs."""
 
 from __future__ import annotations
 
 from statistics import median
 
 from labs.experiments.stack.charts.chosen import places
+from labs.experiments.stack.claims import instructions as counted_instructions
 from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.effects import (
     Effect,
@@ -24,17 +26,29 @@ from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us,
 
 __all__ = [
     "article_figures",
+    "as_printed",
     "capacity_per_s",
     "closed_loop_us",
     "effects",
     "evenly_spaced_us",
+    "instructions",
     "interactions",
     "littles_law",
     "ratio",
     "settings",
 ]
 
-FIGURES = {"mean_us": "mean latency (µs)", "requests_s": "responses per s"}
+KERNELS = {
+    "none": "neither option",
+    "netfilter": "CONFIG_NETFILTER, no hook in use",
+    "table": "CONFIG_NETFILTER, iptables' table filter without rules",
+    "retpoline": "CONFIG_RETPOLINE",
+}
+WRK_LINES = ("Latency ", "Req/Sec ", "requests in ", "Requests/sec:", "Transfer/sec:")
+FIGURES = {
+    "printed_mean_us": "mean latency, as wrk prints it (µs)",
+    "requests_s": "responses per s",
+}
 
 
 def ratio(study: Study, over: str, under: str) -> float | None:
@@ -150,6 +164,44 @@ def article_figures(*studies: Study) -> Table:
             for claim in article().claims
             for condition, figures in claim.rows.items()
             for column, figure in figures.items()
+        ]
+    )
+
+
+def as_printed(study: Study) -> Table:
+    """What wrk prints about a run of each condition, next to what the article prints if the run has
+    its parameters: one row per line."""
+    by_name, rows = _counted(study), list[dict[str, str]]()
+    for claim in article().claims:
+        for condition, printed in claim.arguments.get("printed", {}).items():
+            if condition not in by_name:
+                continue
+            run = by_name[condition].middle
+            comparable = has_articles_parameters(article(), run, claim.id, parameter)
+            lines = [line.strip() for line in run.text("client/wrk.txt").splitlines()]
+            for theirs in printed:
+                label = next(word for word in WRK_LINES if word in theirs)
+                ours = next(line for line in lines if label in line)
+                row = {"Condition": condition, "Article": theirs, "This run": ours}
+                rows.append(row if comparable else row | {"Article": ""})
+    return Table(rows, columns=["Condition", "Article", "This run"])
+
+
+def instructions() -> Table:
+    """One row per kernel of benchmarks/netfilter: the instructions per request, and their ratio to
+    those of the kernel with neither option."""
+    found = counted_instructions()
+    return Table(
+        [
+            {
+                "Kernel": words,
+                "Instructions per request": round(median(found[name])),
+                "Lowest round": round(min(found[name])),
+                "Highest round": round(max(found[name])),
+                "Ratio": round(median(found[name]) / median(found["none"]), 4),
+            }
+            for name, words in KERNELS.items()
+            if name in found
         ]
     )
 

@@ -27,6 +27,7 @@ class Results:
 
     p50_us: float | None = column("median latency", unit="us", headline=True)
     mean_us: float | None = column("mean latency", unit="us")
+    printed_mean_us: float | None = column("mean latency that wrk prints", unit="us", hidden=True)
     p99_us: float | None = column("99th percentile of the latency", unit="us")
     p999_us: float | None = column("99.9th percentile", unit="us", hidden=True)
     p9999_us: float | None = column("99.99th percentile", unit="us", hidden=True)
@@ -56,6 +57,7 @@ def results(run: Run) -> Results:
     return Results(
         p50_us=float(measured.percentile_us(50)),
         mean_us=mean_us(run),
+        printed_mean_us=of_wrk(run).added_mean_us if settings.load == WRK else None,
         p99_us=float(measured.percentile_us(99)),
         p999_us=float(measured.percentile_us(99.9)),
         p9999_us=float(measured.percentile_us(99.99)),

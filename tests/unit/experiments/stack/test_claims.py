@@ -31,10 +31,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         for name in ("c1", "many")
     },
     "queues-2-c1": {"threads": 8},
-    "work-queues-2-many": {"threads": 2},
+    "work-queues-2-many": {"threads": 8},
 }
-LONGEST = {"A2.2": "rx-usecs-2000-c1"}
-"""The condition that decides, where it is not the claim's first."""
 
 
 class Made(Evidence):
@@ -54,7 +52,9 @@ class Made(Evidence):
         return patterns
 
     def row(self, name: str) -> Mapping[str, Any]:
-        return {"p50_us": 100.0 * (self.factor if name == self.over else 1)}
+        return dict.fromkeys(
+            ("p50_us", "interrupts"), 100.0 * (self.factor if name == self.over else 1)
+        )
 
     def ratio(self, over: str, under: str, column: str) -> Interval | None:
         values = [100.0 * (1 + step * self.spread) for step in range(-2, 3)]
@@ -73,24 +73,28 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> None:
 def found(id_: str, factor: float, spread: float = 0.001) -> Finding:
     claim = LEDGER.claim(id_)
     assert claim.judge is not None
-    seen = Made(LONGEST.get(id_, claim.conditions[0]), factor, spread)
+    seen = Made(claim.conditions[0], factor, spread)
     return JUDGES[claim.judge](claim, seen)
 
 
 FAILING = {
-    "A2.2": (0.9, WRONG),
     "A2.3": (1.2, DIFFERS),
     "A2.4": (40.0, DIFFERS),  # two orders of magnitude
     "A2.5": (0.9, WRONG),  # faster, not slower
     "A2.6": (0.9, WRONG),
     "A2.7": (1.0, WRONG),
     "A2.8": (1.0, WRONG),  # the sleep of CPUs does not matter
-    "A2.9": (0.9, WRONG),
+    "A2.10": (1.5, WRONG),  # more interrupts
+    "A2.11": (0.6, WRONG),  # five are slower
 }
+FIXED = ("A2.2", "A2.9")
+"""Judged without the figure of a run, or never."""
 
 
 @pytest.mark.usefixtures("applied")
-@pytest.mark.parametrize("claim", [one for one in LEDGER.claims if not one.hardware])
+@pytest.mark.parametrize(
+    "claim", [one for one in LEDGER.claims if not one.hardware and one.id not in FIXED]
+)
 def test_every_claim_can_fail(claim: Any) -> None:
     factor, verdict = FAILING[claim.id]
     assert found(claim.id, factor).verdict == verdict
@@ -100,9 +104,7 @@ def test_every_claim_can_fail(claim: Any) -> None:
 @pytest.mark.parametrize(
     ("claim", "factor", "spread", "verdict"),
     [
-        ("A2.2", 1.19, 0.001, HOLDS),
-        ("A2.2", 1.05, 0.1, NOT_JUDGED),
-        ("A2.2", 1.0, 0.001, WRONG),
+        ("A2.2", 1.19, 0.001, NOT_JUDGED),  # 1 is no delay
         ("A2.3", 1.02, 0.001, HOLDS),
         ("A2.3", 1.02, 0.05, NOT_JUDGED),  # 5 % are allowed
         ("A2.3", 0.8, 0.001, DIFFERS),
@@ -112,15 +114,16 @@ def test_every_claim_can_fail(claim: Any) -> None:
         ("A2.4", 0.9, 0.001, WRONG),
         ("A2.5", 1.02, 0.001, HOLDS),
         ("A2.5", 1.2, 0.001, DIFFERS),
-        ("A2.6", 1.9, 0.001, HOLDS),  # two threads
-        ("A2.6", 2.1, 0.001, DIFFERS),  # more than two threads can do
+        ("A2.6", 3.8, 0.001, HOLDS),  # eight threads
+        ("A2.6", 8.1, 0.001, DIFFERS),  # more than eight threads can do
         ("A2.6", 1.1, 0.2, NOT_JUDGED),
         ("A2.7", 1.09, 0.01, HOLDS),
         ("A2.7", 3.17, 0.01, HOLDS),
         ("A2.7", 1.1, 0.1, NOT_JUDGED),
         ("A2.8", 3.0, 0.01, HOLDS),
-        ("A2.9", 1.02, 0.001, HOLDS),
-        ("A2.9", 1.0, 0.1, NOT_JUDGED),
+        ("A2.10", 0.25, 0.01, HOLDS),
+        ("A2.10", 0.95, 0.1, NOT_JUDGED),
+        ("A2.11", 1.1, 0.01, HOLDS),
     ],
 )
 def test_judges_by_the_interval_of_a_ratio(
@@ -137,22 +140,61 @@ def test_threads_of_another_number_than_the_article_are_not_judged() -> None:
     assert said.measured == pytest.approx(1.02, rel=0.01)
 
 
-@pytest.mark.parametrize("claim", ["A2.2", "A2.3"])
+@pytest.mark.parametrize("claim", ["A2.2", "A2.3", "A2.10"])
 def test_delay_that_the_device_refuses_is_not_judged(claim: str) -> None:
     """The runs of polling-c1 set no delay; here its settings say that a veth refused one."""
     refused = stack_runs()["rx-usecs-1-c1"]
     one = LEDGER.claim(claim)
     seen = Made(one.conditions[0], 1.19, 0.001)
     seen.run = lambda name: with_condition(refused, name=name)  # type: ignore[method-assign]
-    said = JUDGES["delay"](one, seen)
+    assert one.judge is not None
+    said = JUDGES[one.judge](one, seen)
     assert said.verdict == NOT_JUDGED and "not possible on this machine" in said.reason
 
 
 @pytest.mark.usefixtures("applied")
-def test_delay_reports_the_other_delays() -> None:
-    said = found("A2.2", 2.37)
-    assert said.reason.startswith("rx-usecs-2000-c1: the ratio of medians is 2.37")
-    assert "rx-usecs-1-c1: the ratio of medians is 1 " in said.reason
+def test_adaptive_has_the_ratio_of_each_delay() -> None:
+    """A delay of 2 ms is one, and the article's value is none: no ratio is judged."""
+    claim = LEDGER.claim("A2.2")
+    said = JUDGES["adaptive"](claim, Made("rx-usecs-2000-c1", 2.37, 0.001))
+    assert said.verdict == NOT_JUDGED and isinstance(said.measured, dict)
+    assert said.measured == pytest.approx(
+        {
+            "rx-usecs-1-c1": 1.0,
+            "rx-usecs-100-c1": 1.0,
+            "rx-usecs-500-c1": 1.0,
+            "rx-usecs-2000-c1": 2.37,
+        },
+        rel=0.01,
+    )
+
+
+@pytest.mark.usefixtures("applied")
+def test_scaling_of_fewer_threads_than_the_article_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two threads reach 99 % of twice the throughput, the article's eight 48 % of eight times."""
+    monkeypatch.setitem(SETTINGS["work-queues-2-many"], "threads", 2)
+    said = found("A2.6", 1.973)
+    assert said.verdict == NOT_JUDGED and said.measured == pytest.approx(1.973, rel=0.01)
+    assert "48 % of 8" in said.reason and "99 % of 2" in said.reason
+
+
+BASE = [10_000.0, 10_010.0, 9_990.0]
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.001, WRONG), (1.03, HOLDS), (1.027, NOT_JUDGED)]
+)
+def test_options_of_the_kernel_are_judged_by_the_range_of_instructions(
+    monkeypatch: pytest.MonkeyPatch, factor: float, verdict: str
+) -> None:
+    """At least 2.7 % is an effect; what a table in use costs is shown, and not judged."""
+    counts = {"netfilter": [factor * one for one in BASE], "table": [2 * one for one in BASE]}
+    monkeypatch.setattr(claims, "instructions", lambda: {"none": BASE, **counts})
+    said = JUDGES["compiled_in"](LEDGER.claim("A2.9"), Made("", 1.0, 0.0))
+    assert said.verdict == verdict and isinstance(said.measured, dict)
+    assert said.measured == pytest.approx({"netfilter": factor, "table": 2.0})
 
 
 def judged() -> dict[str, Verdict]:
@@ -162,16 +204,21 @@ def judged() -> dict[str, Verdict]:
     return {one.id: one for one in verdicts(LAB, runs.values(), every)}
 
 
-def test_verdicts_have_nine_entries_and_judge_no_absolute_time() -> None:
+def test_verdicts_judge_no_absolute_time() -> None:
     table = judged()
-    assert list(table) == [f"A2.{number}" for number in range(1, 10)]
+    assert list(table) == [f"A2.{number}" for number in range(1, 12)]
     assert table["A2.1"].verdict == HARDWARE and table["A2.1"].measured
-    assert all("ratio" in one.unit or one.verdict == HARDWARE for one in table.values())
+    ratios = ("ratio", "divided by", "settings")
+    assert all(
+        any(word in one.unit for word in ratios) or one.verdict == HARDWARE
+        for one in table.values()
+    )
 
 
 def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
     table = judged()
-    assert {one.verdict for name, one in table.items() if name != "A2.1"} == {NOT_JUDGED}
+    of_runs = {one.verdict for name, one in table.items() if name not in ("A2.1", "A2.9")}
+    assert of_runs == {NOT_JUDGED}
     assert "not possible on this machine" in table["A2.2"].reason
     assert "undisturbed" in table["A2.4"].reason and "undisturbed" in table["A2.7"].reason
 
@@ -193,8 +240,8 @@ def test_machine_without_idle_states_cannot_decide(monkeypatch: pytest.MonkeyPat
         ],
     )
     said = found("A2.8", 3.0)
-    assert said.verdict == HARDWARE
-    assert isinstance(said.measured, float) and said.measured == pytest.approx(3.0, rel=0.01)
+    assert said.verdict == HARDWARE and isinstance(said.measured, dict)
+    assert 3.0 not in said.measured.values() and "unknown" in said.measured.values()
     assert "needs a machine with idle states" in said.reason
 
 
@@ -210,12 +257,12 @@ def on_machines() -> dict[str, list[Verdict]]:
     return table
 
 
-@pytest.mark.parametrize("claim", ["A2.2", "A2.4", "A2.7"])
+@pytest.mark.parametrize("claim", ["A2.4", "A2.7", "A2.10"])
 def test_claims_that_hold_on_emulated_machines(
     on_machines: dict[str, list[Verdict]], claim: str
 ) -> None:
-    """A delay of 2 ms doubles the latency; 100 connections have 16.8 times that of one; blocking
-    adds 73 µs, with an interval that excludes 1."""
+    """100 connections have 16.8 times the latency of one; blocking adds 73 µs, with an interval
+    that excludes 1; 100 connections take 1.08 interrupts per request, and one takes 4.33."""
     assert HOLDS in {one.verdict for one in on_machines[claim]}
 
 

@@ -11,7 +11,15 @@ from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
-from labs.experiments.stack.notebook import article_figures, effects, littles_law, ratio, settings
+from labs.experiments.stack.notebook import (
+    article_figures,
+    as_printed,
+    effects,
+    instructions,
+    littles_law,
+    ratio,
+    settings,
+)
 from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.results import article, results
 from labs.read.claims.ledger import has_articles_parameters
@@ -101,9 +109,9 @@ def test_article_figures_stand_beside_ours() -> None:
     rows = table.set_index(["Condition", "Figure"])
     one, many = (f"polling-{name}" for name in ("c1", "many"))
     theirs, ours = (dict(rows[place].items()) for place in ("Article", VETH))
-    mean = "mean latency (µs)"
+    mean = "mean latency, as wrk prints it (µs)"
     assert theirs[one, mean] == 24.56
-    assert ours[one, mean] == results(stack_runs()[one]).mean_us
+    assert ours[one, mean] == results(stack_runs()[one]).printed_mean_us
     # 100 connections have 10.0 times the latency of one (A2.4).
     assert theirs[many, mean] / theirs[one, mean] == pytest.approx(10.0, abs=0.05)
     # Of 50 connections no figure is shown beside those of 100.
@@ -111,6 +119,30 @@ def test_article_figures_stand_beside_ours() -> None:
     assert parameter(run, "many_connections") == 50
     assert not has_articles_parameters(article(), run, "A2.3", parameter)
     assert has_articles_parameters(article(), stack_runs()[many], "A2.3", parameter)
+
+
+def test_as_printed_has_lines_of_wrk_beside_the_article_s() -> None:
+    """The lines of the article have the figures of its ledger, ours those of the results."""
+    table = as_printed(undisturbed())
+    figures = {name: row for claim in article().claims for name, row in claim.rows.items()}
+    conditions = table["Condition"].tolist()
+    assert [conditions.count(name) for name in dict.fromkeys(conditions)] == [5, 5, 5]
+    for condition, theirs, ours in zip(
+        conditions, table["Article"], table["This run"], strict=True
+    ):
+        said = results(stack_runs()[condition])
+        if theirs.startswith("Latency"):
+            assert theirs.split()[1] == f"{figures[condition]['printed_mean_us']:.2f}us"
+        if theirs.startswith("Requests/sec:"):
+            assert float(theirs.split()[1]) == figures[condition]["requests_s"]
+            assert float(ours.split()[1]) == pytest.approx(said.requests_s, rel=0.001)
+
+
+def test_instructions_are_ratios_to_the_kernel_without_options() -> None:
+    table = instructions()
+    counts, ratios = table["Instructions per request"].tolist(), table["Ratio"].tolist()
+    assert ratios[0] == 1
+    assert ratios == pytest.approx([one / counts[0] for one in counts], abs=0.0001)
 
 
 def test_describe_has_a_line_per_condition() -> None:
