@@ -28,7 +28,7 @@ AQM_S = 20.0
 LOSS_TIMES, LONGEST_S = 8, 1000.0
 """Flows with random losses last this many times as long. In 240 s they lose about 650 packets, and
 their goodput varies by a few percent from seed to seed; in 30 s it varies by a quarter."""
-PIE_S, SAMPLE_MS, RARE_MS = 120.0, 100, 500
+PIE_S, SAMPLE_MS, RARE_MS, RAREST_MS = 120.0, 100, 500, 1000
 """In 20 s a flow at the higher rate has one cycle of its window, and PIE's random drops decide. A
 longer run has fewer samples, for data to be small."""
 IDLE_S = 3.0
@@ -39,7 +39,7 @@ SLOW_BACK_MBIT = 0.15
 BACK_PACKETS, BACK_MANY_PACKETS = 20, 5000
 """A queue of the reverse path that drops ACKs, and one in which all of them find room."""
 UPLOAD_MBIT = 5.0
-EIGHT_MBIT, EIGHT_FLOWS, EIGHT_S, EIGHT_SAMPLE_MS = 0.128, 8, 240.0, 10_000
+EIGHT_MBIT, EIGHT_FLOWS, EIGHT_S = 0.128, 8, 240.0
 EIGHT_PACKETS = (50, 100)
 """Eight flows at 128 kbit/s and 40 ms, as in figure 10 of the BBR paper. A packet takes 95 ms, a
 full queue seconds, so the flows last minutes."""
@@ -192,11 +192,12 @@ def _losses() -> Iterator[Plan]:
 
 def _longer(p: Queues) -> Iterator[Plan]:
     one = (Flow(),)
-    rare = Plan("cubic-1bdp-long", Queue(bdp=1.0), one, LONGER, sample_ms=RARE_MS, queue_ms=RARE_MS)
+    long = Plan("cubic-1bdp-long", Queue(bdp=1.0), one, LONGER)
+    rare = replace(long, sample_ms=RAREST_MS, queue_ms=RAREST_MS)
     yield rare
-    pie = replace(rare, name="pie-long", queue=Queue("pie"), queue_ms=SAMPLE_MS)
+    pie = replace(long, name="pie-long", queue=Queue("pie"), sample_ms=RARE_MS)
     yield replace(pie, mbit=p.aqm_mbit, duration_s=PIE_S)
     eight = replace(rare, group=EIGHT, flows=(Flow("bbr"),) * EIGHT_FLOWS)
-    eight = replace(eight, mbit=EIGHT_MBIT, duration_s=EIGHT_S, sample_ms=EIGHT_SAMPLE_MS)
+    eight = replace(eight, mbit=EIGHT_MBIT, duration_s=EIGHT_S)
     for packets in EIGHT_PACKETS:
         yield replace(eight, name=f"eight-bbr-{packets}", queue=Queue("pfifo", packets=packets))

@@ -123,7 +123,7 @@ def _every(p: Sharing) -> Iterator[Plan]:
             interval_ms,
         )
     pair = (Flow(extra_delay_ms=(p.far_times - 1) * LARGE_RTT_MS), Flow())
-    large = (LARGE_MBIT, LARGE_RTT_MS, LARGE_S, 2 * CROWD_SAMPLE_MS, CROWD_SAMPLE_MS)
+    large = (LARGE_MBIT, LARGE_RTT_MS, LARGE_S, CROWD_SAMPLE_MS, CROWD_SAMPLE_MS)
     yield Plan("rtts-cubic-large", RTTS, pair, Queue(bdp=1.0), *large)
     yield from _crowds(p)
     yield from _incast(p)
