@@ -67,7 +67,10 @@ def test_queue_and_goodput_follow_the_sawtooth(queues: dict[str, Run]) -> None:
     )
     # Half a BDP is 20 ms at most.
     assert max(bottleneck.delays_ms(run)) <= 20.5
-    assert set(window_cuts(run)) and all(0.45 < cut < 0.55 for cut in window_cuts(run))
+    cuts = window_cuts(run)
+    assert found["window_cuts"] == len(cuts) > 0 and all(0.45 < cut < 0.55 for cut in cuts)
+    assert min(cuts) <= found["window_left"] <= max(cuts)
+    assert found["outside_probe_rtt_pct"] is None and found["timeouts"] == 0
     total = over_time(run)["goodput_mbit"].sum() * 0.5 / 8 * 1e6
     assert total == pytest.approx(carried(run)[0].received.bytes, rel=0.02)
 
@@ -90,6 +93,8 @@ def test_fair_queueing_limits_the_share_of_the_near_flow(pair: Run) -> None:
     assert min(jain_in_windows(pair)) > 0.85
     found = find("sharing").results(pair).values
     assert found["predicted_share_pct"] == 50 and found["jain"] > 0.95
+    # RTTs of 160 and 40 ms; equal shares would be the power 0, those of Reno in a FIFO 2.
+    assert 0 < found["power_of_rtt"] < 0.5
 
 
 def test_tables_and_charts_show_every_flow(queues: dict[str, Run], pair: Run) -> None:

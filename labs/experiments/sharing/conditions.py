@@ -28,6 +28,10 @@ DEEP, DEEP_TIMES = "cubic-bbr-16bdp", 4
 RTTS_TIMES = 4
 """Flows with different RTTs last this many times as long. In 60 s the phase of their sawtooths
 decides: the share of a distant Reno flow is 22 to 25 %, in 240 s 23 to 24 %."""
+LARGE_MBIT, LARGE_RTT_MS, LARGE_S = 20.0, 100.0, 200.0
+"""A path on which CUBIC is outside its Reno-friendly region: by equations 1 and 4 of RFC 9438,
+W_cubic returns to the last maximum before W_est if that is above (1.6 s / RTT)^(3/2) segments. At
+the RTT of the near flow with half of the queue, 150 ms, these are 35; equal windows have 186."""
 DELAYED = ("vegas", "lp", "dctcp")
 LATE_S = 10.0
 CROWD = 16
@@ -40,17 +44,21 @@ STAGGER_S = 0.25
 INCAST_FLOWS, INCAST_BYTES, INCAST_RTT_MS = 32, 128 * KIB, 10.0
 INCAST_PACKETS = 64
 """The buffer per port of a small switch, in packets."""
+BLOCK_BYTES, BLOCK_MBIT, BLOCK_RTT_MS, BLOCK_PACKETS = 1024 * KIB, 1000.0, 0.1, 21
+"""A block of 1 MB split over all servers, a gigabit, and a port with 32 kB."""
 INCAST_S = 5.0
+SHORT_BYTES = 8 * KIB
+"""Responses so short that no transfer hides a timeout of 200 ms."""
 PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
 """The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
 
 SMALL = (
     *(f"cubic-bbr-{size:g}bdp" for size in SIZES_BDP),
     *("reno-cubic", "cubic-vegas", "cubic-lp"),
-    *("rtts-reno", "rtts-cubic", "rtts-bbr", "rtts-fq-codel"),
+    *("rtts-reno", "rtts-cubic", "rtts-bbr", "rtts-fq-codel", "rtts-cubic-large"),
     *("late-reno", "late-cubic", "late-bbr"),
-    *("crowd-0.25bdp", "crowd-1bdp", "crowd-one-bbr"),
-    *("incast-fifo", "incast-fq-codel"),
+    *("crowd-0.25bdp", "crowd-1bdp", "crowd-one-bbr", "pair-one-bbr"),
+    *("incast-fifo", "incast-fq-codel", "incast-short", "incast-block"),
 )
 
 
@@ -114,6 +122,9 @@ def _every(p: Sharing) -> Iterator[Plan]:
             interval_ms,
             interval_ms,
         )
+    pair = (Flow(extra_delay_ms=(p.far_times - 1) * LARGE_RTT_MS), Flow())
+    large = (LARGE_MBIT, LARGE_RTT_MS, LARGE_S, CROWD_SAMPLE_MS, CROWD_SAMPLE_MS)
+    yield Plan("rtts-cubic-large", RTTS, pair, Queue(bdp=1.0), *large)
     yield from _crowds(p)
     yield from _incast(p)
 
@@ -148,6 +159,7 @@ def _crowds(p: Sharing) -> Iterator[Plan]:
         *((f"crowd-{size:g}bdp", crowd, Queue(bdp=size), CROWD_S) for size in CROWD_BDP),
         ("crowd-fq-codel", crowd, Queue("fq_codel"), CROWD_S),
         ("crowd-one-bbr", (Flow("bbr"), *cubic), Queue(bdp=2.0), AGAINST_CROWD_S),
+        ("pair-one-bbr", (Flow("bbr"), cubic[0]), Queue(bdp=2.0), AGAINST_CROWD_S),
     ):
         yield Plan(
             name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, lasts_s, CROWD_SAMPLE_MS, 100
@@ -155,10 +167,19 @@ def _crowds(p: Sharing) -> Iterator[Plan]:
 
 
 def _incast(p: Sharing) -> Iterator[Plan]:
-    flows = (Flow(start_s=1.0, size_bytes=INCAST_BYTES),) * INCAST_FLOWS
-    for name, queue in (
-        ("incast-fifo", Queue("pfifo", packets=INCAST_PACKETS)),
-        ("incast-large", Queue("pfifo", packets=16 * INCAST_PACKETS)),
-        ("incast-fq-codel", Queue("fq_codel")),
+    small = Queue("pfifo", packets=INCAST_PACKETS)
+    usual = (p.crowd_mbit, INCAST_RTT_MS)
+    for name, size_bytes, queue, path in (
+        ("incast-fifo", INCAST_BYTES, small, usual),
+        ("incast-large", INCAST_BYTES, Queue("pfifo", packets=16 * INCAST_PACKETS), usual),
+        ("incast-fq-codel", INCAST_BYTES, Queue("fq_codel"), usual),
+        ("incast-short", SHORT_BYTES, small, usual),
+        (
+            "incast-block",
+            BLOCK_BYTES // INCAST_FLOWS,
+            Queue("pfifo", packets=BLOCK_PACKETS),
+            (BLOCK_MBIT, BLOCK_RTT_MS),
+        ),
     ):
-        yield Plan(name, INCAST, flows, queue, p.crowd_mbit, INCAST_RTT_MS, INCAST_S, 100, 20)
+        flows = (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
+        yield Plan(name, INCAST, flows, queue, *path, INCAST_S, 100, 20)

@@ -281,7 +281,7 @@ def window_cuts(run: Run) -> tuple[float, ...]:
     by the largest window since the loss before."""
     one = downward(run)[0]
     samples = sockets(run)
-    own = samples[samples["flow"] == one.name]
+    own = samples[(samples["flow"] == one.name) & (samples["snd_cwnd_segments"] > 0)]
     windows, thresholds = (
         own[name].tolist() for name in ("snd_cwnd_segments", "snd_ssthresh_segments")
     )

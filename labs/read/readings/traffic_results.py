@@ -8,9 +8,10 @@ from statistics import median
 
 import numpy
 
+from labs.drive.flows import Traffic
 from labs.drive.result_columns import Note, column
 from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import SECOND_NS
+from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
     apart_pct,
@@ -20,15 +21,20 @@ from labs.read.readings.flows import (
     fair_after_s,
     goodputs_mbit,
     jain_in_windows,
+    mean_rtts_ms,
+    outside_probe_rtt,
     retransmitted_pct,
     traffic_of,
+    window_cuts,
 )
 from labs.read.readings.instruments import ALLOWED_PCT, capture_losses, under_memory_pressure
 from labs.read.readings.requests import request_latency
 from labs.read.readings.traffic_prediction import first_ones, predicted
 from labs.read.runs.raw_files import PATH
 from labs.read.runs.run import Run
+from labs.read.theory.bdp import payload_share
 from labs.read.theory.fair_queueing import jain
+from labs.read.theory.rtt_unfairness import power_of_rtt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +93,28 @@ class Results:
         "from the first start until the last flow with a size has arrived", unit="ms"
     )
     goodput_up_mbit: float | None = column("goodput of all flows up, steady state", unit="Mbit/s")
+    beyond_transfer_ms: float | None = column(
+        "time that flows with a size take beyond what the link needs for their bytes",
+        unit="ms",
+        hidden=True,
+    )
+    power_of_rtt: float | None = column(
+        "power of 1/RTT by which the goodputs of two flows differ, from mean RTTs with the queue",
+        hidden=True,
+    )
+    window_left: float | None = column(
+        "window after a loss as a share of the one before, median of the first flow's losses after "
+        "slow start",
+        hidden=True,
+    )
+    window_cuts: int | None = column("number of these losses in the samples", hidden=True)
+    outside_probe_rtt_pct: float | None = column(
+        "share of the time that BBR's window is above the four segments of ProbeRTT",
+        unit="%",
+        hidden=True,
+    )
+    timeouts: int | None = column("retransmission timeouts of the server", hidden=True)
+    loss_probes: int | None = column("tail loss probes of the server", hidden=True)
     theory: str | None = column("what the prediction is from", hidden=True)
     queue: str | None = column("the queue", hidden=True)
     buffer_bdp: float | None = column("size of the queue", unit="BDP", hidden=True)
@@ -108,8 +136,9 @@ def results(run: Run) -> Results:
     at = {q: float(numpy.percentile(delays, q)) if delays else None for q in (5, 50, 95, 99)}
     took = request_latency(run)
     upward = [one for one in carried(run) if one.flow.direction == "up"]
-    apart = apart_pct(run)
-    queue = traffic.path.queue("down")
+    apart, counted = apart_pct(run), run.nstat("server")
+    queue, took_ms = traffic.path.queue("down"), completed_ms(run)
+    cuts, outside = window_cuts(run), outside_probe_rtt(run)
     return Results(
         goodput_mbit=total,
         predicted_goodput_mbit=theory.goodput_mbit,
@@ -133,8 +162,15 @@ def results(run: Run) -> Results:
         request_p99_ms=took.p99_ms if took else None,
         request_ratio=took.ratio if took else None,
         predicted_request_ms=theory.request_ms,
-        completed_ms=completed_ms(run),
+        completed_ms=took_ms,
         goodput_up_mbit=sum(goodputs_mbit(run, upward)) if upward else None,
+        beyond_transfer_ms=beyond_transfer_ms(traffic, took_ms),
+        power_of_rtt=power_of_rtt_of(run),
+        window_left=median(cuts) if cuts else None,
+        window_cuts=len(cuts),
+        outside_probe_rtt_pct=None if outside is None else 100 * outside,
+        timeouts=counted.get("TcpExtTCPTimeouts"),
+        loss_probes=counted.get("TcpExtTCPLossProbes"),
         theory=theory.theory or None,
         queue=queue.kind if queue else None,
         buffer_bdp=buffer_bdp(run),
@@ -165,6 +201,23 @@ def completed_ms(run: Run) -> float | None:
         return None
     first_ns = begin_ns(run) + min(one.flow.start_s for one in sized) * SECOND_NS
     return (max(one.received.end_ns for one in sized) - first_ns) / 1e6
+
+
+def beyond_transfer_ms(traffic: Traffic, took_ms: float | None) -> float | None:
+    """How much of the time of flows with a size the link does not need for their bytes."""
+    rate_mbit, size = traffic.path.down.rate_mbit, sum(one.size_bytes or 0 for one in traffic.flows)
+    if took_ms is None or rate_mbit is None:
+        return None
+    needs_ms = 1e3 * size / (bytes_per_second(rate_mbit) * payload_share())
+    return took_ms - needs_ms - traffic.path.rtt_ms
+
+
+def power_of_rtt_of(run: Run) -> float | None:
+    """The power of 1/RTT of the goodputs of two flows; None unless their paths' RTTs differ."""
+    if len(downward(run)) != 2 or len({one.flow.extra_delay_ms for one in downward(run)}) != 2:
+        return None
+    (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
+    return power_of_rtt((far, near), (far_ms, near_ms))
 
 
 def notes(run: Run, apart: float | None) -> Iterator[Note]:

@@ -1,4 +1,4 @@
-"""A slow reverse path: how many ACKs the forward path produces, and how many fit.
+"""A slow reverse path: how many ACKs the forward path causes, and how many fit.
 
 Source: RFC 3449 sections 1 and 3.1, after T. V. Lakshman, U. Madhow, B. Suter, "Window-based Error
 Recovery and Flow Control with a Slow Acknowledgement Channel", INFOCOM 1997: the normalised
@@ -17,8 +17,8 @@ SEGMENTS_PER_ACK = 2
 
 
 def bandwidth_ratio(forward_mbit: float, back_mbit: float) -> float:
-    """The normalised bandwidth ratio k. If it exceeds the segments per ACK, ACKs fill the reverse
-    path first; 8 for 10 Mbit/s forward and 0.054 Mbit/s back."""
+    """The normalised bandwidth ratio k. Beyond the segments per ACK, ACKs saturate the reverse path
+    first; 8 for 10 Mbit/s forward and 0.054 in reverse."""
     return (forward_mbit / back_mbit) / (FRAME_BYTES / ACK_BYTES)
 
 

@@ -45,6 +45,20 @@ def test_conditions_differ_as_their_names_say() -> None:
     assert len(planned("four-fifo").flows) == 4
 
 
+def test_a_slow_reverse_path_queues_acks_or_drops_them() -> None:
+    slow, queued = planned("acks-slow").path, planned("acks-queued").path
+    assert slow.down == queued.down and slow.up.rate_mbit == queued.up.rate_mbit
+    # 284 ACKs per second: 5,000 packets are more than half a minute of them.
+    assert [one.up.queue.packets for one in (slow, queued) if one.up.queue] == [20, 5000]
+
+
+def test_longer_flows_keep_their_rate() -> None:
+    long, pie = planned("cubic-1bdp-long"), planned("pie-long", aqm_mbit=30.0)
+    assert long.path.down == planned("cubic-1bdp").path.down and long.duration_s == 240
+    assert pie.path.down.rate_mbit == 30 and pie.duration_s == 120
+    assert len(planned("eight-bbr-50").flows) == 8
+
+
 def test_requests_begin_before_the_flows() -> None:
     """So that their latency is measured when the link is idle."""
     plan = planned("fifo", aqm_mbit=30.0)
