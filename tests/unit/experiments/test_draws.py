@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from labs.batches.index import read_index
+from labs.read.batch_index import read_index
 from labs.catalog import find
 from labs.drive.flows import Traffic, traffic_from_json
 from labs.read.claims.ledger import read
