@@ -22,11 +22,12 @@ WRONG = "wrong"
 RIGHT_NUMBER = "right number, wrong reason"
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
+UNDECIDED = "undecided"
 DISPUTED = "disputed"
 """Two testbeds disagree: never what one judging function says, so none of `WORDS`."""
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
-WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, HARDWARE, NOT_JUDGED)
+WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, UNDECIDED, HARDWARE, NOT_JUDGED)
 
 
 @dataclass(frozen=True)

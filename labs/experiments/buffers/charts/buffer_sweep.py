@@ -50,7 +50,7 @@ def against_buffer_size(table: DataFrame) -> Figure:
     """Steady goodput against one buffer size for both ends, on a scale of doublings.
 
     `table` is `study.results()`: its sweep is drawn, with the theory as a line, the BDP, the
-    smallest buffer that reaches 95 % of the line rate, and the article's own two points. Below:
+    smallest buffer that fills the line (FULL_PCT), and the article's own two points. Below:
     how far the prediction is above or below each measured value. A table without a sweep gives a
     figure that says so.
     """
@@ -206,12 +206,12 @@ def _lines(figure: Figure, rows: DataFrame) -> None:
 
 
 def mark_smallest(figure: Figure, found: Smallest, colour: str) -> None:
-    """An upright line at the smallest buffer that reaches 95 % of the line rate."""
+    """An upright line at the smallest buffer that fills the line."""
     if found.buffer_bytes is not None:
         upright(
             figure,
             found.buffer_bytes,
-            f"{FULL_PCT:.0f} % of the line<br>from {size_in_words(found.buffer_bytes)}"
+            f"{FULL_PCT:g} % of the line<br>from {size_in_words(found.buffer_bytes)}"
             f"<br>({found.of_the_bdp:.2f} BDP)",
             colour,
             "dash",
