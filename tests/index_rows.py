@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labs.batches.index import Index, read_index
 from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find
 from labs.drive.record.seal import key
+from labs.read.batch_index import Index, read_index
 from labs.read.lab import Lab
 from tests.run_folders import inputs
 

@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labs.batches.index import INDEX
 from labs.batches.index_writer import IndexWriter, PlannedRow, reading_digest
 from labs.batches.plan_file import PlanFile
 from labs.batches.points import Point
@@ -39,6 +38,7 @@ from labs.launch.launch import perform, prepare, run
 from labs.launch.make import Opened
 from labs.launch.plan import Planned
 from labs.launch.progress_lines import FAILED, is_last
+from labs.read.batch_index import INDEX
 from labs.read.notebook_file import NotebookFile, read_notebook
 from labs.read.result_row import NO_RESULTS
 from labs.read.runs.archive import is_run

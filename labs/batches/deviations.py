@@ -9,8 +9,8 @@ import numpy
 import pandas
 from pandas import DataFrame
 
-from labs.batches.index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
 from labs.drive.parameters.declare import plain
+from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
 from labs.read.claims.judge import NOT_SETTLED
 from labs.read.display.format import heading, in_three_digits
 

@@ -18,8 +18,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from labs.batches.index import read_index
-from labs.batches.index_schema import (
+from labs.drive.parameters.declare import LabParameters, Scalar, shown, unknown
+from labs.drive.record.disk import whole_file
+from labs.drive.record.seal import canonical, digest, read_seal
+from labs.errors import BadInput, Damaged, LabError
+from labs.read.batch_index import read_index
+from labs.read.batch_index_schema import (
     DAMAGED,
     FAILED,
     MADE,
@@ -33,10 +37,6 @@ from labs.batches.index_schema import (
     kept_parameters,
     to_schema,
 )
-from labs.drive.parameters.declare import LabParameters, Scalar, shown, unknown
-from labs.drive.record.disk import whole_file
-from labs.drive.record.seal import canonical, digest, read_seal
-from labs.errors import BadInput, Damaged, LabError
 from labs.read.display.format import LINES, printable
 from labs.read.display.provenance import source
 from labs.read.lab import Lab

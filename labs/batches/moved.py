@@ -9,9 +9,9 @@ from html import escape
 from math import inf
 from typing import Any
 
-from labs.batches.index import Index
-from labs.batches.index_schema import MADE, RESULT
 from labs.drive.parameters.declare import plain
+from labs.read.batch_index import Index
+from labs.read.batch_index_schema import MADE, RESULT
 from labs.read.display.format import printable
 from labs.read.display.rich_output import Table
 from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes

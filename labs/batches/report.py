@@ -13,12 +13,12 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.batches.deviations import deviations, in_words, meaningless
-from labs.batches.index import Index, file_of, read_index
-from labs.batches.index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
 from labs.batches.moved import Moved, moved
 from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
+from labs.read.batch_index import Index, file_of, read_index
+from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
 from labs.read.charts.heatmap import heatmap
 from labs.read.charts.panels import CONDITION, is_many, restricted, together
 from labs.read.charts.small_multiples import small_multiples

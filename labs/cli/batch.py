@@ -337,7 +337,7 @@ def _as_text(said: dict[str, Any]) -> str:
 
 def _verdict(outcome: Outcome) -> int:
     """0; else raises what is wrong: failures, then damage, then points that cannot run here."""
-    from labs.batches.index_schema import DAMAGED
+    from labs.read.batch_index_schema import DAMAGED
 
     failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
     if failed:

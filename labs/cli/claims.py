@@ -8,6 +8,12 @@ for it. Studies in the folder `runs` are used first, then the recorded runs; a l
 source. If kernels or testbeds differ, there is one line per group that agrees. --from selects other
 runs; if it names a study or a run, only this is used.
 
+Figures of competing flows, random loss or random drops depend on chance. A claim about them is
+judged by five or more draws (seeds): it holds if all draws hold, and is undecided if only some do.
+The measured figure is their median, with the range; kernels differ only if their ranges do not
+overlap. --seeds N performs the missing draws. "Holds on its kernel (by its source), not since"
+means that the source of the article's kernel gives its figure, and the measured kernels do not.
+
 --against compares the verdicts with earlier ones, and says why they changed. The earlier verdicts
 are the output of `labs claims --json`, a bundle, or a release of the project (its folder or its
 archive). The exit code is 5 if a verdict changed.
@@ -24,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.cli import claims_draws
 from labs.errors import BadInput, ResultsDiffer
 
 if TYPE_CHECKING:
@@ -85,6 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print JSON, one line per claim, including those that hold",
     )
+    claims_draws.configure(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -92,9 +100,18 @@ def main(args: argparse.Namespace) -> int:
     verdict did). BadInput for an unknown lab, article, claim or runs."""
     from labs.read.claims.composition import telling_first
 
+    claims_draws.check_flags(args)
     chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.all and (args.id or args.against is not None):
         raise BadInput("--all cannot be combined with --id or --against. Omit one of them")
+    if args.seeds is not None:
+        draws = claims_draws.wanted(args, chosen)
+        if args.dry_run:
+            print(claims_draws.listed(args, draws))
+            return 0
+        claims_draws.perform(args, draws)
+        args.source = args.into
+        chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.against is not None:
         return _against(args, chosen)
     found = judged(chosen, args.source, args.id)
@@ -224,8 +241,6 @@ def _chosen(
         every = chosen
     if ids:
         return _with_ids(every, ids)
-    if number is not None:
-        return every
     if source is None or name is not None:
         return every
     labs = labs_of(Path(source))
@@ -266,28 +281,26 @@ def _title(article: Article) -> str:
 def in_short(found: Verdict) -> str:
     """A claim, its verdict and the reason in a few words; one line for those kernels or testbeds
     that agree."""
-    lines = [found.statement, *_reasons(found.rows)]
-    if found.witness and not found.parts:
-        lines.append(_witness(found))
-    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+    witness = [_witness(found)] if found.witness and not found.parts else []
+    return _told(found, [found.statement, *_reasons(found.rows), *witness])
 
 
 def in_doubt(found: Verdict) -> str:
     """As `in_short`, but only where the claim does not hold; empty if it holds everywhere."""
     from labs.read.claims.verdict import HOLDS
 
-    lines = [found.statement, *_reasons([one for one in found.rows if one.verdict != HOLDS])]
-    if len(lines) == 1:
-        return ""
+    rows = [one for one in found.rows if one.verdict != HOLDS]
+    return _told(found, [found.statement, *_reasons(rows)]) if rows else ""
+
+
+def _told(found: Verdict, lines: Sequence[str]) -> str:
     return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
 
 
 def _reasons(rows: Sequence[Verdict]) -> Iterator[str]:
     """The measurement and a short reason, per verdict."""
-    from labs.read.display.format import figures_in_words
-
     for one in rows:
-        measured = figures_in_words(one.measured)
+        measured = one.measured_in_words
         figure = f"{measured} ({one.unit})" if measured and len(measured) <= SHORT else ""
         testbeds = f" ({', '.join(one.testbeds)})" if len(one.testbeds) > 1 else ""
         where = f"{one.where}{testbeds}: {one.kind}" if one.where else ""
@@ -307,9 +320,12 @@ def in_full(found: Verdict) -> str:
     lines = [found.statement, f"article: {figures_in_words(found.expected)} ({found.unit})"]
     for one in found.rows:
         figures = [
-            f"{name} {figures_in_words(figure)}"
-            for name, figure in (("predicted", one.predicted), ("measured", one.measured))
-            if figure is not None
+            f"{name} {figure}"
+            for name, figure in (
+                ("predicted", figures_in_words(one.predicted)),
+                ("measured", one.measured_in_words),
+            )
+            if figure
         ]
         lines += [one.words] if one.where else []
         lines += [f"{'; '.join(figures)} ({one.unit})"] if figures else []
@@ -317,7 +333,7 @@ def in_full(found: Verdict) -> str:
         lines += [_witness(one)] if one.witness else []
     if found.note is not None and str(found.note) not in lines:
         lines.append(str(found.note))
-    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+    return _told(found, lines)
 
 
 def _indented(line: str) -> str:

@@ -36,11 +36,15 @@ def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
     grid = study(p, over=over, fresh=args.fresh, jobs=args.jobs)
     found = as_json(lab, p, grid)
     print(json.dumps(found) if args.json else as_text(lab, found))
+    raise_worst(grid)
+    return 0
+
+
+def raise_worst(grid: Grid) -> None:
+    """The errors of the points, if any: a failed run matters more than one that cannot run here."""
     if grid.errors:
-        # A failed run matters more than a point that cannot run here.
         worst = next((one for one in grid.errors if not isinstance(one, Missing)), grid.errors[0])
         raise type(worst)("; ".join(map(str, grid.errors)))
-    return 0
 
 
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from labs.publish.repeat_command import commands
 from labs.read.claims.ledger import Article
-from labs.read.claims.verdict import WORDS, Verdict
+from labs.read.claims.verdict import DISPUTED, WORDS, Verdict
 from labs.read.display.format import few, figures_in_words, in_runs, printable
 from labs.read.lab import Lab
 from labs.read.theory.windows import series
@@ -21,6 +22,7 @@ LEAD = (
 )
 VERIFY = "docs/publishing.html#verify"
 ENDS = (".", "\N{HORIZONTAL ELLIPSIS}")
+WORD_END = re.compile(r"\W+")
 SHOWN = 6
 """Names of conditions in a line."""
 
@@ -61,7 +63,7 @@ def _filters(every: Sequence[Judged]) -> str:
         ("article", list({str(one.article.number): _short(one.article) for one in every}.items())),
         ("kernel", [(one, f"Linux {one}") for one in kernels]),
         ("testbed", [(one, one) for one in testbeds]),
-        ("verdict", [(one, one) for one in (*WORDS, "disputed") if one in words]),
+        ("verdict", [(one, one) for one in (*WORDS, DISPUTED) if one in words]),
     )
     selects = "".join(
         f'<label>{name.capitalize()}<select name="{name}"><option value="">all</option>'
@@ -116,16 +118,16 @@ def _claim(one: Verdict, judged: Judged, links: Links) -> str:
 
 def _row(one: Verdict) -> str:
     """The verdict, and the figures of the article, the theory and the runs."""
-    kind = one.verdict.replace(",", "").replace(" ", "-")
+    kind = WORD_END.sub("-", one.verdict)
     unit = f" {one.unit}" if one.unit else ""
     figures = "".join(
-        f"<div><dt>{name}</dt><dd>{_text(figures_in_words(figure) + unit)}</dd></div>"
+        f"<div><dt>{name}</dt><dd>{_text(figure + unit)}</dd></div>"
         for name, figure in (
-            ("Article", one.expected),
-            ("Predicted", one.predicted),
-            ("Measured", one.measured),
+            ("Article", figures_in_words(one.expected)),
+            ("Predicted", figures_in_words(one.predicted)),
+            ("Measured", one.measured_in_words),
         )
-        if figure is not None
+        if figure
     )
     because = one.because if one.because.endswith(ENDS) else f"{one.because}."
     return (

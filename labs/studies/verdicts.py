@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 from labs.errors import BadInput
 from labs.read.claims.composition import noted_once, telling_first
+from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import read
-from labs.read.claims.sources import Source, but_how_much, verdicts_from
+from labs.read.claims.sources import Source, verdicts_from, with_recorded_draws
 from labs.read.claims.verdict import Verdict
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Folded, Table
@@ -37,7 +38,8 @@ def verdicts(study: Study, *others: Study) -> Table:
             how = but_how_much(asdict(one.parameters)).items()
             alike.setdefault(frozenset({*where, *how}), []).append(one)
     sources = list(map(_together, alike.values())) or [Source("", ())]
-    found = telling_first(read(study.lab.ledger), verdicts_from(study.lab, sources))
+    with_draws = with_recorded_draws(study.lab, sources)
+    found = telling_first(read(study.lab.ledger), verdicts_from(study.lab, with_draws))
     rows = [_row(part) for one in noted_once(found, set()) for part in one.rows]
     return Table(rows, dtype=object)
 
@@ -50,6 +52,7 @@ def _together(studies: Sequence[Study]) -> Source:
         str(studies[0].file or studies[0].folder),
         tuple(run for one in studies for run in one.runs if chosen[run.condition] is one),
         tuple(run for one in studies for run in one.every if chosen.get(run.condition, one) is one),
+        asdict(studies[0].parameters),
     )
 
 
@@ -64,7 +67,7 @@ def _row(one: Verdict) -> dict[str, str]:
         "what it says": one.statement,
         "article": figures_in_words(one.expected),
         "predicted": figures_in_words(one.predicted),
-        "measured": figures_in_words(one.measured),
+        "measured": one.measured_in_words,
         "unit": one.unit,
         "verdict": one.words,
         "because": Folded(one.because, one.evidence),

@@ -17,10 +17,10 @@ import nbformat
 import papermill
 import pytest
 
-from labs.batches.index import read_index
 from labs.cli.__main__ import main
 from labs.cli.new import EXAMPLE
 from labs.drive.record.seal import HOST
+from labs.read.batch_index import read_index
 from tests.shown_conditions import not_shown
 
 PLAN = """

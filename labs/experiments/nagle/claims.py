@@ -12,7 +12,7 @@ from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, RIGHT_NUMBER, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, milliseconds
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
 from labs.read.readings.latency import SMALLEST_MS, latency
@@ -241,7 +241,7 @@ def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
         "the tail loss probe (RFC 8985; net/ipv4/tcp_output.c tcp_send_loss_probe()), not of "
         f"Nagle's algorithm. {alone}"
     )
-    return Finding(verdict=RIGHT_NUMBER, measured=measured, reason=reason)
+    return Finding(verdict=WRONG, measured=measured, reason=reason)
 
 
 def utilisation(claim: Claim, seen: Evidence) -> Finding:

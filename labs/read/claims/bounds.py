@@ -23,7 +23,7 @@ def limited(claim: Claim, measured: float | None, *, above: bool, reason: str = 
     """The finding for a figure that should not be above the article's, or not below it."""
     if measured is None:
         return not_judged(f"the run has no {claim.arguments.get('column', 'figure')}")
-    limit = claim.figure * (1 + claim.allowed * (1 if above else -1))
+    limit = claim.figure * claim.factors[above]
     holds = measured <= limit if above else measured >= limit
     word = "at most" if above else "at least"
     said = f"{in_digits(measured)}; {word} {in_digits(limit)} allowed"
@@ -74,10 +74,11 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
 def within(claim: Claim, measured: float, reason: str) -> Finding:
     """The finding for a figure that should be the article's, within the tolerance."""
     factor = measured / claim.figure
-    holds = abs(factor - 1) <= claim.allowed
+    least, most = claim.factors
+    holds = least <= factor <= most
     return Finding(
         verdict=HOLDS if holds else DIFFERS,
         measured=measured,
         factor=None if holds else factor,
-        reason=f"{reason}; {claim.tolerance_pct:g} % allowed",
+        reason=f"{reason}; {claim.allowed_in_words}",
     )

@@ -3,7 +3,8 @@
 Each testbed and kernel series is judged on its own. Testbeds on one series agree on a claim if
 `labs runs compare` says so of its conditions (`testbed_comparison.grade`), or if their verdicts are
 equal and it does not say that they disagree; otherwise the verdict is disputed. Where kernels
-differ, by their verdict or by its factor, there is a part for each set of kernels that agree.
+differ, by their word or by their figures, there is a part for each set of kernels that agree. Draws
+of chance differ only where their ranges do not overlap.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from itertools import combinations
 
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.parameters.declare import TESTBEDS
+from labs.read.claims.draws import pooled
+from labs.read.claims.figures import alike, overlap
 from labs.read.claims.ledger import Article, Claim
 from labs.read.claims.verdict import (
     AND,
+    BY_SOURCE,
     DIFFERS,
     DISPUTED,
     HARDWARE,
@@ -25,6 +29,7 @@ from labs.read.claims.verdict import (
     NO_WORD,
     NOT_JUDGED,
     RIGHT_NUMBER,
+    UNDECIDED,
     WRONG,
     Note,
     Verdict,
@@ -45,14 +50,15 @@ from labs.read.theory.windows import series
 Compare = Callable[[Verdict, Verdict], Sequence[ConditionComparison]]
 """The conditions of a claim that the runs behind two verdicts share."""
 
-NOT = (DIFFERS, WRONG)
+NOT = (DIFFERS, WRONG, BY_SOURCE)
 """For some kernels, these read `not` if the claim holds on others."""
-TELLING = (WRONG, RIGHT_NUMBER, DISPUTED, DIFFERS, HOLDS, HARDWARE, NOT_JUDGED)
+TELLING = (
+    *(WRONG, RIGHT_NUMBER, DISPUTED, DIFFERS, UNDECIDED, BY_SOURCE),
+    *(HOLDS, HARDWARE, NOT_JUDGED),
+)
 UNKNOWN_CAUSE = "Testbed and kernel differ, and these runs do not show which of them is the cause"
 COMMIT = re.compile(r"\b[0-9a-f]{12}\b")
 LINUX = "Linux "
-ALIKE_PCT = 5.0
-"""How far factors are apart that are shown as one."""
 LONG_AGO = (0, 0)
 """The series of what is computed without a kernel."""
 
@@ -75,9 +81,7 @@ def composed(claim: Claim, found: Iterable[Verdict], compare: Compare) -> Verdic
         on_series.setdefault(_series(one), []).append(one)
     on_kernels = [_on_one_kernel(some, compare) for some in on_series.values()]
     on_kernels.sort(key=_series)
-    if len({one.verdict for one in on_kernels}) == 1:
-        return _with_figures(on_kernels)
-    return _in_parts(claim, on_kernels)
+    return _beside(claim, on_kernels)
 
 
 def telling_first(article: Article, found: Iterable[Verdict]) -> list[Verdict]:
@@ -186,55 +190,30 @@ def _differ(one: Verdict, other: Verdict) -> bool:
     )
 
 
-def _with_figures(on_kernels: Sequence[Verdict]) -> Verdict:
-    """One verdict on all kernels; if it is that the claim differs, with a part for each set of
-    kernels on which it does so by about the same factor."""
-    alike: list[list[Verdict]] = []
-    for one in on_kernels:
-        near = next((some for some in alike if _differ_alike(some[0], one)), None)
-        if near is None:
-            alike.append([one])
-        else:
-            near.append(one)
-    joined = _joined(on_kernels)
-    if len(alike) == 1 or not _has_common_testbed(alike):
-        return joined
-    parts = tuple(
-        replace(_joined(some), where=LINUX + ", ".join(map(_kernel, some))) for some in alike
-    )
-    told = ". ".join(f"{part.words}: {part.because}" for part in parts)
-    return replace(joined, factor=None, reason=told, parts=parts, witnesses=())
-
-
-def _differ_alike(one: Verdict, other: Verdict) -> bool:
-    """Whether two equal verdicts have the same factor, or none that could differ."""
-    if one.verdict != DIFFERS or not one.factor or not other.factor:
-        return True
-    return abs(one.factor / other.factor - 1) <= ALIKE_PCT / 100
-
-
-def _in_parts(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
-    """The verdicts of kernels that differ, in the order of the kernels."""
+def _beside(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
+    """The verdicts of kernels, in their order: one, or a part for each group of kernels that agree
+    in their word and their figures."""
+    groups = _groups(on_kernels)
+    if len(groups) == 1:
+        return _as_one(on_kernels)
     by_word: dict[str, list[Verdict]] = {}
-    for one in on_kernels:
-        by_word.setdefault(one.verdict, []).append(one)
-    note = Note(claim.changed, claim.source) if claim.changed else None
+    for some in groups:
+        by_word.setdefault(_as_one(some).verdict, []).extend(some)
+    one_word = len(by_word) == 1
+    note = Note(claim.changed, claim.source) if claim.changed and not one_word else None
     of_kernels = note is not None or _has_common_testbed(by_word.values())
-    places = {
-        word: LINUX + ", ".join(map(_kernel, some)) if of_kernels else ", ".join(map(_place, some))
-        for word, some in by_word.items()
-    }
-    newest = on_kernels[-1].verdict
+    newest = next(place for place, some in enumerate(groups) if on_kernels[-1] in some)
     parts = tuple(
-        replace(_joined(some), where=places[word], note=note if word == newest else None)
-        for word, some in by_word.items()
+        replace(_as_one(some), where=_where(some, of_kernels), note=note if at == newest else None)
+        for at, some in enumerate(groups)
     )
     if not of_kernels:
         note = Note(UNKNOWN_CAUSE, "")
     told = [f"{part.words}: {part.because}" for part in parts]
+    first = min(on_kernels, key=_order)
     return replace(
-        min(on_kernels, key=_order),
-        verdict=_on_each(places),
+        first,
+        verdict=parts[0].verdict if one_word else _on_each(by_word, of_kernels),
         factor=None,
         reason=". ".join([*told, *([str(note)] if note else [])]),
         note=note,
@@ -242,6 +221,59 @@ def _in_parts(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
         witnesses=(),
         witness=together(one.witness for one in parts),
     )
+
+
+def _groups(on_kernels: Sequence[Verdict]) -> list[list[Verdict]]:
+    """Kernels in groups: of chance, those whose ranges overlap; otherwise those with the same word
+    whose figures are alike, or of different testbeds."""
+    groups: list[list[Verdict]] = []
+    for one in on_kernels:
+        near = [some for some in groups if _is_of(one, some)]
+        near = near if one.drawn else near[:1]
+        groups = [some for some in groups if some not in near]
+        groups.append([*(each for some in near for each in some), one])
+    return sorted(
+        ([*sorted(some, key=_series)] for some in groups), key=lambda some: _series(some[0])
+    )
+
+
+def _is_of(one: Verdict, group: Sequence[Verdict]) -> bool:
+    draws = one.draws
+    others = [other.draws for other in group]
+    if draws is not None and any(
+        each is not None and overlap((draws.low, draws.high), (each.low, each.high))
+        for each in others
+    ):
+        return True
+    spare = 0.0 if one.expected else one.tolerance_pct or 0.0  # of 0, the tolerance is in its unit
+    return all(
+        one.verdict == other.verdict
+        and (
+            not {*one.testbeds} & {*other.testbeds}
+            or alike(one.measured, other.measured, one.expected, spare)
+        )
+        for other in group
+    )
+
+
+def _as_one(group: Sequence[Verdict]) -> Verdict:
+    """Kernels that agree, as one verdict; with chance, that of all their draws."""
+    joined = _joined(group)
+    if len(group) == 1 or not all(one.drawn for one in group):
+        return joined
+    found = pooled(joined, tuple(draw for one in group for draw in one.drawn), joined.chance)
+    witnesses = tuple(
+        replace(one, verdict=found.verdict, factor=one.factor if found.factor else None)
+        for one in joined.witnesses
+    )
+    return replace(found, witnesses=witnesses)
+
+
+def _where(group: Sequence[Verdict], of_kernels: bool) -> str:
+    """`Linux 6.1, 6.12`, or with testbeds `vagrant (Linux 6.1)`."""
+    if of_kernels:
+        return LINUX + ", ".join(map(_kernel, group))
+    return ", ".join(map(_place, group))
 
 
 def _has_common_testbed(words: Iterable[Sequence[Verdict]]) -> bool:
@@ -259,16 +291,16 @@ def _place(one: Verdict) -> str:
     return f"{testbed} (Linux {_kernel(one)})"
 
 
-def _on_each(places: Mapping[str, str]) -> str:
-    """Each word with its place: `holds on Linux 6.1, not on 6.12`; or with testbeds and kernels:
+def _on_each(by_word: Mapping[str, Sequence[Verdict]], of_kernels: bool) -> str:
+    """Each word with its places: `holds on Linux 6.1, not on 6.12`; or with testbeds and kernels:
     `holds on vagrant (Linux 6.1), not on namespaces (Linux 6.18)`."""
     named: dict[str, list[str]] = {}
-    for word, place in places.items():
-        said = "not" if word in NOT and HOLDS in places else word
-        named.setdefault(said, []).append(place.removeprefix(LINUX))
+    for word, some in by_word.items():
+        said = "not" if word in NOT and HOLDS in by_word else word
+        places = _where(sorted(some, key=_series), of_kernels)
+        named.setdefault(said, []).append(places.removeprefix(LINUX))
     told = [f"{word} on {', '.join(some)}" for word, some in named.items()]
     told.sort(key=lambda words: words.startswith("not on "))
-    of_kernels = next(iter(places.values())).startswith(LINUX)
     return ", ".join(told).replace(" on ", f" on {LINUX}", 1) if of_kernels else ", ".join(told)
 
 

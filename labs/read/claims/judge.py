@@ -17,10 +17,18 @@ from typing import Any
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.ledger import WILD, Claim, Figure
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NO_WORD, NOT_JUDGED, Finding, Verdict
+from labs.read.claims.ledger import WILD, Claim, Figure, has_number
+from labs.read.claims.verdict import (
+    DIFFERS,
+    HARDWARE,
+    HOLDS,
+    NO_WORD,
+    NOT_JUDGED,
+    RIGHT_NUMBER,
+    Finding,
+    Verdict,
+)
 from labs.read.display.format import in_digits, in_runs, input_value, printable
-from labs.read.display.provenance import asked_of
 from labs.read.lab import Lab
 
 Judge = Callable[[Claim, Evidence], Finding]
@@ -89,12 +97,16 @@ def judge(
 
 
 def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding:
-    """The finding of the claim's judging function, or of its columns."""
+    """The finding of the claim's judging function, or of its columns. ValueError for a verdict that
+    the claim cannot have: a mistake in the code."""
     if claim.judge is None:
         return by_column(claim, seen)
     if claim.judge not in judges:
         raise BadInput(f"{claim.id}: {unknown(claim.judge, judges, 'judging function')}")
-    return judges[claim.judge](claim, seen)
+    finding = judges[claim.judge](claim, seen)
+    if finding.verdict == RIGHT_NUMBER and not has_number(claim.expected):
+        raise ValueError(f"{claim.id} has no number that could be right: {claim.judge}")
+    return finding
 
 
 def _judged(finding: Finding, most: int) -> int:
@@ -117,7 +129,7 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
 
 def _links(seen: Evidence, names: Iterable[str]) -> str:
     """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
-    return "; ".join(dict.fromkeys(asked_of(seen.run(name)) for name in names))
+    return "; ".join(dict.fromkeys(map(seen.link_asked, names)))
 
 
 def not_judged(reason: str) -> Finding:
@@ -134,9 +146,8 @@ def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) 
     if others and not claim.hardware:
         return not_judged(f"other parameters: {', '.join(others)}")
     for name in seen.matching(*claim.conditions):
-        link = seen.run(name).link
-        if not link.ok and not claim.hardware:
-            return not_judged(f"the link of {name} is {link.verdict}")
+        if not claim.hardware and (problem := seen.link_problem(name)):
+            return not_judged(f"the link of {name} is {problem}")
     for name, columns in claim.requires.items():
         row = seen.row(name)
         for column, allowed in columns.items():
@@ -284,7 +295,8 @@ def compared(
         "measured": _one(measured),
         "predicted": None if predicted is None else _one(predicted),
     }
-    if abs(factor - 1) <= claim.allowed:
+    least, most = claim.factors
+    if least <= factor <= most:
         return Finding(verdict=HOLDS, reason=_apart(which, factor, claim), **figures)
     explain = seen.hook("explain")
     reason = _apart(which, factor, claim)
@@ -300,9 +312,9 @@ def _one(figures: Mapping[str, float]) -> Figure:
 def _apart(which: str, factor: float, claim: Claim) -> str:
     """The largest deviation from the article's figures, and the deviation that is allowed."""
     figure = in_digits(claim.figures[which])
-    allowed = f"{claim.tolerance_pct or 0:g} % allowed"
     what = f"{which}: " if which else ""
     if abs(factor - 1) < SAME:
-        return f"{what}equal to the article's {figure} ({allowed})"
+        return f"{what}equal to the article's {figure} ({claim.allowed_in_words})"
     beyond = "above" if factor > 1 else "below"
-    return f"{what}{100 * abs(factor - 1):.1f} % {beyond} the article's {figure} ({allowed})"
+    apart = f"{100 * abs(factor - 1):.1f} % {beyond} the article's {figure}"
+    return f"{what}{apart} ({claim.allowed_in_words})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,9 @@ from labs.drive.record.seal import canonical, digest
 from labs.read.runs.archive import origin
 from labs.read.runs.run import Run
 
+HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
+"""Parameters that say how much is run, and not how: studies that differ in nothing else belong
+together."""
 DIGITS = 12
 """Of a digest: as many as the name of a run has of its key."""
 
@@ -62,6 +65,42 @@ def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> Judged
         _distinct((one.get("tools"), one.get("libraries")) for one in inputs),
         tuple(dict.fromkeys(origin(run.path).name for run in every)),
     )
+
+
+def of_digests(
+    lab: str, digests: Mapping[str, Sequence[str]], parameters: Mapping[str, object], file: str
+) -> JudgedRuns:
+    """What identifies runs of which only the digests are kept, in a file."""
+    conditions = {name: _digest(sorted(some)) for name, some in digests.items()}
+    count = sum(map(len, digests.values()))
+    return JudgedRuns(lab, count, conditions, parameters, (), (), (), (file,))
+
+
+def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns:
+    """What identifies the runs of several draws on one kernel."""
+    first, *others = every
+    if not others:
+        return first
+    conditions: dict[str, list[str]] = {}
+    for one in every:
+        for name, of_runs in one.conditions.items():
+            conditions.setdefault(name, []).append(of_runs)
+
+    def all_of(part: str) -> tuple[str, ...]:
+        return tuple(sorted({name for one in every for name in getattr(one, part)}))
+
+    return JudgedRuns(
+        first.lab,
+        sum(one.count for one in every),
+        {name: _digest(sorted(digests)) for name, digests in conditions.items()},
+        first.parameters,
+        *map(all_of, ("kernels", "code", "tools", "files")),
+    )
+
+
+def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The parameters that are equal in studies whose runs are judged together."""
+    return {name: value for name, value in parameters.items() if name not in HOW_MUCH}
 
 
 def _digest(of: object) -> str:

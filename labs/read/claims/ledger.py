@@ -45,6 +45,7 @@ from labs.read.json_schema import objection
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
+    from labs.drive.condition import Condition
     from labs.read.runs.run import Run
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
@@ -98,6 +99,18 @@ class Claim:
     def allowed(self) -> float:
         """The tolerance as a share; 0 where there is none."""
         return (self.tolerance_pct or 0.0) / 100
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """How far a figure may be below and above the article's: two factors. A tolerance of more
+        than 100 % is one either way."""
+        most = 1 + self.allowed
+        return (1 - self.allowed if self.allowed <= 1 else 1 / most), most
+
+    @property
+    def allowed_in_words(self) -> str:
+        """The tolerance for a reason: `5 % allowed`."""
+        return f"{tolerance_in_words(self.tolerance_pct or 0)} allowed"
 
     @property
     def figure(self) -> float:
@@ -273,6 +286,18 @@ def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any])
     return tuple(found)
 
 
+def has_number(figure: Figure) -> bool:
+    """Whether the article gives a number, or several."""
+    return any(isinstance(one, int | float) for one in _figures(figure))
+
+
+def tolerance_in_words(tolerance_pct: float) -> str:
+    """`5 %`; of more than 100 %, the factor: `a factor of 3.2 either way`."""
+    if tolerance_pct <= 100:
+        return f"{tolerance_pct:g} %"
+    return f"a factor of {1 + tolerance_pct / 100:.2g} either way"
+
+
 def _names(value: object) -> set[str]:
     return set(value) if isinstance(value, Mapping) else set()
 
@@ -325,11 +350,13 @@ def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
 
 def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
-    condition = run.condition_asked
-    for place in (asdict(condition.link), condition.settings):
-        if name in place:
-            return place[name]
-    return None if own is None else own(run, name)
+    value = in_condition(run.condition_asked, name)
+    return own(run, name) if value is None and own is not None else value
+
+
+def in_condition(condition: Condition, name: str) -> Value:
+    """The value of a parameter of the link or of the settings; None if it is none of them."""
+    return (asdict(condition.link) | dict(condition.settings)).get(name)
 
 
 def figures_by_column(

@@ -4,19 +4,23 @@ can."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 
+from labs.drive.condition import Condition
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
-from labs.read.claims.evidence import Evidence
+from labs.read.claims.draw_index import Draw, recorded_draws
+from labs.read.claims.draws import chance_of, of_draws
+from labs.read.claims.evidence import Evidence, RowEvidence, seed_of_study
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
-from labs.read.claims.judged_runs import judged_runs
+from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import Claim, read
 from labs.read.claims.verdict import Verdict, Witness
 from labs.read.lab import Lab
@@ -29,27 +33,28 @@ from labs.read.stats.repetitions import in_the_middle
 from labs.read.stats.testbed_comparison import ConditionComparison, compare_every
 from labs.read.theory.windows import series
 
-# Parameters that say how much is run, and not how: studies that differ in nothing else belong
-# together.
-HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
-
 
 @dataclass(frozen=True)
 class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
     `name` is for people: the newest of the studies, whose parameters `parameters` are. `every` has
-    all repetitions of the runs.
+    all repetitions of the runs. A `draw` has rows of results instead of runs.
     """
 
     name: str
     runs: tuple[Run, ...]
     every: tuple[Run, ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
+    draw: Draw | None = None
 
 
 Place = tuple[str, tuple[int, int]]
 """A testbed and a kernel series."""
+Known = tuple[Source, Evidence]
+"""The part of a source that is of one place."""
+OF_A_DRAW = ("seed", "kernel", "testbed")
+"""Parameters in which draws of one experiment may differ, or which the place has."""
 NOWHERE: Place = ("", (0, 0))
 """For a source without runs."""
 
@@ -69,28 +74,24 @@ def verdicts_from(
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
     judges = judges_of(lab)
-    places: dict[Place, list[tuple[Source, Evidence]]] = {}
+    places: dict[Place, list[Known]] = {}
     for source in sources:
-        for place in dict.fromkeys(map(_place, source.runs)) or [NOWHERE]:
-            runs, every = (
-                [run for run in some if _place(run) == place]
-                for some in (source.runs, source.every)
-            )
-            seen = Evidence(lab, {run.condition: run for run in runs}, every)
-            places.setdefault(place, []).append((replace(source, runs=tuple(runs)), seen))
+        for place, seen in _evidence(lab, source):
+            places.setdefault(place, []).append((source, seen))
 
-    def on(claim: Claim, known: Sequence[tuple[Source, Evidence]]) -> Verdict:
-        found = (
-            replace(
-                judge(claim, seen, judges, article.parameters),
-                runs=source.name,
-                behind=judged_runs(seen.behind(needed(claim)), source.parameters),
-            )
-            for source, seen in sorted(
-                known, key=lambda one: not is_as_in_the_article(claim, one[1], article.parameters)
-            )
+    def by(claim: Claim, source: Source, seen: Evidence) -> Verdict:
+        found = judge(claim, seen, judges, article.parameters)
+        return replace(found, runs=source.name, behind=seen.judged(needed(claim)))
+
+    def on(claim: Claim, known: Sequence[Known]) -> Verdict:
+        as_in_article = sorted(
+            known, key=lambda one: not is_as_in_the_article(claim, one[1], article.parameters)
         )
-        return _first(found)
+        return _first(
+            one
+            for experiment in _experiments(as_in_article)
+            for one in _of_experiment(claim, experiment, partial(by, claim))
+        )
 
     every = [run for source in sources for run in (source.every or source.runs)]
     return tuple(
@@ -102,6 +103,52 @@ def verdicts_from(
         for claim in article.claims
         if not ids or claim.id in ids
     )
+
+
+def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
+    """What a source has of each testbed and kernel series."""
+    if source.draw is not None:
+        witness = source.draw.witness
+        yield (witness.testbed, series(witness.kernel)), RowEvidence(lab, source.draw)
+        return
+    for place in dict.fromkeys(map(_place, source.runs)) or [NOWHERE]:
+        runs, every = (
+            [run for run in some if _place(run) == place] for some in (source.runs, source.every)
+        )
+        by_name = {run.condition: run for run in runs}
+        yield place, Evidence(lab, by_name, every, source.parameters)
+
+
+def _experiments(known: Sequence[Known]) -> Iterable[Sequence[Known]]:
+    """The evidence of one testbed and kernel: what is alike but for the seed together. Rows and
+    runs are kept apart."""
+    alike: dict[object, list[Known]] = {}
+    for source, seen in known:
+        how = {
+            name: str(value)
+            for name, value in but_how_much(source.parameters).items()
+            if name not in OF_A_DRAW
+        }
+        key = (source.draw is None, *sorted(how.items())) if how else source.name or id(source)
+        alike.setdefault(key, []).append((source, seen))
+    return alike.values()
+
+
+def _of_experiment(
+    claim: Claim, known: Sequence[Known], by: Callable[[Source, Evidence], Verdict]
+) -> Iterator[Verdict]:
+    """The verdict of each source; with chance, one of all draws."""
+    asked = [seen.condition(name) for _, seen in known for name in seen.matching(*claim.conditions)]
+    why = "" if claim.hardware else chance_of(asked)
+    if not why:
+        yield from starmap(by, known)
+        return
+    by_seed = {
+        seen.seed(seen.matching(*claim.conditions)): (source, seen)
+        for source, seen in reversed(known)
+    }
+    seeds = sorted(by_seed)
+    yield of_draws([by(*by_seed[seed]) for seed in seeds], seeds, why)
 
 
 def _place(run: Run) -> Place:
@@ -141,15 +188,21 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
 
     In a folder, each source has the runs of one study, and those that studies with the same
     parameters add: conditions of `--only` are added to those of `--size`. Of repeated runs the
-    median one is used. `name` is that of all sources, instead of the file of each study. BadInput
-    if there are no runs, or several of one condition without a study.
+    median one is used. `name` is that of all sources, instead of the file of each study. Without a
+    study there is a source per seed. BadInput if there are no runs, or then several of one
+    condition.
     """
     found = _of_studies(lab, where, name)
     if found is None:
-        runs = [run for run in every_run(where) if run.lab == lab.name]
-        _check_once(runs, where)
-        middle = in_the_middle(lab, runs)
-        found = [Source(name or str(where), middle, tuple(runs))] if runs else []
+        by_seed: dict[int, list[Run]] = {}
+        for run in every_run(where):
+            if run.lab == lab.name:
+                by_seed.setdefault(seed_of_study(run), []).append(run)
+        _check_once(by_seed.values(), where)
+        found = [
+            Source(name or str(where), in_the_middle(lab, runs), tuple(runs))
+            for runs in by_seed.values()
+        ]
     if not found:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(found)
@@ -162,12 +215,26 @@ def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
         places = recorded.places(lab.name)
     except Missing:
         return ()
-    return tuple(
+    of_runs = [
         source
         for place in places
         if (place / STUDIES / f"{lab.name}.json").is_file()
         for source in sources_of(lab, place, name)
-    )
+    ]
+    return (*of_runs, *_drawn(name, recorded_draws(lab)))
+
+
+def with_recorded_draws(lab: Lab, sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources, with the recorded draws of those of their runs that are recorded ones."""
+    if not sources:
+        return ()
+    digests = {run.digest for source in sources for run in source.runs}
+    return (*sources, *_drawn(sources[0].name, recorded_draws(lab, digests)))
+
+
+def _drawn(name: str, draws: Iterable[Draw]) -> Iterator[Source]:
+    for draw in draws:
+        yield Source(name, (), (), draw.parameters, draw)
 
 
 def labs_of(where: Path) -> frozenset[str]:
@@ -175,13 +242,22 @@ def labs_of(where: Path) -> frozenset[str]:
     return frozenset(run.lab for run in every_run(where))
 
 
-def _check_once(runs: Iterable[Run], where: Path) -> None:
-    counted = Counter(run.condition for run in runs if "repetition" not in run.inputs)
-    twice = [condition for condition, count in counted.items() if count > 1]
+def _check_once(by_seed: Collection[Sequence[Run]], where: Path) -> None:
+    """BadInput unless the runs of each seed are one per condition, requested alike for all."""
+    asked: dict[str, Condition] = {}
+    twice = [
+        run.condition
+        for runs in by_seed
+        for run in runs
+        if asked.setdefault(run.condition, run.condition_asked) != run.condition_asked
+    ]
+    for runs in by_seed:
+        counted = Counter(run.condition for run in runs if "repetition" not in run.inputs)
+        twice += [condition for condition, count in counted.items() if count > 1]
     if twice:
         raise BadInput(
-            f"{where} has several runs of {', '.join(twice)}, and no study that says "
-            "which belong together. Name a study file"
+            f"{where} has several runs of {', '.join(dict.fromkeys(twice))}, and no study that "
+            "says which belong together. Name a study file"
         )
 
 
@@ -225,8 +301,3 @@ def _runs(studies: Iterable[StudyFile]) -> list[Run]:
                 there.setdefault(planned.condition, []).append(path)
         chosen = {**there, **chosen}
     return [open_run(path) for paths in chosen.values() for path in paths]
-
-
-def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:
-    """The parameters that are equal in studies whose runs are judged together."""
-    return {name: value for name, value in parameters.items() if name not in HOW_MUCH}

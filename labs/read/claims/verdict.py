@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from labs.read.claims.figures import reduced, with_range
 from labs.read.claims.judged_runs import JudgedRuns
-from labs.read.claims.ledger import Figure
+from labs.read.claims.ledger import Figure, has_number, tolerance_in_words
 from labs.read.display.format import figures_in_words
 from labs.read.theory.windows import series
 
@@ -20,14 +21,22 @@ HOLDS = "holds"
 DIFFERS = "differs"
 WRONG = "wrong"
 RIGHT_NUMBER = "right number, wrong reason"
+"""Only for a claim that has a number."""
+BY_SOURCE = "holds on its kernel (by its source), not since"
+"""The source of the article's kernel gives the figure exactly; the measured kernels do not."""
+UNDECIDED = "undecided"
+"""Draws of chance fall on both sides of the limit."""
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
-UNDECIDED = "undecided"
 DISPUTED = "disputed"
 """Two testbeds disagree: never what one judging function says, so none of `WORDS`."""
 
 NO_WORD = (NOT_JUDGED, HARDWARE)
-WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, UNDECIDED, HARDWARE, NOT_JUDGED)
+FEWEST_DRAWS = 5
+"""A claim with chance is judged by at least so many draws."""
+WORDS = (HOLDS, DIFFERS, WRONG, RIGHT_NUMBER, BY_SOURCE, UNDECIDED, HARDWARE, NOT_JUDGED)
+LEAST_FACTOR = 0.01
+"""A smaller factor says no more than the measured figure."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Finding:
 
     `factor` is the measured figure divided by the article's, only for `differs`. `judged` is
     the number of the claim's figures that were judged, if not all of them. ValueError for an
-    unknown word, or one without its reason or its factor: a mistake in the code.
+    unknown word, or one without its reason, or a factor of another word: a mistake in the code.
     """
 
     verdict: str
@@ -83,8 +92,8 @@ class Finding:
             raise ValueError(f"{self.verdict!r} is not a verdict")
         if not self.reason:
             raise ValueError(f"a verdict needs its reason: {self.verdict}")
-        if (self.factor is None) == (self.verdict == DIFFERS):
-            raise ValueError(f"a factor goes with {DIFFERS!r}, and only with it: {self.verdict}")
+        if self.factor is not None and self.verdict != DIFFERS:
+            raise ValueError(f"a factor goes only with {DIFFERS!r}: {self.verdict}")
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,24 @@ class Note:
         return f"{self.changed} ({self.source})" if self.source else self.changed
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The verdict on the runs of one seed."""
+
+    seed: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How many draws were judged, from which seeds, and the range of their figures."""
+
+    count: int
+    low: Figure | None
+    high: Figure | None
+    seeds: tuple[int, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """A claim of an article, and the verdict of the runs on it.
@@ -107,6 +134,9 @@ class Verdict:
     `tolerance_pct` is how far a figure may deviate from the article's, and `tolerance_reason` why.
     `conditions` and `link` say which runs were judged, `runs` where they are, and `behind` which
     they are; `judged` is how many of the article's `figures` were judged.
+
+    `chance` says why the figure depends on chance, if it does; `drawn` are then the verdicts of the
+    single draws, and `measured` is their median.
 
     `witnesses` are the verdicts of the testbeds and kernels that say so, if there are several.
     Where these differ, `parts` has one verdict for those that agree, each with its place in
@@ -133,6 +163,8 @@ class Verdict:
     behind: JudgedRuns | None = None
     where: str = ""
     note: Note | None = None
+    chance: str = ""
+    drawn: tuple[Drawn, ...] = ()
     witnesses: tuple[Verdict, ...] = ()
     parts: tuple[Verdict, ...] = ()
 
@@ -143,8 +175,27 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """The verdict with its factor."""
-        return self.verdict + ("" if self.factor is None else f" (factor {self.factor:.2f})")
+        """The verdict with its factor, if the claim has a number and the factor says something."""
+        if self.factor is None or self.factor < LEAST_FACTOR or not has_number(self.expected):
+            return self.verdict
+        return f"{self.verdict} (factor {self.factor:.2f})"
+
+    @property
+    def draws(self) -> Draws | None:
+        """The number and the range of the draws; None where no chance was judged."""
+        if not self.drawn:
+            return None
+        figures = [one.verdict.measured for one in self.drawn]
+        seeds = tuple(sorted({one.seed for one in self.drawn}))
+        return Draws(len(figures), reduced(min, figures), reduced(max, figures), seeds)
+
+    @property
+    def measured_in_words(self) -> str:
+        """The measured figure, with the range of the draws if there are any; empty for none."""
+        draws = self.draws
+        if draws is None or self.measured is None:
+            return figures_in_words(self.measured)
+        return with_range(self.measured, (draws.low, draws.high), draws.count)
 
     @property
     def testbeds(self) -> tuple[str, ...]:
@@ -185,7 +236,7 @@ class Verdict:
         """The tolerance with its reason; empty where nothing is compared within one."""
         if self.tolerance_pct is None:
             return ""
-        return f"{self.tolerance_pct:g} %: {self.tolerance_reason}"
+        return f"{tolerance_in_words(self.tolerance_pct)}: {self.tolerance_reason}"
 
     @property
     def evidence(self) -> tuple[str, ...]:
@@ -198,29 +249,36 @@ class Verdict:
         said: dict[str, list[Witness | None]] = {}
         for one in self.witnesses or (self,):
             same = one.measured is None or one.measured == self.measured
-            figures = "" if same else f"{figures_in_words(one.measured)} ({one.unit}): "
+            figures = "" if same else f"{one.measured_in_words} ({one.unit}): "
             said.setdefault(f"{figures}{one.reason}", []).append(one.witness)
         basis = dict.fromkeys(one.basis for one in self.witnesses or (self,) if one.is_known)
         return (
-            *([self.reason] if self.verdict == DISPUTED else []),
+            *([self.reason] if self._is_more_than_its_witnesses else []),
             *(f"{together(by)}: {text}" if any(by) else text for text, by in said.items()),
             *(f"Judged on: {one}" for one in basis if one),
             *([f"Tolerance: {self.tolerance}"] if self.tolerance else []),
             *([str(self.note)] if self.note else []),
         )
 
+    @property
+    def _is_more_than_its_witnesses(self) -> bool:
+        """Whether no witness says the reason: testbeds disagree, or draws are judged together."""
+        of_draws = self.drawn and self.witnesses and self.verdict != NOT_JUDGED
+        return self.verdict == DISPUTED or bool(of_draws)
+
     def _figures(self) -> dict[str, Any]:
-        return {
-            name: getattr(self, name) for name in ("verdict", "factor", "predicted", "measured")
-        }
+        told = ("verdict", "factor", "predicted", "measured")
+        draws = None if self.draws is None else asdict(self.draws)
+        return {name: getattr(self, name) for name in told} | {"draws": draws}
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data, with the evidence in lines, and `witnesses`: the verdict of
         each testbed and kernel, with the digests of its runs."""
-        composed = ("note", "witnesses", "parts", "where", "behind", "witness")
+        composed = ("note", "witnesses", "parts", "where", "behind", "witness", "drawn")
         own = {one.name: getattr(self, one.name) for one in fields(self)}
         own = {name: value for name, value in own.items() if name not in composed}
         return own | {
+            **self._figures(),
             "witness": None if self.witness is None else asdict(self.witness),
             "because": self.because,
             "evidence": list(self.evidence),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import labs
-from labs.batches.index import INDEX
 from labs.batches.report import Batch, ReportParameters, batch
 from labs.errors import BadInput
+from labs.read.batch_index import INDEX
 from labs.read.runs.compare import CHANGED, EQUAL, IDENTICAL
 from tests.index_rows import AXES, index_of
 

@@ -16,15 +16,7 @@ from labs.experiments.nagle.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import (
-    DIFFERS,
-    HARDWARE,
-    HOLDS,
-    NOT_JUDGED,
-    RIGHT_NUMBER,
-    WRONG,
-    Verdict,
-)
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run
 from labs.studies.study import Study
@@ -42,7 +34,7 @@ ON_6_1 = {
     "A3.5": HOLDS,
     "A3.6": HOLDS,
     "A3.7": HOLDS,
-    "A3.8": RIGHT_NUMBER,
+    "A3.8": WRONG,
     "A3.9a": HOLDS,
     "A3.9b": WRONG,
     "A3.10": HOLDS,

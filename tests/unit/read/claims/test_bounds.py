@@ -73,3 +73,12 @@ def test_ratios_without_a_figure_are_not_judged_and_an_empty_queue_is_short() ->
     assert ratio_at_least(wanted, seen(long=None, short=1.0)).verdict == NOT_JUDGED
     assert ratio_at_least(wanted, seen(long=100.0, short=0.0)).verdict == HOLDS
     assert ratio_at_least(wanted, seen(long=0.0, short=0.0)).verdict == NOT_JUDGED
+
+
+def test_a_tolerance_above_100_percent_is_a_factor_either_way() -> None:
+    wanted = claim(10, 200, "long", "short")
+    assert ratio(wanted, seen(long=29.0, short=1.0)).verdict == HOLDS
+    assert ratio(wanted, seen(long=31.0, short=1.0)).verdict == DIFFERS
+    assert ratio(wanted, seen(long=3.4, short=1.0)).verdict == HOLDS
+    assert ratio(wanted, seen(long=3.3, short=1.0)).verdict == DIFFERS
+    assert at_least(claim(10, 200, "one"), seen(one=3.3)).verdict == DIFFERS

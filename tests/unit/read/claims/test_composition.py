@@ -12,6 +12,7 @@ import pytest
 
 from labs.experiments.buffers.results import article
 from labs.read.claims.composition import UNKNOWN_CAUSE, composed, noted_once
+from labs.read.claims.draws import of_draws
 from labs.read.claims.verdict import (
     DIFFERS,
     DISPUTED,
@@ -20,7 +21,9 @@ from labs.read.claims.verdict import (
     MORE,
     NOT_JUDGED,
     RIGHT_NUMBER,
+    UNDECIDED,
     WRONG,
+    Draws,
     Verdict,
     Witness,
     in_few_words,
@@ -82,7 +85,11 @@ def test_composed_of_three_kernels(words: tuple[str, ...], said: str) -> None:
 
 def test_composed_has_a_part_for_each_set_of_kernels_and_one_note() -> None:
     claim = dataclasses.replace(CLAIM, changed="From 6.6 on it is slow", source="x")
-    kernels = [on("6.12.1", WRONG, measured=90.0), on("6.1.1", HOLDS), on("7.2.1", WRONG)]
+    kernels = [
+        on("6.12.1", WRONG, measured=90.0),
+        on("6.1.1", HOLDS),
+        on("7.2.1", WRONG, measured=91.0),
+    ]
     for some in permutations(kernels):
         found = composed(claim, some, lambda one, other: ())
         assert [(part.words, part.measured) for part in found.parts] == [
@@ -92,6 +99,100 @@ def test_composed_has_a_part_for_each_set_of_kernels_and_one_note() -> None:
         assert [part.because for part in found.parts] == ["found on 6.1.1", claim.changed]
         assert "".join(found.evidence).count(claim.changed) == 1
         assert found.witness == Witness("virtual", "6.1.1, 6.12.1, 7.2.1")
+
+
+def test_composed_never_merges_kernels_with_other_figures() -> None:
+    kernels = [
+        on("5.10.1", HOLDS, measured=14.9, expected=14.9),
+        on("6.1.1", HOLDS, measured=15.1, expected=14.9),
+        on("6.12.1", DIFFERS, factor=1.5, measured=22.3, expected=14.9),
+        on("7.2.1", DIFFERS, factor=7.65, measured=114.0, expected=14.9),
+    ]
+    found = beside(*kernels)
+    assert found.verdict == "holds on Linux 5.10, 6.1, not on 6.12, 7.2"
+    assert [(part.where, part.measured) for part in found.parts] == [
+        ("Linux 5.10, 6.1", 15.1),
+        ("Linux 6.12", 22.3),
+        ("Linux 7.2", 114.0),
+    ]
+    holds = [on("6.1.1", HOLDS, measured=8.0), on("6.12.1", HOLDS, measured=13.5)]
+    found = beside(*(dataclasses.replace(one, expected=15.0) for one in holds))
+    assert (found.verdict, len(found.parts)) == (HOLDS, 2)
+    near_0 = [on(one, HOLDS, measured=x) for one, x in (("6.1.1", -0.08), ("6.12.1", -0.01))]
+    assert beside(*(dataclasses.replace(one, expected=0.0) for one in near_0)).parts == ()
+
+
+def test_composed_of_several_figures_compares_each() -> None:
+    for figure, parts in ((43, 0), (1, 2)):
+        named = [
+            on("6.1.1", HOLDS, measured={"lost": 43, "kept": 7}),
+            on("7.2.1", HOLDS, measured={"lost": figure, "kept": 7}),
+        ]
+        found = composed(CLAIM, named, lambda one, other: ())
+        assert len(found.parts) == parts
+
+
+def drawn(kernel: str, *figures: float, limit: float = 0.75) -> Verdict:
+    """A claim that a ratio is at least the limit, judged by a draw for each figure."""
+    found = [
+        on(kernel, HOLDS if one >= limit else DIFFERS, measured=one, expected=1.0)
+        for one in figures
+    ]
+    return of_draws(found, range(1, len(figures) + 1), "competing flows")
+
+
+@pytest.mark.parametrize(
+    ("on_6_1", "on_6_12", "said", "counts"),
+    [
+        ((0.79, 0.76, 0.8, 0.81, 0.77), (0.78, 0.8, 0.76, 0.9, 0.8), HOLDS, [10]),
+        ((0.79, 0.738, 0.8, 0.81, 0.755), (0.78, 0.8, 0.76, 0.9, 0.8), UNDECIDED, [10]),
+        ((0.5, 0.51, 0.52, 0.5, 0.5), (0.6, 0.61, 0.6, 0.62, 0.6), DIFFERS, [5, 5]),
+        (
+            (0.79, 0.76, 0.8, 0.81, 0.77),
+            (0.5, 0.51, 0.52, 0.5, 0.5),
+            "holds on Linux 6.1, not on 6.12",
+            [5, 5],
+        ),
+        (
+            (0.79, 0.76, 0.8, 0.81, 0.77),
+            (0.5, 0.51, 0.74, 0.75, 0.5),
+            "holds on Linux 6.1, undecided on 6.12",
+            [5, 5],
+        ),
+    ],
+)
+def test_composed_of_draws_joins_kernels_whose_ranges_overlap(
+    on_6_1: Sequence[float], on_6_12: Sequence[float], said: str, counts: list[int]
+) -> None:
+    both = [drawn("6.1.1", *on_6_1), drawn("6.12.1", *on_6_12)]
+    for some in permutations(both):
+        found = composed(CLAIM, some, lambda one, other: ())
+        assert found.verdict == said
+        assert [one.draws and one.draws.count for one in found.rows] == counts
+        words = {one.verdict for one in found.single}
+        assert words == {one.verdict for one in found.rows}  # a kernel has the word of its group
+
+
+def test_of_draws_has_the_median_and_the_range() -> None:
+    found = drawn("6.1.1", 0.792, 0.738, 0.798, 0.813, 0.755)
+    assert (found.verdict, found.measured, found.factor) == (UNDECIDED, 0.792, None)
+    assert found.draws == Draws(5, 0.738, 0.813, (1, 2, 3, 4, 5))
+    assert found.measured_in_words == "0.792 (0.738 to 0.813, 5 draws)"
+    said = found.as_json()
+    assert said["draws"] == {"count": 5, "low": 0.738, "high": 0.813, "seeds": (1, 2, 3, 4, 5)}
+    assert said["chance"] == "competing flows"
+    few = drawn("6.1.1", 0.79, 0.8, 0.81, 0.82)
+    assert (few.verdict, few.measured, few.judged) == (NOT_JUDGED, 0.805, 0)
+    assert "labs claims --id A1.2 --seeds 5" in few.reason
+    none = drawn("6.1.1", 0.5, 0.6, 0.6, 0.7, 0.7)
+    assert (none.verdict, none.factor) == (DIFFERS, 1.5)
+
+
+def test_of_draws_omits_those_that_are_not_judged() -> None:
+    five = [on("6.1.1", HOLDS, measured=0.8)] * 4 + [on("6.1.1", NOT_JUDGED)]
+    found = of_draws(five, range(1, 6), "random loss")
+    assert (found.verdict, found.draws and found.draws.seeds) == (NOT_JUDGED, (1, 2, 3, 4))
+    assert of_draws(five[4:], [1], "random loss").reason == "found on 6.1.1"
 
 
 def test_composed_of_kernels_that_differ_by_other_factors() -> None:

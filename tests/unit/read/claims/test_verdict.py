@@ -13,6 +13,8 @@ from tests.made_verdicts import verdict
 def test_verdict_words() -> None:
     assert verdict().words == "differs (factor 1.24)"
     assert verdict(verdict=HOLDS, factor=None).words == "holds"
+    assert verdict(factor=0.004).words == verdict(expected="a budget").words == "differs"
+    assert verdict(factor=0.01).words == "differs (factor 0.01)"
     assert str(verdict().witness) == "virtual · Linux 6.1.192"
 
 
@@ -29,8 +31,7 @@ def test_verdict_as_json() -> None:
         ({"verdict": "fine", "reason": "x"}, "is not a verdict"),
         ({"verdict": "holds on Linux 6.1", "reason": "x"}, "is not a verdict"),
         ({"verdict": WRONG, "reason": ""}, "needs its reason"),
-        ({"verdict": DIFFERS, "reason": "x"}, "factor goes with"),
-        ({"verdict": HOLDS, "reason": "x", "factor": 1.0}, "factor goes with"),
+        ({"verdict": HOLDS, "reason": "x", "factor": 1.0}, "factor goes only with"),
     ],
 )
 def test_finding_refuses_impossible_fields(said: dict[str, Any], fault: str) -> None:
@@ -49,6 +50,7 @@ def test_verdict_basis_and_tolerance() -> None:
     assert verdict(figures=6, judged=4).basis == "shaped; 1000 Mbit/s. 4 of 6 figures"
     assert verdict(conditions="", link="", figures=6, judged=6).basis == "6 of 6 figures"
     assert verdict().tolerance == "3 %: three digits"
+    assert verdict(tolerance_pct=216.2).tolerance.startswith("a factor of 3.2 either way: ")
     assert verdict(tolerance_pct=None, tolerance_reason="").tolerance == ""
 
 

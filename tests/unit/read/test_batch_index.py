@@ -15,13 +15,14 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
-from labs.batches import index, index_writer
-from labs.batches.index import INDEX, file_of, read_index
-from labs.batches.index_schema import HEAD, IndexColumn, arrow, columns_of_lab
+from labs.batches import index_writer
 from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.errors import BadInput, Damaged, LabError, Missing
+from labs.read import batch_index as index
+from labs.read.batch_index import INDEX, file_of, read_index
+from labs.read.batch_index_schema import HEAD, IndexColumn, arrow, columns_of_lab
 from labs.read.runs.run import open_run
 from tests.index_rows import planned
 from tests.mutations import changed_bytes

@@ -12,7 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.batches.index_schema import (
+from labs.drive.record.stored_files import read_bytes
+from labs.errors import BadInput, Damaged
+from labs.read.batch_index_schema import (
     COPY_AGAIN,
     PARAMETER,
     STATUSES,
@@ -21,8 +23,6 @@ from labs.batches.index_schema import (
     arrow,
     from_schema,
 )
-from labs.drive.record.stored_files import read_bytes
-from labs.errors import BadInput, Damaged
 from labs.read.display.format import printable
 from labs.read.runs.raw_files import UNEXPECTED
 

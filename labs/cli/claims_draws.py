@@ -1,0 +1,104 @@
+"""The runs that `labs claims --seeds N` performs: of each claim with chance, N draws of its
+conditions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from labs.cli import run_flags
+from labs.cli.run_grid import preview, preview_as_text, raise_worst
+from labs.drive.kernel.versions import DEFAULT
+from labs.drive.parameters.declare import LabParameters, check
+from labs.errors import BadInput
+
+if TYPE_CHECKING:
+    from labs.read.claims.ledger import Article
+    from labs.read.lab import Lab
+
+WITH_SEEDS = ("kernel", "into", "dry_run", "jobs", "boot")
+"""The flags that are used only with --seeds."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="perform the missing draws, seeds 1 to N, of the selected claims with chance; then "
+        "judge (a verdict needs 5)",
+    )
+    parser.add_argument(
+        "--kernel", metavar="K,...", help=f"the kernels of the draws (default: {DEFAULT})"
+    )
+    parser.add_argument("--into", metavar="DIR", help="the folder of the draws (default: runs)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the runs of the draws and start nothing"
+    )
+    run_flags.add(parser)
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """BadInput for flags that would not be used."""
+    if args.seeds is None:
+        if unused := [name for name in WITH_SEEDS if getattr(args, name)]:
+            raise BadInput(f"--{unused[0].replace('_', '-')} is used only with --seeds. Omit it")
+        return
+    run_flags.take(args)
+    if args.seeds < 1:
+        raise BadInput(f"--seeds {args.seeds} is out of range. Allowed: 1 or more")
+    if args.source is not None:
+        raise BadInput("--seeds judges the draws of --into. Omit --from")
+    if args.lab is None and args.article is None and not args.id:
+        raise BadInput("--seeds needs the claims to draw for. Name a LAB, --article or --id")
+
+
+def wanted(
+    args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]
+) -> list[tuple[Lab, LabParameters]]:
+    """The parameters of the draws, per lab. BadInput if no selected claim has chance."""
+    found = []
+    for lab, article in chosen:
+        names = list(dict.fromkeys(_drawn(lab, article, args.id)))
+        if names:
+            values = {"size": "full", "only": ",".join(names), "kernel": args.kernel or DEFAULT}
+            values |= {"runs": args.into} if args.into else {}
+            found.append((lab, check(lab.Parameters, values)))
+    if not found:
+        raise BadInput("none of the selected claims depends on chance. Omit --seeds")
+    return found
+
+
+def perform(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
+    """Perform the missing draws; an error of the first kind if one failed."""
+    from labs.studies.grid import study
+
+    for _, p in draws:
+        raise_worst(study(p, over=_seeds(args), jobs=args.jobs))
+
+
+def listed(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> str:
+    """The runs that would be performed, and how many of them exist."""
+    return "\n\n".join(preview_as_text(preview(lab, p, _seeds(args))) for lab, p in draws)
+
+
+def _seeds(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    return {"seed": tuple(range(1, args.seeds + 1))}
+
+
+def _drawn(lab: Lab, article: Article, ids: Collection[str]) -> Iterator[str]:
+    """The conditions that the claims with chance need, of all claims or of those with these ids."""
+    from labs.read.claims.draws import chance_of
+    from labs.read.claims.judge import needed
+
+    known = {one.name: one for one in lab.conditions(lab.Parameters(size="full"))}
+
+    def like(patterns: Sequence[str]) -> list[str]:
+        return [name for name in known if any(fnmatchcase(name, one) for one in patterns)]
+
+    for claim in article.claims:
+        is_selected = (not ids or claim.id in ids) and not claim.hardware
+        if is_selected and chance_of(known[name] for name in like(claim.conditions)):
+            yield from like(needed(claim))

@@ -1,0 +1,86 @@
+"""The recorded draws of a lab: `draws-LAB.parquet`, an index as `labs batch` writes it, of several
+seeds. Its rows judge claims with chance; the runs themselves are not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labs.drive.condition import Condition
+from labs.drive.parameters.declare import declared
+from labs.errors import Damaged, Missing
+from labs.read.batch_index import Index, read_index
+from labs.read.batch_index_schema import COPY_AGAIN, MADE, beside
+from labs.read.claims.judged_runs import but_how_much
+from labs.read.claims.verdict import Witness
+from labs.read.lab import BESIDE_RESULTS, Lab
+from labs.read.runs import recorded
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The rows of one seed, testbed and kernel, and the conditions as requested, by name; the rows
+    have the columns of the lab's results under their own names."""
+
+    parameters: Mapping[str, object]
+    seed: int
+    witness: Witness
+    rows: Mapping[str, Row]
+    conditions: Mapping[str, Condition]
+    file: str
+
+
+def recorded_draws(lab: Lab, of: Collection[str] | None = None) -> tuple[Draw, ...]:
+    """The recorded draws of a lab: all of them, or those of the conditions and kernels of which a
+    draw is a run with one of these digests. None without recorded data, or without pyarrow."""
+    try:
+        path = recorded.folder() / f"draws-{lab.name}.parquet"
+        index = read_index(path) if path.is_file() else None
+    except Missing:
+        return ()
+    if index is None:
+        return ()
+    if index.head.lab != lab.name:
+        raise Damaged(f"{path} is an index of {index.head.lab}, not of {lab.name}. {COPY_AGAIN}")
+    return tuple(_draws(lab, index, of))
+
+
+def _draws(lab: Lab, index: Index, of: Collection[str] | None) -> Iterable[Draw]:
+    rows = [row for row in index.rows.to_pylist() if row["status"] == MADE]
+    release, testbed = beside("kernel", lab.Parameters), beside("testbed", lab.Parameters)
+    alike: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+    for row in rows:
+        how = but_how_much({name: row[name] for name in index.parameters})
+        place = (row[testbed], row[release], *(how[name] for name in how if name != "seed"))
+        alike.setdefault(place, {}).setdefault(row["condition"], []).append(row)
+    for (on, kernel, *_), conditions in alike.items():
+        by_seed: dict[int, dict[str, Row]] = {}
+        for name, some in conditions.items():
+            if of is None or any(row["digest"] in of for row in some):
+                for row in some:
+                    by_seed.setdefault(row["seed"], {})[name] = row
+        for seed, known in by_seed.items():
+            yield Draw(
+                {name: next(iter(known.values()))[name] for name in index.parameters},
+                seed,
+                Witness(str(on), str(kernel)),
+                {name: _results(lab, row) for name, row in known.items()},
+                {name: _condition(lab, row) for name, row in known.items()},
+                index.path.name,
+            )
+
+
+def _results(lab: Lab, row: Row) -> Row:
+    """The columns of results and facts of a row under the names that they have in a run."""
+    columns = {name: beside(name, lab.Parameters) for name in (*lab.columns, *BESIDE_RESULTS)}
+    return {name: row[column] for name, column in columns.items() if column in row}
+
+
+def _condition(lab: Lab, row: Row) -> Condition:
+    """The condition of a row as requested, computed from its parameters."""
+    known = {name: row[name] for name in declared(lab.Parameters) if row.get(name) is not None}
+    asked = lab.Parameters(**{**known, "only": row["condition"]})
+    return next(one for one in lab.conditions(asked) if one.name == row["condition"])
