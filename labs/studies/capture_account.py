@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pandas import DataFrame
@@ -22,17 +22,28 @@ from labs.read.flows.account_text import NO_TIME, advice, heading, sentence, tol
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
 
-PREFIX, SUFFIX = "explain-", ".pcap.gz"
+CAPTURES = {
+    "A": "delayed-ACK-meets-Nagle",
+    "B": "retransmission-timeout",
+    "C": "zero-window",
+    "D": "connection-refused",
+    "E": "fast-recovery",
+    "F": "delayed-ACK",
+    "G": "connection-unanswered",
+    "H": "reset",
+    "I": "SYN-repeated",
+    "J": "gave-up",
+}
+"""The captures that come with the project: a letter, and the cause, which is part of the file's
+name. Notebooks show only the letter, because they ask for the cause."""
 MOST_BESIDE = 20
 """Packets that are shown beside Wireshark's word."""
 
 
 def examples() -> Mapping[str, Path]:
-    """The captures that come with the project, by name."""
-    return {
-        path.name.removeprefix(PREFIX).removesuffix(SUFFIX): path
-        for path in sorted(recorded.folder().glob(f"{PREFIX}*{SUFFIX}"))
-    }
+    """The captures that come with the project, by letter."""
+    files = {letter: f"explain-{cause}.pcap.gz" for letter, cause in CAPTURES.items()}
+    return {letter: recorded.folder() / name for letter, name in files.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +51,9 @@ class CaptureParameters:
     """The parameters of a notebook that explains a capture."""
 
     capture: str = parameter(
-        "delayed-ACK-meets-Nagle",
-        form="a capture file, or the name of a capture that comes with the notebook",
-        help="the capture: a file of yours, or one that comes with the notebook",
+        "A",
+        form="a capture file, or the letter of a capture that comes with the notebook",
+        help="the capture: a file of yours, or one that comes with the notebook (A to J)",
     )
     connection: str = parameter(
         "",
@@ -70,9 +81,11 @@ def file_of(name: str) -> Path:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explained:
-    """The account of a capture; `one` is the connection to look at, None without any."""
+    """The account of a capture; `one` is the connection to look at, None without any. `name` is
+    shown in place of the path."""
 
     path: Path
+    name: str
     segments: DataFrame
     file: FileAccount
     one: Account | None
@@ -123,14 +136,14 @@ class Explained:
         """Sequence numbers, ACKs and the window of the connection over time."""
         if self.one is None:
             return nothing("Time-sequence graph", "The capture has no TCP connection.")
-        return time_sequence(self.segments, self.one.connection, source=self.path.name)
+        return time_sequence(self.segments, self.one.connection, source=self.name)
 
-    def ladder(self) -> Figure:
-        """The packets around the longest wait."""
+    def ladder(self, *, reasons: bool = True) -> Figure:
+        """The packets around the longest wait; without `reasons` it only shows how long it is."""
         worst = None if self.one is None else self.one.worst
         if self.one is None or worst is None:
             return nothing("The longest wait", NO_TIME)
-        return worst_ladder(self.segments, self.path.name, self.one, worst)
+        return worst_ladder(self.segments, self.name, self.one, worst, reasons=reasons)
 
     @property
     def frames(self) -> list[int]:
@@ -147,7 +160,7 @@ class Explained:
         own = self.segments[self.segments["frame"] == frame]
         if own.empty:
             raise BadInput(
-                f"frame {frame} is no TCP segment of {self.path.name}. "
+                f"frame {frame} is no TCP segment of {self.name}. "
                 f"Allowed: a frame that a sentence names, such as {self.frames[:3]}"
             )
         try:
@@ -167,14 +180,15 @@ def explained(p: CaptureParameters) -> Explained:
     """Explain the capture that the parameters name. Raises what `labs.capture.read` raises, and
     BadInput for a capture or a connection that does not exist."""
     path = file_of(p.capture)
+    name = f"capture {p.capture}" if p.capture in CAPTURES else path.name
     segments, found = read_account(path)
     chosen = [one for one in found.accounts if not p.connection or p.connection in _names(one)]
     if p.connection and not chosen:
         raise BadInput(
-            f"{path.name} has no connection {p.connection}. Allowed: a number or both ends, as in "
+            f"{name} has no connection {p.connection}. Allowed: a number or both ends, as in "
             "the table of its connections"
         )
-    return Explained(path, segments, found, next(iter(chosen), None))
+    return Explained(path, name, segments, replace(found, file=name), next(iter(chosen), None))
 
 
 def _names(one: Account) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ SETS: Mapping[str, tuple[Values, ...]] = {
     # Two machines ran only with the initial link.
     "07": ({**RECORDED, "ONLY": "shaped,default,both"}, {"ONLY": "default,wmem,both"}),
     "08": BUFFERS,
-    "09": ({"CAPTURE": "zero-window"}, {"CAPTURE": "retransmission-timeout"}),
+    "09": ({"CAPTURE": "C"}, {"CAPTURE": "B"}),
     "10": ({"COLUMN": "steady_mib_s"}, {"COLUMN": "predicted_mib_s"}),
     "11": (
         {"BOTTLENECK_MBIT": 10, "AQM_MBIT": 20, "PATH_RTT_MS": 20, "DURATION_S": 5},

@@ -137,7 +137,9 @@ def _connection(account: Account) -> list[str]:
     ]
 
 
-def worst_ladder(segments: DataFrame, name: str, account: Account, worst: Finding) -> Figure:
+def worst_ladder(
+    segments: DataFrame, name: str, account: Account, worst: Finding, *, reasons: bool = True
+) -> Figure:
     """The packets around the longest wait of a finding."""
     own = segments[segments["connection"] == account.connection]
     frames = own["frame"].to_numpy()
@@ -155,6 +157,7 @@ def worst_ladder(segments: DataFrame, name: str, account: Account, worst: Findin
         account.connection,
         rows=rows,
         source=name,
-        title=f"The longest wait: {worst.reason}",
+        title=f"The longest wait: {worst.reason}" if reasons else "The longest wait",
         also={int(own.index[end]): gap} if end == begin + 1 else None,
+        reasons=reasons,
     )

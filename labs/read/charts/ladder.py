@@ -109,6 +109,7 @@ def ladder(
     names: Sequence[str] = ("client", "server"),
     title: str = "Packet ladder",
     also: Mapping[int, Mapping[str, Any]] | None = None,
+    reasons: bool = True,
 ) -> Figure:
     """The packets of one connection from top to bottom; at most 120.
 
@@ -117,17 +118,17 @@ def ladder(
     default that of the first of these segments. The vertical axis is not to scale: times are at the
     left, stalls have their reasons. `names` are those of the client and the server. `source` is a
     run, or the text of the caption. `also` are gaps to name that are no stalls, by the row after
-    them: `gap_ms`, `reason`, `waiting`, `waited_for`.
+    them: `gap_ms`, `reason`, `waiting`, `waited_for`. Without `reasons`, only the length of each
+    silence is shown.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
     own, chosen = _stretch(segments, connection, rows, seconds)
     state = connection_state(own)
     found = find_stalls(explained_waits(own)[0])
-    stalls = found.table[found.table["after"].isin(chosen.index[1:])].set_index("after")
-    more = {after: gap for after, gap in (also or {}).items() if after not in stalls.index}
-    if more:
-        stalls = concat([stalls, DataFrame.from_dict(more, orient="index")])
+    stalls = _with(found.table[found.table["after"].isin(chosen.index[1:])], also or {})
+    if not reasons:
+        stalls = stalls.assign(reason="", waiting=NOBODY)
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
     arrows, bars, height = _laid_out(chosen, marked, stalls, int(chosen["time_ns"].iloc[0]))
@@ -164,6 +165,13 @@ def ladder(
             "r": NOTES_PX if noted else RIGHT_PX,
         }
     )
+
+
+def _with(stalls: DataFrame, also: Mapping[int, Mapping[str, Any]]) -> DataFrame:
+    """Stalls and further gaps, by the row after them."""
+    stalls = stalls.set_index("after")
+    more = {after: gap for after, gap in also.items() if after not in stalls.index}
+    return concat([stalls, DataFrame.from_dict(more, orient="index")]) if more else stalls
 
 
 def _foot(rtt_unknown: int) -> str:
@@ -269,7 +277,7 @@ def _window(row: Mapping[Any, Any]) -> str:
 
 
 def _words(row: Mapping[Any, Any]) -> str:
-    """A packet in words: flags, length, sequence and acknowledgment numbers."""
+    """A packet in words: flags, length, sequence and acknowledgement numbers."""
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
     said = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
@@ -319,7 +327,7 @@ def _text(
 def _lines(
     figure: Figure, arrows: list[_Arrow], name: str, colour: str, data: bool, again: bool
 ) -> None:
-    """Arrows of one kind: data thick, acknowledgments thin, retransmissions dashed."""
+    """Arrows of one kind: data thick, acknowledgements thin, retransmissions dashed."""
     if not arrows:
         return
     shown = {trace.name for trace in figure.data}
@@ -370,7 +378,7 @@ def _name(top: float, row: Any, names: Sequence[str]) -> dict[str, Any]:
 def _of_stall(row: Any, names: Sequence[str]) -> list[str]:
     """How long a stall is, why, and who waits for whom, in short lines."""
     told = dict(zip(("client", "server"), names, strict=True))
-    words = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", str(row["reason"])]
+    words = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", *filter(None, [row["reason"]])]
     if row["waiting"] != NOBODY:
         words.append(f"the {told[row['waiting']]} waits for the {told[row['waited_for']]}")
     return words

@@ -1,4 +1,4 @@
-"""The time-sequence graph: data of one side, acknowledgments, and the edge of the window."""
+"""The time-sequence graph: data of one side, acknowledgements, and the edge of the window."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def time_sequence(
 
     `segments` is a table of segments (`labs.capture.read`). `direction` is 0 for what the client
     sent, 1 for the server, by default the one that sent more payload. Bars are segments, from
-    their first byte to their last; below them the line of acknowledgments, above them the edge of
+    their first byte to their last; below them the line of acknowledgements, above them the edge of
     the receiver's window. `seconds` since the connection's first segment cut a stretch out. Of
     more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.
     Raises BadInput for a connection that does not exist.

@@ -134,7 +134,7 @@ EXPLANATIONS: Final = {
     SPURIOUS: Explanation(
         "The sender retransmitted what the receiver already had: the ACK was late or lost.",
         "tcp_check_dsack (net/ipv4/tcp_input.c); tcp_process_loss, F-RTO; RFC 2883, RFC 5682",
-        "Look for a delay that jumps, or for lost ACKs on the way back.",
+        "Look for a delay that jumps, or for ACKs lost on the reverse path.",
     ),
     NAGLE_AND_DELAYED_ACK: Explanation(
         "The sender holds back a small segment because an earlier small one is unacknowledged. The "

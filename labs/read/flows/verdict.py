@@ -147,7 +147,7 @@ def without_copies(segments: Table) -> tuple[Table, int]:
     """
     if len(segments) < 2:
         return segments, 0
-    # Copies have one sequence and acknowledgment number: a file with few such has few copies.
+    # Copies have one sequence and acknowledgement number: a file with few such has few copies.
     numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
     numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
     numbers.sort()

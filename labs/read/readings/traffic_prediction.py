@@ -90,7 +90,7 @@ def predicted(traffic: Traffic) -> Prediction:
 
 
 def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
-    """Random loss on the way there, with one flow."""
+    """Random loss on the forward path, with one flow."""
     down = traffic.path.down
     if not down.loss_pct or len(flows) > 1:
         return None
@@ -102,7 +102,7 @@ def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predictio
 
 
 def _of_slow_acks(traffic: Traffic, rate: float) -> Prediction | None:
-    """A way back that carries fewer ACKs than the flow causes."""
+    """A reverse path that carries fewer ACKs than the flow causes."""
     back = traffic.path.up.rate_mbit
     if back is None or slow_acks.bandwidth_ratio(rate, back) <= slow_acks.SEGMENTS_PER_ACK:
         return None

@@ -1,4 +1,4 @@
-"""A way back that is slow: how many ACKs the way there produces, and how many fit.
+"""A slow reverse path: how many ACKs the forward path produces, and how many fit.
 
 Source: RFC 3449 sections 1 and 3.1, after T. V. Lakshman, U. Madhow, B. Suter, "Window-based Error
 Recovery and Flow Control with a Slow Acknowledgement Channel", INFOCOM 1997: the normalised
@@ -17,11 +17,11 @@ SEGMENTS_PER_ACK = 2
 
 
 def bandwidth_ratio(forward_mbit: float, back_mbit: float) -> float:
-    """The normalised bandwidth ratio k. Beyond the segments per ACK, ACKs fill the way back first;
-    8 for 10 Mbit/s there and 0.054 back."""
+    """The normalised bandwidth ratio k. If it exceeds the segments per ACK, ACKs fill the reverse
+    path first; 8 for 10 Mbit/s forward and 0.054 Mbit/s back."""
     return (forward_mbit / back_mbit) / (FRAME_BYTES / ACK_BYTES)
 
 
 def clocked_goodput_bytes_s(back_mbit: float, segments_per_ack: float = SEGMENTS_PER_ACK) -> float:
-    """The goodput if each ACK that the way back carries acknowledges so many full segments."""
+    """The goodput if each ACK that the reverse path carries acknowledges so many full segments."""
     return bytes_per_second(back_mbit) / ACK_BYTES * segments_per_ack * MSS_BYTES

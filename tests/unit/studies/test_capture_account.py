@@ -1,4 +1,4 @@
-"""A capture in a notebook: the ten that come with it have the reasons that their names say."""
+"""A capture in a notebook: the ten that come with it have the reasons that their files name."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import pytest
 import labs
 from labs.errors import BadInput
 from labs.read.flows import reasons as of
-from labs.studies.capture_account import CaptureParameters, Explained, examples, explained
+from labs.read.runs import recorded
+from labs.studies.capture_account import CAPTURES, CaptureParameters, Explained, examples, explained
 from tests import tshark
 
-NAGLE = "delayed-ACK-meets-Nagle"
+NAGLE, TIMEOUT = "A", "B"
 SHOWS = {
     "SYN-repeated": of.SYN_REPEATED,
     "connection-refused": of.REFUSED,
     "connection-unanswered": of.UNANSWERED,
     "delayed-ACK": of.DELAYED_ACK,
-    NAGLE: of.NAGLE_AND_DELAYED_ACK,
+    "delayed-ACK-meets-Nagle": of.NAGLE_AND_DELAYED_ACK,
     "fast-recovery": of.FAST_RECOVERY,
     "gave-up": of.GAVE_UP,
     "reset": of.RESET,
@@ -32,16 +33,36 @@ def seen(capture: str, connection: str = "") -> Explained:
     return explained(CaptureParameters(capture=capture, connection=connection))
 
 
-def test_examples_are_ten_captures_with_the_reason_of_their_name() -> None:
-    assert set(examples()) == set(SHOWS)
-    for name, reason in SHOWS.items():
-        one = seen(name).one
-        assert one is not None and reason in {finding.reason for finding in one.findings}, name
+def test_examples_are_ten_captures_with_the_reason_that_their_file_names() -> None:
+    assert "".join(examples()) == "ABCDEFGHIJ" and set(CAPTURES.values()) == set(SHOWS)
+    assert sorted(examples().values()) == sorted(recorded.folder().glob("explain-*"))
+    for letter, cause in CAPTURES.items():
+        one = seen(letter).one
+        assert one is not None and SHOWS[cause] in {finding.reason for finding in one.findings}
+
+
+def test_figures_name_the_letter_and_not_the_file_that_has_the_cause_in_its_name() -> None:
+    for letter in CAPTURES:
+        found = seen(letter)
+        for figure in (found.timeline(), found.chart(), found.ladder()):
+            assert "explain-" not in figure.to_json()
+    assert "capture A" in seen(NAGLE).timeline().to_json()
+
+
+def test_ladder_without_reasons_shows_the_silence_and_not_who_waits() -> None:
+    shown, asked = seen(NAGLE).ladder().to_json(), seen(NAGLE).ladder(reasons=False).to_json()
+    for words in (str(of.NAGLE_AND_DELAYED_ACK), "the server waits for the client"):
+        assert words in shown and words not in asked
+    assert "63.3 ms of silence" in shown and "63.3 ms of silence" in asked
+    for letter in CAPTURES:
+        one, figure = seen(letter).one, seen(letter).ladder(reasons=False)
+        assert one is not None and one.worst is not None
+        assert one.worst.reason not in figure.layout.meta["tell"] + figure.layout.title.text
 
 
 def test_explained_shows_every_part_of_every_example() -> None:
-    for name in SHOWS:
-        found = seen(name)
+    for letter in CAPTURES:
+        found = seen(letter)
         assert found.capture and len(found.connections) == 1
         assert found.account.startswith("**connection 0: ")
         assert found.frames and len(set(found.frames)) == len(found.frames)
@@ -50,7 +71,7 @@ def test_explained_shows_every_part_of_every_example() -> None:
 
 
 def test_packet_opens_the_frame_that_a_sentence_names() -> None:
-    """By its number as tshark counts: the same acknowledgment number in scapy and in the table."""
+    """By its number as tshark counts: the same acknowledgement number in scapy and in the table."""
     pytest.importorskip("scapy")
     found = seen(NAGLE)
     frame = found.frames[-1]
@@ -63,7 +84,7 @@ def test_packet_opens_the_frame_that_a_sentence_names() -> None:
 @pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
 def test_wireshark_has_a_row_for_each_named_frame() -> None:
     pytest.importorskip("pyshark")
-    found = seen("retransmission-timeout")
+    found = seen(TIMEOUT)
     shown = found.wireshark()
     assert isinstance(shown, pandas.DataFrame)
     assert list(shown["Record"]) == sorted(found.frames)
@@ -89,6 +110,6 @@ def test_explained_takes_a_file_and_a_connection(tmp_path: Path) -> None:
 
 def test_check_capture_names_the_captures_that_exist() -> None:
     assert labs.check_capture({}) == CaptureParameters()
-    with pytest.raises(BadInput, match=r"did you mean gave-up.*zero-window") as error:
-        labs.check_capture({"CAPTURE": "gave-upp"})
+    with pytest.raises(BadInput, match=r"AA is neither.*A, B, C") as error:
+        labs.check_capture({"CAPTURE": "AA"})
     assert "\n" not in str(error.value)
