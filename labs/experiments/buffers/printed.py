@@ -19,7 +19,7 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from labs.read.lab import Study
 
-PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +(\S+) ?(\S*)$", re.MULTILINE)
+PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
 SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")
 ROUND_TRIPS = re.compile(r"^round-trip .*$", re.MULTILINE)
 SOCKET = re.compile(
@@ -51,8 +51,8 @@ def _of_wget(run: Run) -> Printed:
     id_, own = figures_by_column(article(), run, parameter) or ("", {})
     at_pct = article().claim(id_).arguments.get("shown_pct", LAST_PCT) if id_ else LAST_PCT
     text = run.text("client/wget.txt")
-    # The line that ends a file has no rate: "100% 0.00 =9.0s".
-    lines = [found for found in PROGRESS.finditer(text) if not found[4].startswith("=")]
+    # Of a file that fills all lines the last one is without rate: "100% 0.00 =9.0s".
+    lines = [found for found in PROGRESS.finditer(text) if float(found[3].rstrip("KMG"))]
     at = next((found for found in lines if int(found[2]) >= at_pct), lines[-1] if lines else None)
     told = [f"{at_pct}% {own['steady_mib_s']:g}MB/s"] if "steady_mib_s" in own else []
     ours = [f"{at[1]} ... {at[2]}% {at[3]} {at[4]}"] if at else []

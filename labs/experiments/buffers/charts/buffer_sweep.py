@@ -216,11 +216,20 @@ def mark_smallest(figure: Figure, found: Smallest, colour: str) -> None:
             colour,
             "dash",
             0.2,
+            left=False,
         )
 
 
-def upright(figure: Figure, size: float, words: str, colour: str, dash: str, height: float) -> None:
-    """An upright line over both plots, with words at its left: there the curve is low."""
+def upright(
+    figure: Figure,
+    size: float,
+    words: str,
+    colour: str,
+    dash: str,
+    height: float,
+    left: bool = True,
+) -> None:
+    """An upright line over both plots, with words at one side: below the curve."""
     figure.add_vline(x=size, line={"color": colour, "dash": dash, "width": 1.5})
     figure.add_annotation(
         x=log10(size),
@@ -229,9 +238,9 @@ def upright(figure: Figure, size: float, words: str, colour: str, dash: str, hei
         yref="y domain",
         text=words,
         showarrow=False,
-        xanchor="right",
-        xshift=-6,
-        align="right",
+        xanchor="right" if left else "left",
+        xshift=-6 if left else 6,
+        align="right" if left else "left",
         font={"color": colour},
         bgcolor=VEIL,
     )
