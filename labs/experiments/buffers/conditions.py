@@ -40,7 +40,7 @@ SHAPED_SIZES_KIB = (256, 4096, 51200)
 SWEEP_KIB = tuple(64 << step for step in range(12))
 """64 KiB to 128 MiB; multiples of the BDP are added, where the curve bends."""
 SWEEP_BDP = (0.5, 1.0, 1.5, 1.75, 1.8, 1.85, 1.9, 2.0, 2.25, 2.5)
-SWEEP_BDP_SMALL = (0.5, 1.0, 1.5, 2.0, 2.25)
+SWEEP_BDP_SMALL = (0.5, 1.0, 1.5, 1.9, 2.0, 2.25)
 ADV_WIN_SCALES = (-2, -1, 0, 1, 2, 3)
 ADV_BUFFER_BDP = 1.0
 LOSSES_PCT = (0.0, 0.001, 0.01, 0.1, 1.0)
@@ -64,9 +64,9 @@ QUEUES_PACKETS = (1_000, 50_000)
 BLOCK_BYTES, BLOCK_RATE_MBIT = 1_000_000, 800.0
 """The article's example: 1 MB at 100 MB/s, then a wait of one RTT."""
 WAITS_MS = (200, 400)
-# On the article's own link and with its buffers. Its download is 741,000 packets: none, one or
-# seven of them are lost.
-FEW_LOSSES_PCT, FEW_DRAWS, FEW_S = (0.0, 0.0001, 0.001), 3, 45.0
+# On the article's own link, with its buffers and the kernel's. Its download is 741,000 packets:
+# none, one or seven of them are lost.
+FEW_LOSSES_PCT, FEW_DRAWS, FEW_S = (0.0, 0.0001, 0.001), 5, 45.0
 
 SMALL = (
     "unshaped",
@@ -203,9 +203,9 @@ def _setsockopt(p: Buffers, base: Settings) -> Iterator[Condition]:
     yield _condition(REQUESTS, "by-hand", link(p), {}, by_hand)
     sender = replace(base, client=DISCARD, server_sndbuf_bytes=131072, limit_s=SHORT_S)
     yield _condition(REQUESTS, "by-hand-send", link(p), {}, sender)
-    unmoderated = {"client": {"net.ipv4.tcp_moderate_rcvbuf": "0"}}
-    short = replace(base, limit_s=SHORT_S)
-    yield _condition(REQUESTS, "moderate-off", link(p), unmoderated, short)
+    unmoderated, short = {"net.ipv4.tcp_moderate_rcvbuf": "0"}, replace(base, limit_s=SHORT_S)
+    yield _condition(REQUESTS, "moderate-off", link(p), {"client": unmoderated}, short)
+    yield _condition(REQUESTS, "moderate-off-send", link(p), {"server": unmoderated}, short)
 
 
 def _loss(p: Buffers, base: Settings) -> Iterator[Condition]:
@@ -275,7 +275,8 @@ def _waits(base: Settings) -> Iterator[Condition]:
 
 
 def _few_losses(p: Buffers, base: Settings) -> Iterator[Condition]:
-    """Congestion controls with few losses, behind a router as in the loss series."""
+    """Congestion controls with few losses, behind a router as in the loss series; and cubic with
+    the kernel's own buffers, for the effect of the buffers."""
     raised = round(p.buffer_mib * MIB)
     for loss_pct in FEW_LOSSES_PCT:
         path = Link(
@@ -285,13 +286,15 @@ def _few_losses(p: Buffers, base: Settings) -> Iterator[Condition]:
             shaped_at="router",
             queue_packets=queue_packets(ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS),
         )
-        for algorithm in ALGORITHMS:
-            sysctls = fixed(raised, raised)
-            control = {"net.ipv4.tcp_congestion_control": algorithm}
-            both = {**sysctls, "server": {**sysctls["server"], **control}}
-            for draw in range(FEW_DRAWS if loss_pct else 1):
-                settings = replace(base, client=DISCARD, limit_s=FEW_S, draw=draw)
+        for draw in range(FEW_DRAWS if loss_pct else 1):
+            settings = replace(base, client=DISCARD, limit_s=FEW_S, draw=draw)
+            for algorithm in ALGORITHMS:
+                sysctls = fixed(raised, raised)
+                control = {"net.ipv4.tcp_congestion_control": algorithm}
+                both = {**sysctls, "server": {**sysctls["server"], **control}}
                 yield _condition(FEW, f"few-{loss_pct:g}-{algorithm}-{draw}", path, both, settings)
+            name = f"few-default-{loss_pct:g}-{draw}"
+            yield _condition(FEW, name, path, {}, settings)
 
 
 def _without_delay(p: Buffers) -> Link:

@@ -172,7 +172,7 @@ def _fills(run: Run) -> bool:
     return (
         steady is None
         or rate_mbit is None
-        or 100 * steady >= FULL_PCT * theory.line_goodput_bytes_s(rate_mbit)
+        or steady >= FULL * theory.line_goodput_bytes_s(rate_mbit)
     )
 
 
@@ -239,7 +239,7 @@ def _enough(found: Smallest, believed: float, articles_mb: float | None) -> str:
         )
     said = (
         f"On Linux {found.kernel} the smallest of the {found.points} sizes that reaches "
-        f"{FULL_PCT:.0f} % of the line rate is {size_in_mb(found.buffer_bytes)}, "
+        f"{FULL_PCT:g} % of the line rate is {size_in_mb(found.buffer_bytes)}, "
         f"{found.of_the_bdp:.2f} times the BDP{_below(found)}."
     )
     if articles_mb is None:
@@ -274,7 +274,7 @@ def _kept_back(found: Smallest) -> str:
 def _below(found: Smallest) -> str:
     if found.below_bytes is None or found.below_pct is None:
         return ""
-    return f" ({size_in_mb(found.below_bytes)} reaches {found.below_pct:.0f} %)"
+    return f" ({size_in_mb(found.below_bytes)} reaches {found.below_pct:.1f} %)"
 
 
 def _one_a_kernel(found: list[Smallest]) -> list[Smallest]:

@@ -14,6 +14,7 @@ from labs.experiments.buffers.kernel_changes import (
 )
 from labs.experiments.buffers.narrative import NEEDED, computed_size, tell_httping, tell_kernels
 from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.printed import as_printed, by_client
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter
 from labs.experiments.buffers.sweep import smallest, tell_smallest
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "advice",
+    "as_printed",
     "bdp_bytes",
+    "by_client",
     "defaults_by_kernel",
     "expected",
     "grown_by_kernel",

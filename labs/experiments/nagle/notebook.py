@@ -26,7 +26,7 @@ from labs.experiments.nagle.responses import held_segment
 from labs.experiments.nagle.results import CLAIMS, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.as_printed import Printed, as_printed
+from labs.read.display.as_printed import Printed, as_printed, last_match
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table
 from labs.read.flows.exchanges import AND_SO_ON, in_words
@@ -189,5 +189,5 @@ def by_ab(study: Study, *conditions: str) -> Table:
         own = f"Time per request: {claim.figure:.3f} [ms] (mean)" if comparable else ""
         settings = settings_of(run)
         command = f"ab -n {settings.requests} -c {settings.concurrency} -k ({name})"
-        lines.append(Printed(command, run, "client/ab.txt", AB_LINE, own))
+        lines.append(Printed(command, own, last_match(run, "client/ab.txt", AB_LINE)))
     return as_printed(lines)

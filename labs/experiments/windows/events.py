@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 from labs.drive.units import SECOND_NS
 from labs.experiments.windows.packets import RECEIVER, packets, return_ns, samples_of
+from labs.read.display.as_printed import last_match
 from labs.read.runs.run import Run
 
 DROPS = "TcpExtTCPRcvQDrop"
@@ -59,5 +59,4 @@ def drop_times(run: Run) -> list[float]:
 
 def printed_drops(run: Run) -> str:
     """The line with which nstat -az tells the receiver's drops at the end of a run."""
-    counters = re.findall(rf"^{DROPS} .*$", run.text(f"{RECEIVER}/nstat-after.txt"), re.MULTILINE)
-    return " ".join(counters[-1].split())
+    return last_match(run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$")

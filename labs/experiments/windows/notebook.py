@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import budget
-from labs.experiments.windows.events import DROPS
+from labs.experiments.windows.events import DROPS, printed_drops
 from labs.experiments.windows.packets import RECEIVER, packets
 from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.as_printed import Printed
+from labs.read.display.as_printed import Printed, last_match
 from labs.read.display.as_printed import as_printed as lines_as_printed
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
@@ -128,10 +128,8 @@ def as_printed(run: Run) -> Table:
     own = printed if has_articles_parameters(article(), run, "A4.4") else ["", ""]
     return lines_as_printed(
         (
-            Printed("ss -m", run, f"{RECEIVER}/ss.txt", local, own[0]),
-            Printed(
-                f"nstat -az {DROPS}", run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$", own[1]
-            ),
+            Printed("ss -m", own[0], last_match(run, f"{RECEIVER}/ss.txt", local)),
+            Printed(f"nstat -az {DROPS}", own[1], printed_drops(run)),
         )
     )
 

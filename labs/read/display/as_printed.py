@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 
 
-@dataclass(frozen=True)
-class Printed:
-    """A line of a tool: the command, the raw file of the run that has its output, the pattern of
-    which the last match is shown, and the article's line; empty if the run has other parameters
-    than the article."""
+class Printed(NamedTuple):
+    """A command, the article's output of it (empty if it prints none, or for other parameters), and
+    that of a run."""
 
     command: str
-    run: Run
-    file: str
-    pattern: str
-    article: str = ""
+    article: str
+    run: str
+
+
+def last_match(run: Run, file: str, pattern: str) -> str:
+    """What the pattern matches last in a raw file of a run, in one line."""
+    return " ".join(re.findall(pattern, run.text(file), re.MULTILINE)[-1].split())
 
 
 def as_printed(lines: Iterable[Printed]) -> Table:
-    """One row per line; without a column of the article if it has none of them."""
+    """One row per command; without the article's column if none of its output can be compared."""
     rows = list(lines)
-    found = [re.findall(one.pattern, one.run.text(one.file), re.MULTILINE)[-1] for one in rows]
     articles_own = {"Article": [one.article for one in rows]}
     return Table(
         {
             "Command": [one.command for one in rows],
             **(articles_own if any(one.article for one in rows) else {}),
-            "This run": [" ".join(line.split()) for line in found],
+            "This run": [one.run for one in rows],
         }
     )

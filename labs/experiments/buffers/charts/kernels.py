@@ -76,7 +76,7 @@ def kernels(*tables: DataFrame) -> Figure:
         _points(figure, swept[swept["kernel"] == kernel], kernel, colour, place)
     _lay_out(figure, swept)
     shown = pandas.concat([rows, swept])
-    dashed = "" if swept.empty else "<br>dashed: smallest buffer that reaches 95 % of the line rate"
+    dashed = "" if swept.empty else "<br>dashed: smallest buffer that fills the line"
     return dressed(
         figure,
         title=TITLE,

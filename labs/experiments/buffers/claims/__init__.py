@@ -18,9 +18,9 @@ from labs.experiments.buffers.claims import (
     shaper,
 )
 from labs.experiments.buffers.prediction import TOLERANCE_PCT, Prediction, expected
-from labs.experiments.buffers.socket_buffers import parameter
+from labs.experiments.buffers.socket_buffers import bdp_bytes, parameter, receive_buffer
 from labs.read.claims.judge import Judge
-from labs.read.display.format import in_digits
+from labs.read.display.format import in_digits, size_in_words
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import LINK
 
@@ -43,6 +43,8 @@ JUDGES: Mapping[str, Judge] = {
     "by_hand": kernel_sizes.by_hand,
     "bbr_over_cubic": congestion_control.bbr_over_cubic,
     "few_losses": congestion_control.few_losses,
+    "buffers_over_choice": congestion_control.buffers_over_choice,
+    "where_it_acts": congestion_control.where_it_acts,
     "stop_and_wait": round_trips.stop_and_wait,
     "memory_pressure": memory_pressure.memory_pressure,
 }
@@ -64,10 +66,23 @@ def explain(run: Run, measured: Mapping[str, float]) -> str:
             f"the run reaches the rate of the link, {in_digits(theory.goodput_mib_s)} MiB/s "
             "of payload"
             + ("; in virtual time no machine limits it" if run.testbed == "virtual" else "")
+            + _admitted(run, theory)
         )
     return (
         f"as predicted for Linux {run.kernel.release}: "
         f"{in_digits(theory.goodput_mib_s)} MiB/s, limited by the {theory.bound}"
+    )
+
+
+def _admitted(run: Run, theory: Prediction) -> str:
+    """What the receiver's buffer admits on this kernel, if the link has a BDP."""
+    bdp, largest = bdp_bytes(run), receive_buffer(run).most_bytes
+    if bdp is None:
+        return ""
+    return (
+        f". The receive buffer may grow to {size_in_words(largest)} on Linux {run.kernel.release}, "
+        f"which admits {size_in_words(theory.window_bytes)} of payload in flight for a BDP of "
+        f"{size_in_words(bdp)}"
     )
 
 

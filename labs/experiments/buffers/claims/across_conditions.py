@@ -45,6 +45,7 @@ def no_effect(claim: Claim, seen: Evidence) -> Finding:
     rtt = milliseconds(max(seen.row(alone)["rtt_ms"], RTT_BELOW_MS))
     reason = f"at an RTT of {rtt}, from {in_digits(plain)} MiB/s with default buffers: {told}"
     if abs(measured) > (claim.tolerance_pct or 0):
+        reason += _larger_bdp(seen.run(alone))
         return Finding(verdict=WRONG, measured=measured, reason=reason)
     return Finding(verdict=HOLDS, measured=measured, reason=reason + _small_bdp(seen.run(alone)))
 
@@ -61,6 +62,14 @@ def _small_bdp(run: Run) -> str:
         f"{milliseconds(found.rtt_ms)}; the article's reason, that reading is faster than "
         "writing, also applies with delay, where the size does matter"
     )
+
+
+def _larger_bdp(run: Run) -> str:
+    """Why small buffers do have an effect."""
+    bdp = bdp_bytes(run)
+    if bdp is None:
+        return ""
+    return f". The BDP is {size_in_words(bdp)}, and only a part of a buffer becomes window"
 
 
 def restored(claim: Claim, seen: Evidence) -> Finding:
@@ -90,23 +99,46 @@ def _ratio(seen: Evidence, column: str, over: str, under: str) -> float | None:
 
 
 def twice_as_much(claim: Claim, seen: Evidence) -> Finding:
-    """Whether a receive buffer of twice the size is faster, and when it helps."""
+    """Whether a receive buffer of twice the size is faster, and when it helps.
+
+    With `keeps_up`, a download that differs only in its reader, nothing is judged if the smaller
+    buffer already reaches its speed.
+    """
     more, less = claim.arguments["more"], claim.arguments["less"]
-    if (restless := unsettled((more, less), seen)) is not None:
+    if END in claim.texts and (restless := unsettled((more, less), seen)) is not None:
         return restless
-    measured = {name: _ratio(seen, column, more, less) for name, column in COLUMNS.items()}
+    measured = {name: _ratio(seen, COLUMNS[name], more, less) for name in claim.texts}
     known = {name: ratio for name, ratio in measured.items() if ratio is not None}
     if len(known) < len(measured):
         return not_judged(f"{more} or {less} has no goodput")
     gain = max(known.values()) - 1 > claim.allowed
+    if not gain and (room := _nothing_to_gain(claim, seen)) is not None:
+        return room
+    which = next(iter(known))
     speeds = " and ".join(
-        f"{in_three_digits(seen.row(name)['steady_mib_s'])} MiB/s with {name}"
+        f"{in_three_digits(seen.row(name)[COLUMNS[which]])} MiB/s with {name}"
         for name in (less, more)
     )
+    where = "near the end" if which == END else "over the whole file"
     return Finding(
         verdict=HOLDS if gain else WRONG,
         measured=known,
-        reason=f"near the end {speeds}{'' if gain else _why_no_gain(seen, less, more)}",
+        reason=f"{where} {speeds}{'' if gain else _why_no_gain(seen, less, more)}",
+    )
+
+
+def _nothing_to_gain(claim: Claim, seen: Evidence) -> Finding | None:
+    """Why the reader's pauses do not test the claim; None if they slow the download down."""
+    if "keeps_up" not in claim.arguments:
+        return None
+    less, keeps_up = claim.arguments["less"], claim.arguments["keeps_up"]
+    ratio = _ratio(seen, COLUMNS[WHOLE], less, keeps_up)
+    if ratio is None or ratio < 1 - claim.allowed:
+        return None
+    speeds = [in_three_digits(seen.row(name)[COLUMNS[WHOLE]]) for name in (less, keeps_up)]
+    return not_judged(
+        f"on this link the pauses do not slow the download ({speeds[0]} MiB/s with them, "
+        f"{speeds[1]} without), so a larger buffer has nothing to gain"
     )
 
 
@@ -130,7 +162,8 @@ def _why_no_gain(seen: Evidence, less: str, more: str) -> str:
             "limits the sender"
         )
     drops = shaper_drops(seen.run(more))
-    return said + (f". It overflows the shaper's queue: {drops} packets dropped" if drops else "")
+    packets = "1 packet" if drops == 1 else f"{drops} packets"
+    return said + (f". It overflows the shaper's queue: {packets} dropped" if drops else "")
 
 
 def _unread_bytes(run: Run) -> float:
@@ -150,11 +183,12 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("needs a sweep by sysctl in steady state")
     found = answers[0]
     if found.buffer_bytes is None:
-        return not_judged(f"no buffer of the sweep reaches {FULL_PCT:.0f} % of the line rate")
+        return not_judged(f"no buffer of the sweep reaches {FULL_PCT:g} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
     believed, bdp, needed = (claim.figure, found.bdp_bytes / MB, (found.buffer_bytes / MB))
-    if found.below_bytes and found.below_bytes / MB < believed < needed * (1 - claim.allowed):
-        return not_judged(f"needs a sweep with a size near {believed:g} MB")
+    edges = [believed * (1 + sign * claim.allowed) for sign in (-1, 1)]
+    if between := [edge for edge in edges if (found.below_bytes or 0) / MB < edge < needed]:
+        return not_judged(f"needs a sweep with a size near {between[0]:g} MB")
     right = abs(needed / believed - 1) <= claim.allowed
     reasoned = abs(bdp / believed - 1) <= claim.allowed
     suffices = believed >= needed
@@ -168,7 +202,7 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         predicted=None if theory is None else theory / MB,
         reason=("" if right else _sufficient(believed, needed))
         + f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
-        f"buffer of the sweep that reaches {FULL_PCT:.0f} % of the line rate is "
+        f"buffer of the sweep that reaches {FULL_PCT:g} % of the line rate is "
         f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(found)}; "
         f"{_share(seen, enough)}",
     )
@@ -185,7 +219,7 @@ def _next_below(found: Smallest) -> str:
     if found.below_bytes is None:
         return " (there is no smaller one in the sweep)"
     return (
-        f" (the next smaller one, {found.below_bytes / MB:.1f} MB, reaches {found.below_pct:.0f} %)"
+        f" (the next smaller one, {found.below_bytes / MB:.1f} MB, reaches {found.below_pct:.1f} %)"
     )
 
 

@@ -161,9 +161,21 @@ def by_hand(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=HOLDS if set(grown.values()) == {1.0} else WRONG,
         measured={**grown, **{f"{end}, automatic": ratio for end, ratio in usual.items()}},
-        reason=f"{told}, {_pressure(automatic)}",
+        reason=f"{told}, {_pressure(automatic)}{_unswitched(claim, seen)}",
         judged=len(grown),
     )
+
+
+def _unswitched(claim: Claim, seen: Evidence) -> str:
+    """What the other end's buffer does with the same setting on its host, if a run shows it."""
+    said = [
+        f". With the same setting at the other end, the {end} still grows from {low:,} to "
+        f"{high:,} bytes"
+        for end, name in claim.arguments.get("unaffected", {}).items()
+        for condition in seen.matching(name)
+        for low, high in filter(None, [_sizes(seen.run(condition), end)])
+    ]
+    return "".join(said)
 
 
 def _pressure(run: Run) -> str:

@@ -73,8 +73,8 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
     )
     reason = (
         f"right arithmetic, wrong RTT: {busy:g} ms of a cycle of {cycles[0]:.1f} ms at an RTT of "
-        f"{believed_ms:.0f} ms are {believed:.2f} %, but at the link's {true_ms:.0f} ms they are "
-        f"{true:.2f} %"
+        f"{believed_ms:.0f} ms are {believed:.2f} %, but at {true_ms:.0f} ms, the RTT of the "
+        f"article's link, they are {true:.2f} %"
     )
     figures: dict[str, Any] = {
         "measured": {"400 ms": believed, "200 ms": true},

@@ -70,11 +70,13 @@ def test_smallest_of_a_real_sweep(kernel: str) -> None:
     first, second = smallest(real_study(kernel).results())
     assert (first.series, second.series) == ("sysctl", "setsockopt")
     assert (first.points, second.points) == (4, 3)
-    assert first.buffer_bytes == second.buffer_bytes == 98 << 10
+    # By sysctl 98 KiB reach 99.8 % of the line; by setsockopt on 6.1 they do not fill it (99.0 %).
+    by_setsockopt = 256 << 10 if kernel == "6.1" else 98 << 10
+    assert (first.buffer_bytes, second.buffer_bytes) == (98 << 10, by_setsockopt)
     assert first.of_the_bdp == pytest.approx(2.0, abs=0.02)
-    assert (first.below_bytes, second.below_bytes) == (64 << 10, 24 << 10)
-    assert first.of_the_line_pct is not None and first.of_the_line_pct > 95
-    assert first.below_pct is not None and first.below_pct < 95
+    assert first.below_bytes == 64 << 10
+    assert first.of_the_line_pct is not None and first.of_the_line_pct > 99.5
+    assert first.below_pct is not None and first.below_pct < 99.5
 
 
 def test_smallest_omits_runs_without_steady_state() -> None:
@@ -93,7 +95,7 @@ def test_smallest_where_no_buffer_is_enough() -> None:
 def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
     (said,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
     assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in said
-    assert "41.7 MiB, reaches 92 %" in said
+    assert "41.7 MiB, reaches 91.6 %" in said
     # As advised for the article's link, below.
     assert "1.91 times the BDP at the receiver, 1.46 at the sender" in said
     assert "the receiver needs more" in said
@@ -101,7 +103,7 @@ def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
     assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
     assert "the sender needs more" in new
     (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
-    assert alone.endswith("reaches 53 %.")
+    assert alone.endswith("reaches 52.6 %.")
     assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "None of these runs belongs to a sweep."
 
 
@@ -131,12 +133,12 @@ def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     runs = pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))])
     said = computed_size(runs, 50.0)
     assert "would be 50 MB. It is 25 MB." in said
-    assert "50 MB, 2.00 times the BDP (25 MB reaches 53 %)" in said
+    assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in said
     assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
     assert "but only 50 % of a receive buffer is usable as window" in said
     # A run of other parameters is not compared with the article's number.
     other = computed_size(runs, None)
-    assert "50 MB, 2.00 times the BDP (25 MB reaches 53 %)" in other
+    assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in other
     assert "right" not in other and "(within" not in other
 
 
@@ -259,6 +261,6 @@ def test_run_prints_the_smallest_buffer() -> None:
     assert said["remarks"] == remarks(study.results())
     assert json.loads(json.dumps(said)) == said
     text = as_text(study.lab, said)
-    assert "the smallest buffer that reaches 95 % of the line rate is 98 KiB" in text
+    assert "the smallest buffer that reaches 99.5 % of the line rate is 98 KiB" in text
     head = text.splitlines()[0].split()
     assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head
