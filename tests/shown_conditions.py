@@ -20,10 +20,12 @@ every = {}
 for name, value in list(globals().items()):
     for one in value if isinstance(value, list) else [value]:
         if isinstance(one, Study) and one.runs and not name.startswith("_"):
-            where = f"{one.runs[0].testbed}, {one.runs[0].kernel.release}"
+            client = getattr(one.parameters, "client", "")
+            where = f"{one.runs[0].testbed}, {one.runs[0].kernel.release} {client}"
             every.setdefault(id(one), [name, one.lab.name, where, sorted(one.conditions)])
 print(json.dumps(list(every.values())))"""
-"""A last cell that prints the studies of a notebook: name, lab, testbed and kernel, conditions."""
+"""A last cell that prints the studies of a notebook: name, lab, testbed, kernel and client,
+conditions."""
 HEADING = re.compile(r"^#{1,3} (.+)", re.MULTILINE)
 ROW = re.compile(r"^\| (`.+?) \|", re.MULTILINE)
 SUBSET = 'SIZE = "small"'
@@ -56,7 +58,8 @@ def studies(book: Any) -> list[list[Any]]:
 
 
 def repeated(book: Any) -> list[str]:
-    """The labs of which several studies have the same conditions on the same testbed and kernel."""
+    """The labs of which several studies have the same conditions on the same testbed and kernel,
+    with the same client."""
     counted = Counter((lab, where, *names) for _, lab, where, names in studies(book))
     return [key[0] for key, count in counted.items() if count > 1]
 
