@@ -17,7 +17,7 @@ FLOWS = Group("flows", "Four flows")
 DIRECTIONS = Group("directions", "A download and an upload")
 ACKS = Group("acks", "A slow or lossy reverse path")
 LOSS = Group("loss", "Random loss on the forward path")
-LONGER = Group("longer", "One flow for longer")
+LONGER = Group("longer", "One flow and PIE, for longer")
 GROUPS = (BUFFERS, AQM, FLOWS, DIRECTIONS, ACKS, LOSS, LONGER)
 
 CONTROLS = ("reno", "cubic", "bbr")
@@ -26,8 +26,8 @@ AQM_S = 20.0
 """The duration of flows at the higher rate, which cost more packets."""
 LOSS_TIMES, LONGEST_S = 8, 1000.0
 """Flows with random losses last this many times as long. In 240 s they lose about 650 packets, and
-their goodput varies by a few percent from seed to seed; in 30 s it varies by a quarter. A CUBIC
-flow has two losses in 30 s."""
+their goodput varies by a few percent from seed to seed; in 30 s it varies by a quarter. A queue
+of ACKs takes as long to fill, and random drops of PIE decide in a short run."""
 SAMPLE_MS, RARE_MS = 100, 1000
 """A longer run has fewer samples, for data to be small."""
 IDLE_S = 3.0
@@ -49,7 +49,7 @@ SMALL = (
     *("updown-fifo", "updown-fq-codel"),
     *("acks-slow", "acks-queued", "acks-lost", "acks-thinned"),
     *("loss-random", "loss-bursty"),
-    *("cubic-1bdp-long", "pie-long"),
+    "pie-long",
 )
 
 
@@ -65,6 +65,7 @@ class Plan:
     requests: Requests | None = None
     loss_pct: float = 0.0
     loss_run: float | None = None
+    lasts_long: bool = False
     sample_ms: int = SAMPLE_MS
     queue_ms: int = SAMPLE_MS
 
@@ -83,7 +84,7 @@ def _every(p: Queues) -> Iterator[Plan]:
     yield from _two_directions()
     yield from _slow_acks()
     yield from _losses()
-    yield from _longer()
+    yield _long_pie()
 
 
 def _condition(plan: Plan, p: Queues) -> Condition:
@@ -97,7 +98,7 @@ def _condition(plan: Plan, p: Queues) -> Condition:
     duration_s = starts_s + p.duration_s
     if plan.group is AQM:
         duration_s = starts_s + min(AQM_S, p.duration_s)
-    elif plan.group in (LOSS, LONGER):
+    elif plan.lasts_long:
         duration_s = min(LOSS_TIMES * p.duration_s, LONGEST_S)
     traffic = Traffic(
         NetworkPath(down, replace(plan.up or Direction(), delay_ms=half_ms)),
@@ -169,7 +170,8 @@ def _slow_acks() -> Iterator[Plan]:
     slow = Direction(SLOW_BACK_MBIT, queue=Queue("pfifo", packets=BACK_PACKETS))
     yield Plan("acks-slow", fifo, one, ACKS, slow)
     patient = replace(slow, queue=Queue("pfifo", packets=BACK_MANY_PACKETS))
-    yield Plan("acks-queued", fifo, one, ACKS, patient)
+    queued = Plan("acks-queued", fifo, one, ACKS, patient, lasts_long=True)
+    yield replace(queued, sample_ms=RARE_MS, queue_ms=RARE_MS)
     filtered = replace(slow, queue=Queue("cake", options="ack-filter"))
     yield Plan("acks-slow-filtered", fifo, one, ACKS, filtered)
     yield Plan("acks-lost", fifo, one, ACKS, Direction(loss_pct=30.0))
@@ -179,11 +181,10 @@ def _slow_acks() -> Iterator[Plan]:
 def _losses() -> Iterator[Plan]:
     """The same share of packets lost, one by one or in runs."""
     for name, run in (("loss-random", None), ("loss-bursty", LOSS_RUN)):
-        yield Plan(name, Queue(bdp=1.0), (Flow("reno"),), LOSS, loss_pct=LOST_PCT, loss_run=run)
+        plan = Plan(name, Queue(bdp=1.0), (Flow("reno"),), LOSS, loss_pct=LOST_PCT, loss_run=run)
+        yield replace(plan, lasts_long=True)
 
 
-def _longer() -> Iterator[Plan]:
-    one = (Flow(),)
-    long = Plan("cubic-1bdp-long", Queue(bdp=1.0), one, LONGER, sample_ms=RARE_MS, queue_ms=RARE_MS)
-    yield long
-    yield replace(long, name="pie-long", queue=Queue("pie"), queue_ms=2 * SAMPLE_MS)
+def _long_pie() -> Plan:
+    plan = Plan("pie-long", Queue("pie"), (Flow(),), LONGER, lasts_long=True, sample_ms=RARE_MS)
+    return replace(plan, queue_ms=2 * SAMPLE_MS)
