@@ -17,9 +17,8 @@ FLOWS = Group("flows", "Four flows")
 DIRECTIONS = Group("directions", "A download and an upload")
 ACKS = Group("acks", "A slow or lossy reverse path")
 LOSS = Group("loss", "Random loss on the forward path")
-LONGER = Group("longer", "One flow for longer")
-EIGHT = Group("eight", "Eight flows on a slow link, two FIFOs")
-GROUPS = (BUFFERS, AQM, FLOWS, DIRECTIONS, ACKS, LOSS, LONGER, EIGHT)
+LONGER = Group("longer", "One flow and PIE, for longer")
+GROUPS = (BUFFERS, AQM, FLOWS, DIRECTIONS, ACKS, LOSS, LONGER)
 
 CONTROLS = ("reno", "cubic", "bbr")
 SIZES_BDP = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -27,10 +26,10 @@ AQM_S = 20.0
 """The duration of flows at the higher rate, which cost more packets."""
 LOSS_TIMES, LONGEST_S = 8, 1000.0
 """Flows with random losses last this many times as long. In 240 s they lose about 650 packets, and
-their goodput varies by a few percent from seed to seed; in 30 s it varies by a quarter."""
-PIE_S, SAMPLE_MS, RARE_MS, RAREST_MS = 120.0, 100, 500, 1000
-"""In 20 s a flow at the higher rate has one cycle of its window, and PIE's random drops decide. A
-longer run has fewer samples, for data to be small."""
+their goodput varies by a few percent from seed to seed; in 30 s it varies by a quarter. A queue
+of ACKs takes as long to fill, and random drops of PIE decide in a short run."""
+SAMPLE_MS, RARE_MS = 100, 1000
+"""A longer run has fewer samples, for data to be small."""
 IDLE_S = 3.0
 """How long requests are sent before the flows start."""
 REQUESTS = Requests(every_ms=100.0, size_bytes=1000)
@@ -39,10 +38,6 @@ SLOW_BACK_MBIT = 0.15
 BACK_PACKETS, BACK_MANY_PACKETS = 20, 5000
 """A queue of the reverse path that drops ACKs, and one in which all of them find room."""
 UPLOAD_MBIT = 5.0
-EIGHT_MBIT, EIGHT_FLOWS, EIGHT_S = 0.128, 8, 240.0
-EIGHT_PACKETS = (50, 100)
-"""Eight flows at 128 kbit/s and 40 ms, as in figure 10 of the BBR paper. A packet takes 95 ms, a
-full queue seconds, so the flows last minutes."""
 LOST_PCT = 1.0
 LOSS_RUN = 4.0
 
@@ -54,7 +49,7 @@ SMALL = (
     *("updown-fifo", "updown-fq-codel"),
     *("acks-slow", "acks-queued", "acks-lost", "acks-thinned"),
     *("loss-random", "loss-bursty"),
-    *("cubic-1bdp-long", "pie-long", "eight-bbr-50", "eight-bbr-100"),
+    "pie-long",
 )
 
 
@@ -70,8 +65,7 @@ class Plan:
     requests: Requests | None = None
     loss_pct: float = 0.0
     loss_run: float | None = None
-    mbit: float | None = None
-    duration_s: float | None = None
+    lasts_long: bool = False
     sample_ms: int = SAMPLE_MS
     queue_ms: int = SAMPLE_MS
 
@@ -90,22 +84,21 @@ def _every(p: Queues) -> Iterator[Plan]:
     yield from _two_directions()
     yield from _slow_acks()
     yield from _losses()
-    yield from _longer(p)
+    yield _long_pie()
 
 
 def _condition(plan: Plan, p: Queues) -> Condition:
-    rate = plan.mbit or (p.aqm_mbit if plan.group is AQM else p.bottleneck_mbit)
+    compared = plan.group is AQM or plan.queue.kind == "pie"
+    rate = p.aqm_mbit if compared else p.bottleneck_mbit
     half_ms = p.path_rtt_ms / 2
     down = Direction(
         rate, half_ms, loss_pct=plan.loss_pct, loss_run=plan.loss_run, queue=plan.queue
     )
     starts_s = IDLE_S if plan.requests else 0.0
     duration_s = starts_s + p.duration_s
-    if plan.duration_s is not None:
-        duration_s = plan.duration_s
-    elif plan.group is AQM:
+    if plan.group is AQM:
         duration_s = starts_s + min(AQM_S, p.duration_s)
-    elif plan.group in (LOSS, LONGER):
+    elif plan.lasts_long:
         duration_s = min(LOSS_TIMES * p.duration_s, LONGEST_S)
     traffic = Traffic(
         NetworkPath(down, replace(plan.up or Direction(), delay_ms=half_ms)),
@@ -119,8 +112,8 @@ def _condition(plan: Plan, p: Queues) -> Condition:
     settings = Settings(
         duration_s=duration_s,
         path_rtt_ms=p.path_rtt_ms,
-        bottleneck_mbit=None if plan.group is AQM else rate,
-        aqm_mbit=rate if plan.group is AQM else None,
+        bottleneck_mbit=None if compared else rate,
+        aqm_mbit=rate if compared else None,
     )
     return traffic.condition(
         plan.name, p.testbed, settings=as_settings(settings), group=plan.group.name
@@ -177,7 +170,8 @@ def _slow_acks() -> Iterator[Plan]:
     slow = Direction(SLOW_BACK_MBIT, queue=Queue("pfifo", packets=BACK_PACKETS))
     yield Plan("acks-slow", fifo, one, ACKS, slow)
     patient = replace(slow, queue=Queue("pfifo", packets=BACK_MANY_PACKETS))
-    yield Plan("acks-queued", fifo, one, ACKS, patient)
+    queued = Plan("acks-queued", fifo, one, ACKS, patient, lasts_long=True)
+    yield replace(queued, sample_ms=RARE_MS, queue_ms=RARE_MS)
     filtered = replace(slow, queue=Queue("cake", options="ack-filter"))
     yield Plan("acks-slow-filtered", fifo, one, ACKS, filtered)
     yield Plan("acks-lost", fifo, one, ACKS, Direction(loss_pct=30.0))
@@ -187,17 +181,10 @@ def _slow_acks() -> Iterator[Plan]:
 def _losses() -> Iterator[Plan]:
     """The same share of packets lost, one by one or in runs."""
     for name, run in (("loss-random", None), ("loss-bursty", LOSS_RUN)):
-        yield Plan(name, Queue(bdp=1.0), (Flow("reno"),), LOSS, loss_pct=LOST_PCT, loss_run=run)
+        plan = Plan(name, Queue(bdp=1.0), (Flow("reno"),), LOSS, loss_pct=LOST_PCT, loss_run=run)
+        yield replace(plan, lasts_long=True)
 
 
-def _longer(p: Queues) -> Iterator[Plan]:
-    one = (Flow(),)
-    long = Plan("cubic-1bdp-long", Queue(bdp=1.0), one, LONGER)
-    rare = replace(long, sample_ms=RAREST_MS, queue_ms=RAREST_MS)
-    yield rare
-    pie = replace(long, name="pie-long", queue=Queue("pie"), sample_ms=RARE_MS)
-    yield replace(pie, mbit=p.aqm_mbit, duration_s=PIE_S)
-    eight = replace(rare, group=EIGHT, flows=(Flow("bbr"),) * EIGHT_FLOWS)
-    eight = replace(eight, mbit=EIGHT_MBIT, duration_s=EIGHT_S)
-    for packets in EIGHT_PACKETS:
-        yield replace(eight, name=f"eight-bbr-{packets}", queue=Queue("pfifo", packets=packets))
+def _long_pie() -> Plan:
+    plan = Plan("pie-long", Queue("pie"), (Flow(),), LONGER, lasts_long=True, sample_ms=RARE_MS)
+    return replace(plan, queue_ms=2 * SAMPLE_MS)

@@ -31,6 +31,8 @@ WINDOW_S = 1.0
 """The windows in which shares are compared."""
 FAIR_WITHIN = 0.1
 """A flow has its fair share if it is this close to it."""
+LEAST_CUT = 0.05
+"""A window that falls by more than this from one sample to the next was cut."""
 HOSTS = ("server", "client")
 AS_PLANNED, UNFINISHED = ("size", "stop"), "run"
 """How the ends of a flow end (labs/drive/programs/stream.py). A reader whose last segment was lost
@@ -277,18 +279,22 @@ def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
 
 
 def window_cuts(run: Run) -> tuple[float, ...]:
-    """What each loss after slow start left of the first flow's window: the new threshold divided
-    by the largest window since the loss before."""
+    """What each loss after slow start left of the first flow's window: the threshold divided by the
+    largest window since the loss before. A loss is where the window begins to fall by more than 5 %
+    from one sample to the next, to a threshold that it exceeded."""
     one = downward(run)[0]
+    if one.flow.control == "bbr":  # its window falls for ProbeRTT, not at losses
+        return ()
     samples = sockets(run)
     own = samples[(samples["flow"] == one.name) & (samples["snd_cwnd_segments"] > 0)]
     windows, thresholds = (
         own[name].tolist() for name in ("snd_cwnd_segments", "snd_ssthresh_segments")
     )
-    cuts, highest = [], 0.0
+    cuts, highest, falls = [], 0.0, False
     for place in range(1, len(windows)):
         highest = max(highest, windows[place - 1])
-        if thresholds[place] != thresholds[place - 1]:
+        fell, falls = falls, windows[place] < (1 - LEAST_CUT) * windows[place - 1]
+        if falls and not fell and thresholds[place] < highest:
             cuts.append(thresholds[place] / highest)
             highest = 0.0
     return tuple(cuts[1:])
