@@ -32,8 +32,8 @@ ADAPTIVE = (
     "adaptive moderation (Linux 6.1, ixgbe_set_coalesce and ixgbe_poll)"
 )
 TOO_LITTLE = (
-    "instructions alone cannot show that there is no effect: each retpoline also costs a return "
-    "that the CPU predicts wrongly"
+    "instructions alone cannot decide: each retpoline also costs a return that the CPU predicts "
+    "wrongly"
 )
 INSTRUCTIONS = Path(__file__).with_name("instructions.json")
 """Written by benchmarks/netfilter/measure.py."""
@@ -256,10 +256,11 @@ def compiled_in(claim: Claim, seen: Evidence) -> Finding:
     judged = next(iter(ratios.values()))
     if judged.low >= least:
         return Finding(verdict=HOLDS, measured=measured, reason=reason)
-    if judged.high < least and not claim.arguments.get("lower_bound"):
+    lower_bound = bool(claim.arguments.get("lower_bound"))
+    if judged.high < least and not lower_bound:
         return Finding(verdict=WRONG, measured=measured, reason=reason)
-    told = f"{TOO_LITTLE}. {reason}" if judged.high < least else reason
-    return replace(not_judged(told), measured=measured)
+    told = TOO_LITTLE if lower_bound else "the range includes the limit"
+    return replace(not_judged(f"{told}. {reason}"), measured=measured)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:

@@ -87,7 +87,7 @@ FAILING = {
     "A2.10": (1.5, WRONG),  # more interrupts
     "A2.11": (0.6, WRONG),  # five are slower
 }
-FIXED = ("A2.2", "A2.9")
+FIXED = ("A2.2", "A2.9", "A2.12")
 """Judged without the figure of a run, or never."""
 
 
@@ -197,6 +197,16 @@ def test_options_of_the_kernel_are_judged_by_the_range_of_instructions(
     assert said.measured == pytest.approx({"netfilter": factor, "table": 2.0})
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.001, NOT_JUDGED), (1.03, HOLDS)])
+def test_few_instructions_do_not_show_that_a_retpoline_costs_no_time(
+    monkeypatch: pytest.MonkeyPatch, factor: float, verdict: str
+) -> None:
+    counts = {"none": BASE, "retpoline": [factor * one for one in BASE]}
+    monkeypatch.setattr(claims, "instructions", lambda: counts)
+    said = JUDGES["compiled_in"](LEDGER.claim("A2.12"), Made("", 1.0, 0.0))
+    assert said.verdict == verdict
+
+
 def judged() -> dict[str, Verdict]:
     """The verdicts on the fixture's runs, all of them disturbed."""
     runs = stack_runs()
@@ -206,7 +216,7 @@ def judged() -> dict[str, Verdict]:
 
 def test_verdicts_judge_no_absolute_time() -> None:
     table = judged()
-    assert list(table) == [f"A2.{number}" for number in range(1, 12)]
+    assert list(table) == [f"A2.{number}" for number in range(1, 13)]
     assert table["A2.1"].verdict == HARDWARE and table["A2.1"].measured
     ratios = ("ratio", "divided by", "settings")
     assert all(
@@ -217,7 +227,7 @@ def test_verdicts_judge_no_absolute_time() -> None:
 
 def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
     table = judged()
-    of_runs = {one.verdict for name, one in table.items() if name not in ("A2.1", "A2.9")}
+    of_runs = {one.verdict for name, one in table.items() if name not in ("A2.1", "A2.9", "A2.12")}
     assert of_runs == {NOT_JUDGED}
     assert "not possible on this machine" in table["A2.2"].reason
     assert "undisturbed" in table["A2.4"].reason and "undisturbed" in table["A2.7"].reason
