@@ -35,7 +35,8 @@ RECORD = HERE.parents[1] / "labs" / "experiments" / "stack" / "instructions.json
 SERIES = "6.1"
 IPTABLES = ("CONFIG_NETFILTER_ADVANCED", "CONFIG_NETFILTER_XTABLES", "CONFIG_IP_NF_IPTABLES")
 NETFILTER = ("CONFIG_NETFILTER", *IPTABLES, "CONFIG_IP_NF_FILTER")
-OPTIONS = {"none": (), "netfilter": NETFILTER, "retpoline": ("CONFIG_RETPOLINE",)}
+RETPOLINE = ("CONFIG_CPU_MITIGATIONS", "CONFIG_RETPOLINE")
+OPTIONS = {"none": (), "netfilter": NETFILTER, "retpoline": RETPOLINE}
 """What each kernel has besides kernel.config."""
 MACHINES = {name: (name, "") for name in OPTIONS} | {"table": ("netfilter", "table")}
 """The kernel that is booted, and the argument of its program."""

@@ -42,7 +42,7 @@ KERNELS = {
     "none": "neither option",
     "netfilter": "CONFIG_NETFILTER, no hook in use",
     "table": "CONFIG_NETFILTER, iptables' table filter without rules",
-    "retpoline": "CONFIG_RETPOLINE",
+    "retpoline": "CONFIG_RETPOLINE, with CONFIG_CPU_MITIGATIONS",
 }
 WRK_LINES = ("Latency ", "Req/Sec ", "requests in ", "Requests/sec:", "Transfer/sec:")
 FIGURES = {

@@ -368,7 +368,7 @@ def test_main_refuses_labs_without_any_runs(
         (("--article", "99"), f"there is no article 99 with claims. Allowed: {ARTICLES}"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--id", "A1.99"), "A1.99 is not a claim"),
-        (("--id", "A9.9"), "A9.9 is not a claim. Allowed: A1.1 to A1.21, A2.1 to A2.11, "),
+        (("--id", "A9.9"), "A9.9 is not a claim. Allowed: A1.1 to A1.23, A2.1 to A2.12, "),
         (("nagle", "--id", "A1.5"), "A1.5 is not a claim. Allowed: A3.1 to A3.13. "),
         (("--all", "--id", "A1.5"), "--all cannot be combined with --id"),
         (("--all", "--against", str(TABLE)), "--all cannot be combined with --id or --against"),
