@@ -369,9 +369,9 @@ def test_read_refuses_claims_out_of_order(
 def test_read_counts_from_the_first_claim_of_a_part() -> None:
     """Two labs have the claims of article 6, one after the other."""
     parts = [read(find(lab).ledger or Path()) for lab in ("queues", "sharing")]
-    assert [part.first for part in parts] == [1, len(parts[0].claims) + 1]
-    ids = [claim.id for part in parts for claim in part.claims]
-    assert ids == [f"A6.{number}" for number in range(1, len(ids) + 1)]
+    numbers = [[int(one.id[3:].rstrip("abc")) for one in part.claims] for part in parts]
+    assert [part.first for part in parts] == [1, numbers[0][-1] + 1]
+    assert list(dict.fromkeys(numbers[0] + numbers[1])) == list(range(1, 32))
 
 
 def test_claim_without_some_of_its_figures() -> None:
