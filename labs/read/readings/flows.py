@@ -279,17 +279,19 @@ def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
 
 
 def window_cuts(run: Run) -> tuple[float, ...]:
-    """What each loss after slow start left of the first flow's window: the threshold divided by the
-    largest window since the loss before. A loss is where the window begins to fall by more than 5 %
-    from one sample to the next, to a threshold that it exceeded."""
+    """What each loss after slow start left of the first flow's window (`cuts_of`)."""
     one = downward(run)[0]
     if one.flow.control == "bbr":  # its window falls for ProbeRTT, not at losses
         return ()
     samples = sockets(run)
     own = samples[(samples["flow"] == one.name) & (samples["snd_cwnd_segments"] > 0)]
-    windows, thresholds = (
-        own[name].tolist() for name in ("snd_cwnd_segments", "snd_ssthresh_segments")
-    )
+    return cuts_of(own["snd_cwnd_segments"].tolist(), own["snd_ssthresh_segments"].tolist())[1:]
+
+
+def cuts_of(windows: Sequence[float], thresholds: Sequence[float]) -> tuple[float, ...]:
+    """The threshold at each loss divided by the largest window since the loss before. A loss is
+    where the window begins to fall by more than 5 % from one sample to the next, and exceeded the
+    threshold."""
     cuts, highest, falls = [], 0.0, False
     for place in range(1, len(windows)):
         highest = max(highest, windows[place - 1])
@@ -297,7 +299,7 @@ def window_cuts(run: Run) -> tuple[float, ...]:
         if falls and not fell and thresholds[place] < highest:
             cuts.append(thresholds[place] / highest)
             highest = 0.0
-    return tuple(cuts[1:])
+    return tuple(cuts)
 
 
 def outside_probe_rtt(run: Run) -> float | None:

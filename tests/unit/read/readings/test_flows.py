@@ -11,7 +11,7 @@ from labs.drive.testbed.path import Change, Direction, NetworkPath
 from labs.errors import Damaged
 from labs.read.parse.traffic import StreamReport
 from labs.read.readings.bottleneck import bytes_between
-from labs.read.readings.flows import Carried, traffic_of_plan
+from labs.read.readings.flows import Carried, cuts_of, traffic_of_plan
 
 SECOND = 10**9
 PATH = NetworkPath(
@@ -85,3 +85,15 @@ def test_traffic_of_plan_refuses_what_is_none(changed: dict[str, Any]) -> None:
         traffic_of_plan(plan | changed, "run")
     with pytest.raises(Damaged, match="run has a plan"):
         traffic_of_plan({name: value for name, value in plan.items() if name != "path"}, "run")
+
+
+def test_cuts_of_counts_losses_that_leave_the_threshold_as_it_was() -> None:
+    """CUBIC sets the same threshold at each loss from the same window; RFC 9438, section 4.6."""
+    windows = [100.0, 130.0, 92.0, 120.0, 130.0, 110.0, 91.0, 128.0, 130.0, 91.0]
+    assert cuts_of(windows, [91.0] * len(windows)) == pytest.approx((0.7, 0.7, 0.7))
+
+
+def test_cuts_of_has_no_loss_where_a_window_grows_or_the_threshold_is_above_it() -> None:
+    growing = [10.0, 20.0, 40.0, 80.0, 79.0]
+    assert cuts_of(growing, [40.0] * 5) == ()
+    assert cuts_of([80.0, 4.0, 80.0], [2.0**31] * 3) == ()
