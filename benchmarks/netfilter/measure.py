@@ -4,9 +4,9 @@
 
 Builds Linux for x86-64 without either option and with one of them, boots each kernel in QEMU with
 `-icount shift=0`, where time advances by 1 ns per instruction, and lets a server and a client on it
-(netfilter.c) exchange the article's requests over the loopback device. So one figure includes both
-ends, and no card. Real time cannot tell such kernels apart on a shared machine; instructions can,
-but they do not show what a cache miss or a mispredicted branch costs.
+(netfilter.c) exchange the article's requests over the loopback device. One figure therefore
+includes both ends, but no network card. Real time cannot tell such kernels apart on a shared
+machine; instructions can, but they do not show what a cache miss or a mispredicted branch costs.
 
 Needs the packages qemu-system-x86 and libelf-dev, those of `labs kernel build`, and about an hour.
 Writes the counts of all rounds to labs/experiments/stack/instructions.json, from which A2.9 and

@@ -32,7 +32,7 @@ static unsigned long instructions(void)
     return (unsigned long)high << 32 | low;
 }
 
-/* How many a loop of two instructions takes: 2, if the counter counts instructions. */
+/* Counts per loop of two instructions: 2 if the counter counts instructions. */
 static double per_loop(void)
 {
     unsigned long left = LOOPS, before = instructions();

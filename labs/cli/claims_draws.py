@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--seeds",
         type=int,
         metavar="N",
-        help="perform the missing draws, seeds 1 to N, of the selected claims with chance; then "
-        "judge (a verdict needs 5)",
+        help="perform the missing draws, seeds 1 to N, of the selected claims that depend "
+        "on chance; then judge (a verdict needs 5)",
     )
     parser.add_argument(
         "--kernel", metavar="K,...", help=f"the kernels of the draws (default: {DEFAULT})"
@@ -52,7 +52,7 @@ def check_flags(args: argparse.Namespace) -> None:
     if args.source is not None:
         raise BadInput("--seeds judges the draws of --into. Omit --from")
     if args.lab is None and args.article is None and not args.id:
-        raise BadInput("--seeds needs the claims to draw for. Name a LAB, --article or --id")
+        raise BadInput("--seeds needs a selection of claims. Name a LAB, --article or --id")
 
 
 def wanted(

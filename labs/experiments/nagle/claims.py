@@ -248,9 +248,9 @@ def timeout_of_nagle(claim: Claim, seen: Evidence) -> Finding:
     reason = f"no timer of Nagle's algorithm releases it. {alone}"
     if not probing.acknowledged:
         reason = (
-            f"Nagle's algorithm has no timer. One releases it after {probing.held_ms:,.1f} ms, but "
-            "it is that of the tail loss probe (RFC 8985; net/ipv4/tcp_output.c "
-            f"tcp_send_loss_probe()). {alone}"
+            "Nagle's algorithm has no timer. The segment is released after "
+            f"{probing.held_ms:,.1f} ms, but by the timer of the tail loss probe (RFC 8985; "
+            f"net/ipv4/tcp_output.c tcp_send_loss_probe()). {alone}"
         )
     return Finding(verdict=WRONG, measured=measured, reason=reason)
 
@@ -303,7 +303,7 @@ def long_delay(claim: Claim, seen: Evidence) -> Finding:
     gain = goodputs[0] / goodputs[1] - 1
     none = "no difference was found: " if abs(gain) <= claim.allowed else ""
     reason = (
-        f"{none}the goodput of bulk data with tcp_nodelay off is {100 * gain:+.1f} % at "
+        f"{none}the goodput of bulk data with tcp_nodelay off differs by {100 * gain:+.1f} % at "
         f"{asked.rate_mbit:g} Mbit/s and {asked.delay_ms:g} ms, with {segments[0]:,.0f} segments "
         f"and {segments[1]:,.0f} with tcp_nodelay on: full segments are never held back"
     )
@@ -362,10 +362,10 @@ def joins(claim: Claim, seen: Evidence) -> Finding:
             "off": off,
             "on": on,
         },
-        reason=f"upside down: tcp_nodelay on switches Nagle's algorithm off. {writes:,} small "
+        reason=f"the opposite is true: tcp_nodelay on disables Nagle's algorithm. {writes:,} small "
         f"writes become {small_off:,.0f} segments with off, {small_on:,.0f} with on; the article's "
         f"two writes remain {in_digits(round(off, 2))} and {in_digits(round(on, 2))}. (Its other "
-        "sentences use the option the right way round.)",
+        "sentences use the option correctly.)",
     )
 
 

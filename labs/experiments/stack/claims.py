@@ -37,7 +37,7 @@ NOT_TIME = (
 )
 INSTRUCTIONS = Path(__file__).with_name("instructions.json")
 """Written by benchmarks/netfilter/measure.py."""
-WIDE = "the interval extends beyond the tolerance, so these runs cannot show the lack of an effect"
+WIDE = "the interval extends beyond the tolerance, so these runs cannot rule out an effect"
 FEW = (
     f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
     "the others"
@@ -304,7 +304,7 @@ def _audited(items: Mapping[str, Item]) -> str:
     unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
     parts = (("known", known), ("unknown", unknown))
     said = "; ".join(f"{word}: {', '.join(some)}" for word, some in parts if some)
-    return f"Settings that nothing here can change, {said}"
+    return f"Settings that cannot be changed here, {said}"
 
 
 JUDGES: Mapping[str, Judge] = {

@@ -87,15 +87,15 @@ def buffers_over_choice(claim: Claim, seen: Evidence) -> Finding:
     }
     few = _few(claim, found)
     told = "; ".join(
-        f"at {_losses(claim, seen, loss)} the buffers (cubic, raised or not) by a factor of "
-        f"{_in_words(raised[loss])}, the choice with raised buffers by {_in_words(choice[loss])}"
+        f"at {_losses(claim, seen, loss)} the buffers (cubic, raised or not) change goodput by a "
+        f"factor of {_in_words(raised[loss])}, the choice with raised buffers by "
+        f"{_in_words(choice[loss])}"
         for loss in few
     )
     return Finding(
         verdict=_of_draws(ratio > 1 for ratio in more[max(few)]),
         measured={f"{loss:g} % loss": median(ratios) for loss, ratios in more.items()},
-        reason=f"goodput changes {told}. Judged at {max(few):g} %. "
-        f"{_ranges(found)[0].upper()}{_ranges(found)[1:]}",
+        reason=f"{told}. Judged at {max(few):g} %. {_ranges(found)[0].upper()}{_ranges(found)[1:]}",
     )
 
 
@@ -226,8 +226,8 @@ def where_it_acts(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=_of_draws(share > claim.figure for share in shares),
         measured=median(shares),
-        reason=f"what {slower} loses more than {faster}, against a full line, median (range) of "
-        f"{len(draws)} draws: {told}",
+        reason=f"time that {slower} loses beyond {faster}, each compared with a full link, median "
+        f"(range) of {len(draws)} draws: {told}",
     )
 
 

@@ -59,8 +59,8 @@ def equal_choices(claim: Claim, seen: Evidence) -> Finding:
         verdict=HOLDS if lowest >= 100 - (claim.tolerance_pct or 0) else DIFFERS,
         measured=least,
         reason=f"at RTTs of {in_a_list(at_rtts(claim)[0])} ms and the goodput that the article "
-        f"reaches, each choice has at least {lowest:.1f} % of the best. The receive buffer of the "
-        "first is automatic, as the article's default is",
+        f"reaches, each choice has at least {lowest:.1f} % of the best. The first one is an "
+        "automatic receive buffer, like the article's default",
     )
 
 
@@ -75,7 +75,7 @@ def sender_alone(claim: Claim, seen: Evidence) -> Finding:
         verdict=HARDWARE,
         measured=round(share_pct, 1),
         reason=f"{names[0]} reaches {share_pct:.0f} % of what its link carries. 12 to 14 Gbit/s "
-        "are 30 to 35 % of the author's link: something else than buffers limits it",
+        "are 30 to 35 % of the author's link: something other than buffers limits it",
     )
 
 
@@ -92,8 +92,8 @@ def full_queue(claim: Claim, seen: Evidence) -> Finding:
         verdict=HOLDS if arrived else WRONG,
         measured={"dropped": dropped, "counted as retransmitted": counted},
         reason=f"the queue of the sender's own device dropped {dropped} packets, and "
-        f"{row['transfer_bytes'] / MIB:.1f} MiB arrived. iperf3 was told nothing. "
-        "TCP was: the error keeps the segment in its write queue, so it is sent later, and "
+        f"{row['transfer_bytes'] / MIB:.1f} MiB arrived. iperf3 was not notified. "
+        "TCP was: it keeps the segment in its write queue and sends it later, and "
         f"{counted} segments are counted as retransmitted (net/ipv4/tcp_output.c "
         "tcp_write_xmit(), net/core/dev.c)",
     )
@@ -108,6 +108,6 @@ def write_returns(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=HOLDS if ahead_bytes > 0 else WRONG,
         measured=round(ahead_bytes / MIB, 1),
-        reason=f"at one sample {size_in_words(ahead_bytes)} had been written and were not "
-        "acknowledged: iperf3 had the return of every one of these writes",
+        reason=f"in one sample {size_in_words(ahead_bytes)} had been written and not acknowledged, "
+        "although every one of these writes had returned",
     )

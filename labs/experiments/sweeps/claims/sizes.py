@@ -101,7 +101,7 @@ def smallest_buffers(claim: Claim, seen: Evidence) -> Finding:
     return replace(
         found,
         measured=measured,
-        reason=f"the smallest receive buffer was 2,048 bytes and a struct sk_buff, "
+        reason=f"the smallest receive buffer was 2,048 bytes plus a struct sk_buff, "
         f"{old['receive']:,} bytes or {old['receive'] / KIB:.2f} KiB, from Linux {MINIMUM[0]} to "
         f"{MINIMUM[1]} and in CentOS 6 (SOCK_MIN_RCVBUF; read in 2.6.32-642). The article calls it "
         f"a send buffer. That it is a receive buffer is an inference: the smallest send buffer was "
@@ -153,11 +153,11 @@ def beyond_the_largest(claim: Claim, seen: Evidence) -> Finding:
     return replace(
         found,
         measured=measured,
-        reason="in CentOS 6 twice 1 GiB became a negative int, so the send buffer got its minimum, "
-        f"{then['with -w 1G']:,} bytes. Of requests that double, the largest buffer was "
+        reason="in CentOS 6 doubling 1 GiB gave a negative int, so the send buffer got its "
+        f"minimum, {then['with -w 1G']:,} bytes. Among powers of two, the largest buffer was "
         f"{size_in_words(then['largest'])}, for 512 MiB. About {given['writes']} writes of "
         f"{given['write_bytes']:,} bytes per {given['rtt_ms']} ms are {mbit_s:.1f} Mbit/s. Today "
-        "no larger request gives less: the kernel limits it to half of the largest int "
+        "a larger request never gives less: the kernel limits it to half of the largest int "
         f"(net/core/sock.c sk_setsockopt(), __sock_set_rcvbuf()), and 1 GiB gives "
         f"{size_in_words(KIB * measured['with -w 1G'])}",
     )

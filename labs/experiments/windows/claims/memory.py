@@ -80,7 +80,7 @@ def _counted(claim: Claim, times: Sequence[float], counted: int, repeated: Run) 
     later = f" (the next after {times[counted]:.2f} s)" if counted < len(times) else ""
     return (
         f"one run of the author's program counts {counted} in its {program_s:g} s{later}, and "
-        f"nstat -az adds up runs: {total} after {runs}. So {wanted} is the sum of at least "
+        f"nstat -az adds up all runs: {total} after {runs}. So {wanted} is the total of at least "
         f"{-(-wanted // (counted + 1))} runs in one network namespace; how many cannot be told"
     )
 
@@ -154,10 +154,10 @@ def collapsed_by_slow_reader(claim: Claim, seen: Evidence) -> Finding:
     return Finding(
         verdict=HOLDS if len(at) >= SEVERAL and not full_segments else WRONG,
         measured={"collapses": len(at), "bytes copied": copied},
-        reason=f"{len(at)} collapses in {row['packets']} packets: each copies the queue, together "
-        f"at most {in_digits(copied)} bytes{share}. With full segments that nobody reads "
-        f"({full}) {full_segments} buffers are collapsed. The time of a copy cannot be told in "
-        "virtual time",
+        reason=f"{len(at)} collapses in {row['packets']} packets copy at most {in_digits(copied)} "
+        f"bytes in total{share}. With full segments that nobody reads "
+        f"({full}) {full_segments} buffers are collapsed. Virtual time cannot show "
+        "how long a copy takes",
     )
 
 
