@@ -113,7 +113,7 @@ def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixt
         assert set(entry) == FIELDS
         assert entry["reason"]
     assert found["A1.6"]["verdict"] == "holds"
-    assert found["A1.10"]["verdict"] == "differs"
+    assert found["A1.10"]["verdict"] == "right number, wrong reason"
     assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
 
 
@@ -122,7 +122,10 @@ def test_main_against_the_committed_table(capsys: pytest.CaptureFixture[str]) ->
 
     cd docs && labs claims --json > new.json && mv new.json claims.json
     """
-    assert told(capsys, "--against", str(TABLE)).splitlines()[-1].startswith("0 of 102 verdicts")
+    count = TABLE.read_text("utf-8").count('\n{"id"')
+    assert count > 100
+    last = told(capsys, "--against", str(TABLE)).splitlines()[-1]
+    assert last.startswith(f"0 of {count} verdicts")
 
 
 def test_main_against_earlier_verdicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ def test_main_against_what_has_no_verdicts(
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     said = told(capsys, "--all", "--from", str(RUNS))
     assert said.startswith("article 1: How socket buffers affect TCP throughput (author not named")
-    assert "\nA1.10  differs (factor 0.92)\n" in said
+    assert "\nA1.10  right number, wrong reason\n" in said
     assert "       measured 13.62 (MiB/s); 1.7 % above the article's 13.4 (5 % allowed)\n" in said
     assert f"witness: virtual · Linux 6.1.192; runs: {RUNS} " in " ".join(said.split())
     assert said.endswith("labs claims --from STUDY|RUNS (labs runs list shows the studies)\n")
@@ -193,7 +196,7 @@ def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         "Judged on: rmem100; 1000 Mbit/s, 200 ms. 4 of 6 figures",
     ):
         assert f"{line}\n" in full and line not in said
-    assert "Tolerance: 1 %: a sample falls between" in full
+    assert "Tolerance: 3 %: a sample falls between" in full
     for text in (said, full):
         assert max(len(line) for line in text.splitlines() if str(RUNS) not in line) <= 100
 
@@ -411,7 +414,7 @@ def test_main_seeds_performs_the_draws_of_these_claims_alone(
     monkeypatch.setattr("labs.studies.grid.study", study)
     words = ("--id", "A6.1,A6.22,A6.20", "--seeds", "3", "--into", "draws", "--jobs", "1")
     assert "draws" in told(capsys, *words, code=2)  # nothing was performed
-    names = "crowd-one-bbr,cubic-bbr-2bdp,late-bbr"
+    names = "crowd-one-bbr,late-bbr,pair-one-bbr"
     ((only, *others),) = asked
     assert ",".join(sorted(only.split(","))) == names
     assert others == ["6.1", "draws", {"seed": (1, 2, 3)}, 1]

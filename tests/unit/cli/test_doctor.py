@@ -48,11 +48,11 @@ def test_verdict_without_netem_names_the_labs_that_run() -> None:
     namespaces = Diagnosis("namespaces", "", (Check("netem", False, "none", needed=False),))
     assert namespaces.can_run
     assert without_shaping() == [
-        "buffers (3 of 176 conditions)",
+        "buffers (3 of 200 conditions)",
         "nagle (28 of 34 conditions)",
         "stack",
     ]
-    assert verdict(namespaces).startswith("can run only buffers (3 of 176 conditions); nagle")
+    assert verdict(namespaces).startswith("can run only buffers (3 of 200 conditions); nagle")
     assert verdict(replace(namespaces, checks=(Check("netem", True, "this"),))) == "can run"
     lacking = replace(namespaces, checks=(Check("rights", False, "not root"),))
     assert verdict(lacking) == "cannot run here"

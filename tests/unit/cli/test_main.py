@@ -22,7 +22,16 @@ ROOT = Path(__file__).resolve().parents[3]
 CLI = ROOT / "labs" / "cli"
 HEAVY = ("numpy", "pandas", "plotly", "jsonschema", "jsonschema_rs", "scapy", "pyshark", "asyncio")
 # Modules of the package that are not commands.
-PARTS = {"__init__", "__main__", "new_lab", "new_flows", "run_grid", "runs_export", "run_flags"}
+PARTS = {
+    "__init__",
+    "__main__",
+    "new_lab",
+    "new_flows",
+    "run_grid",
+    "runs_export",
+    "run_flags",
+    "claims_draws",
+}
 
 
 def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
