@@ -192,7 +192,7 @@ def test_readers_read_and_the_window_opens_again(folder: Path) -> None:
 
 
 def test_small_writes_make_metadata_dominate(folder: Path) -> None:
-    """A4.9, A4.18: the queue is collapsed at least three times, and rcv_ssthresh falls to two
+    """A4.9a, A4.18: the queue is collapsed at least three times, and rcv_ssthresh falls to two
     segments, 2,048 bytes (tcp_clamp_window); the next segment may raise it by as much."""
     made = runs(folder, only="chunks,chunks-spread,messages,bytes")
     for name in ("chunks-spread", "messages", "bytes"):

@@ -19,7 +19,7 @@ from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Witness
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
 from labs.read.stats.machines import machines
@@ -104,7 +104,7 @@ def slower(claim: Claim, seen: Evidence) -> Finding:
     found = _direction(known)
     reason = (
         f"{found.reason}: {longer:+.0f} µs, as medians. Its size is the machine's, so the "
-        f"article's factor {in_digits(claim.figure)} is not judged"
+        "article's is shown and not judged"
     )
     return replace(found, reason=reason)
 
@@ -243,28 +243,28 @@ def compiled_in(claim: Claim, seen: Evidence) -> Finding:
         )
         for name, one in counts.items()
     }
-    reason = (
-        f"Linux {record()['source']}, emulated: {median(base):,.0f} instructions per request and "
-        "response without it"
-    ) + "".join(
+    reason = (f"{median(base):,.0f} instructions per request and response without it") + "".join(
         f"; {name}: {median(counts[name]) - median(base):+,.0f}, ratio {one.middle:.4f} (range of "
         f"{one.count} rounds {one.low:.4f} to {one.high:.4f})"
         for name, one in ratios.items()
     )
     measured = {name: one.middle for name, one in ratios.items()}
     judged = next(iter(ratios.values()))
+    witness = Witness("emulated", str(record()["source"]))
     if judged.low <= 1 <= judged.high:
-        return replace(not_judged(f"the range includes 1. {reason}"), measured=measured)
+        found = not_judged(f"the range includes 1. {reason}")
+        return replace(found, measured=measured, witness=witness)
     verdict = HOLDS if judged.low > 1 else WRONG
-    return Finding(verdict=verdict, measured=measured, reason=f"{reason}. {NOT_TIME}")
+    said = f"{reason}. {NOT_TIME}"
+    return Finding(verdict=verdict, measured=measured, reason=said, witness=witness)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
     """Whether the sleep of idle CPUs makes the first condition slower than the second; and what the
     audit of a run says about the settings that the claim names, which nothing here can change.
-    Without idle states a ratio says nothing about them; `settings_shown` leaves it out.
 
-    A machine that shows no idle states cannot decide: to its programs, CPUs only seem to sleep.
+    A machine that shows no idle states cannot decide: to its programs, CPUs only seem to sleep. So
+    there the measured figures are the settings, and not the ratio.
     """
     over, under = claim.conditions
     known = seen.ratio(over, under, MEDIAN)
@@ -279,7 +279,7 @@ def known_before(claim: Claim, seen: Evidence) -> Finding:
         }
         return Finding(
             verdict=HARDWARE,
-            measured=of_machine if claim.arguments.get("settings_shown") else known.middle,
+            measured=of_machine or None,
             reason=f"needs a machine with idle states. {reason}",
         )
     found = _direction(known)

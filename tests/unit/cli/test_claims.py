@@ -15,6 +15,7 @@ import pytest
 from labs.catalog import find, with_ledgers
 from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
+from labs.experiments.stack.claims import record
 from labs.publish import bundle
 from labs.read.claims.ledger import Article, read
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, MORE, MOST_WORDS, NOT_JUDGED, WRONG
@@ -280,7 +281,8 @@ def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[
     assert found["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
     assert found["A2.2"]["measured"]["rx-usecs-2000-c1"] == pytest.approx(2.37, abs=0.005)
     assert found["A2.1"]["witness"]["testbed"] == "namespaces, vagrant"
-    assert found["A2.9"]["witness"] is None  # judged without a run
+    of_file = {"testbed": "emulated", "kernel": record()["source"]}  # judged without a run
+    assert found["A2.9"]["witness"] == found["A2.12"]["witness"] == of_file
     assert found["A2.5"]["verdict"] == NOT_JUDGED  # more CPUs alone would not make it comparable
     assert (
         "the article has 8 queues and threads, and these runs have 2. " in found["A2.5"]["reason"]

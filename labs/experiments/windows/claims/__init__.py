@@ -34,6 +34,7 @@ JUDGES: Mapping[str, Judge] = {
     "drops_in_open_window": packet_by_packet(memory.drops_in_open_window),
     "coalesced_then_collapsed": packet_by_packet(memory.coalesced_then_collapsed),
     "collapsed_by_small_packets": packet_by_packet(memory.collapsed_by_small_packets),
+    "collapsed_by_published_program": packet_by_packet(memory.collapsed_by_published_program),
     "collapsed_by_slow_reader": packet_by_packet(memory.collapsed_by_slow_reader),
     "metadata_per_packet": memory.metadata_per_packet,
     "overflow": memory.overflow,

@@ -16,7 +16,7 @@ from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ac
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run
 
@@ -24,8 +24,6 @@ ONE_EACH = 1.05
 """At most this many packets per ACK count as an ACK per packet."""
 TOOTH_PACKETS = 2
 """A sawtooth has several teeth, each of them higher than one packet."""
-COUNTED_OTHERWISE = 1
-"""So many round trips may be counted or not: which one is the first is not said."""
 
 
 def half_of_the_free_buffer(claim: Claim, seen: Evidence) -> Finding:
@@ -234,17 +232,13 @@ def default_buffer(claim: Claim, seen: Evidence) -> Finding:
 
 
 def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
-    """The windows that the sender sees until the buffer is full, and the payload of each round
-    trip. A window is one that the wire shows at the end of a round trip, from that of the SYN-ACK
-    on."""
-    run = seen.run(claim.conditions[0])
-    batches, windows = _batches(run)
-    measured = {"window updates": float(len(windows)), "first batch": float(batches[0])}
-    found = compared(claim, measured, None, seen)
+    """The payload of the first round trip with data, and whether that of each later one is
+    smaller."""
+    batches, _ = _batches(seen.run(claim.conditions[0]))
+    found = compared(claim, {"": float(batches[0])}, None, seen)
     shrink = all(later < one for one, later in pairwise(batches))
     reason = (
-        f"the wire shows the windows {', '.join(map(in_digits, windows))}. Batches of "
-        f"{', '.join(map(in_digits, batches))} bytes"
+        f"batches of {', '.join(map(in_digits, batches))} bytes"
         f"{'' if shrink else ', which do not become smaller'}. {found.reason}"
     )
     if not shrink:
@@ -253,21 +247,25 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
 
 
 def _batches(run: Run) -> tuple[list[int], list[int]]:
-    """The payload of each round trip with data, and the windows that the wire shows."""
+    """The payload of each round trip with data, and the window that the wire shows at its end."""
     rounds = round_trips(run)
     batches = [int(value) for value in rounds["payload_bytes"] if value > 0]
     left = [int(value) for value in rounds["window_left_bytes"]]
-    return batches, [syn_ack(run).window_bytes, *left[: len(batches)]]
+    return batches, left[: len(batches)]
 
 
 def round_trips_to_fill(claim: Claim, seen: Evidence) -> Finding:
-    """The round trips with data, and with the handshake. The article does not say which it counts,
-    so a deviation of one from either is not judged."""
-    batches, _ = _batches(seen.run(claim.conditions[0]))
-    measured = {"with data": float(len(batches)), "and the handshake": float(1 + len(batches))}
-    reason = f"{len(batches)} round trips carry data; with the handshake {1 + len(batches)}"
-    nearest = min(measured.values(), key=lambda count: abs(count - claim.figure))
-    if abs(nearest - claim.figure) <= COUNTED_OTHERWISE:
-        reason += ". The article does not say which round trips it counts"
-        return Finding(verdict=NOT_JUDGED, measured=measured, reason=reason)
-    return Finding(verdict=DIFFERS, factor=nearest / claim.figure, measured=measured, reason=reason)
+    """The windows that the wire shows after that of the SYN-ACK, and the round trips with the
+    handshake. The article does not say how it counts, so this is not judged."""
+    run = seen.run(claim.conditions[0])
+    batches, windows = _batches(run)
+    measured = {"window updates": len(windows), "round trips": 1 + len(batches)}
+    equal = "these are" if measured == claim.figures else "these are not"
+    articles = " and ".join(map(in_digits, claim.figures.values()))
+    found = not_judged(
+        f"the article does not say how it counts. After the {in_digits(syn_ack(run).window_bytes)} "
+        f"of the SYN-ACK the wire shows {len(windows)} windows: "
+        f"{', '.join(map(in_digits, windows))}. With the handshake there are {1 + len(batches)} "
+        f"round trips, without it {len(batches)}. Counted so, {equal} the article's {articles}"
+    )
+    return replace(found, measured=measured)

@@ -217,6 +217,11 @@ def test_packets_are_those_of_the_article_s_diagrams() -> None:
     assert figures("A3.10c") == {"off": 124, "on": 1556}
 
 
+def test_times_that_virtual_time_does_not_measure_are_no_figures() -> None:
+    off_on = figures("A3.10b")
+    assert off_on["on"] == "below 1" and off_on["off"] == pytest.approx(39.7, abs=0.1)
+
+
 def test_header_first_shows_that_the_first_segment_carries_data() -> None:
     """nginx writes the header, then the page of 612 bytes."""
     assert figures("A3.13") == {"PSH,ACK": NGINX_HEAD_BYTES, "http 200": 612}

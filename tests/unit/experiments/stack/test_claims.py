@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
+from benchmarks.netfilter import measure
 from labs.experiments.stack import claims
 from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.results import article, knobs
@@ -204,6 +206,22 @@ def test_options_of_the_kernel_are_judged_by_the_range_of_instructions(
     assert ("table" in measured.measured) == (id_ == "A2.9")
 
 
+def test_options_of_the_kernel_are_those_that_the_benchmark_counts() -> None:
+    """A2.9, A2.12: 85 and 477 instructions more per request, in the committed record."""
+    counts = claims.instructions()
+    assert set(counts) == set(measure.MACHINES)
+    judges = [one for one in LEDGER.claims if one.judge == "compiled_in"]
+    named = [name for one in judges for name in one.arguments["kernels"]]
+    assert sorted([*named, "none"]) == sorted(counts)
+    more = {name: median(one) - median(counts["none"]) for name, one in counts.items()}
+    assert more["netfilter"] == pytest.approx(85, abs=1)
+    assert more["retpoline"] == pytest.approx(477, abs=1)
+    for one in judges:
+        found = JUDGES["compiled_in"](one, Made("", 1.0, 0.0))
+        assert found.verdict == HOLDS and found.witness is not None
+        assert found.witness.testbed == "emulated"
+
+
 def judged() -> dict[str, Verdict]:
     """The verdicts on the fixture's runs, all of them disturbed."""
     runs = stack_runs()
@@ -250,6 +268,9 @@ def test_machine_without_idle_states_cannot_decide(monkeypatch: pytest.MonkeyPat
     assert said.verdict == HARDWARE and isinstance(said.measured, dict)
     assert 3.0 not in said.measured.values() and "unknown" in said.measured.values()
     assert "needs a machine with idle states" in said.reason
+    asleep = found("A2.11", 0.6)
+    assert asleep.verdict == HARDWARE and isinstance(asleep.measured, dict)
+    assert list(asleep.measured.values()) == ["unknown"]
 
 
 @pytest.fixture(scope="module")
