@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from labs.drive.units import KIB, MB, bytes_per_second
+from labs.drive.units import KIB, MB, bytes_carried, bytes_per_second
 from labs.experiments.sweeps.curves import FULL_PCT, Curve, curve, curves
-from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.judge import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
@@ -131,7 +131,7 @@ def of_receiver(seen: Evidence, conditions: Iterable[str]) -> Curve | None:
 
 
 def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:
-    """Whether a send buffer smaller than the BDP fills the path, and the BDP of these runs."""
+    """Whether a send buffer smaller than the BDP fills the path, and the BDP as computed."""
     found = _curve(claim, seen, "sender")
     if found is None:
         return too_few(claim)
@@ -140,19 +140,23 @@ def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("the sizes of these runs are not on both sides of the BDP")
     nearest = below[-1]
     share_pct = 100 * max(one.steady_mib_s for one in below) / found.best.steady_mib_s
-    bdp_mb = found.bdp_kib * KIB / MB
-    compare = compared(claim, {"": bdp_mb}, None, seen)
+    given = claim.arguments
+    bdp_mb = bytes_carried(1e3 * given["gbit_s"], given["rtt_ms"]) / MB
+    in_flight = [bytes_carried(1e3 * one, given["rtt_ms"]) / MB for one in given["reached_gbit_s"]]
+    reached = " to ".join(f"{one:g}" for one in given["reached_gbit_s"])
     reason = (
         f"{size_in_words(nearest.size_kib * KIB)}, the largest size below the BDP, reaches "
         f"{in_three_digits(nearest.steady_mib_s)} of {in_three_digits(found.best.steady_mib_s)} "
-        f"MiB/s on a link with the same BDP. {compare.reason}. At the 12 to 14 Gbit/s that the "
-        "article reaches at most, 0.3 to 0.35 MB are in flight: its link is never full"
+        f"MiB/s on a link with a BDP of {found.bdp_kib * KIB / MB:.2f} MB. At the {reached} Gbit/s "
+        f"that the article reaches at most, {in_flight[0]:.2f} to {in_flight[1]:.2f} MB are in "
+        "flight: its link is never full"
     )
     fills = share_pct >= FULL_PCT
+    differs = abs(bdp_mb / claim.figure - 1) > claim.allowed and not fills
     return Finding(
-        verdict=WRONG if fills else compare.verdict,
-        factor=None if fills else compare.factor,
-        measured=bdp_mb,
+        verdict=WRONG if fills else DIFFERS if differs else HOLDS,
+        factor=bdp_mb / claim.figure if differs else None,
+        predicted=bdp_mb,
         reason=reason,
     )
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 GIB = 1 << 30
+CORE_MAX = {"send": "net.core.wmem_max", "receive": "net.core.rmem_max"}
 DOUBLING = tuple(1 << power for power in range(10, 31))
 """Requests from 1 KiB to 1 GiB, each twice the one before."""
 
@@ -118,15 +119,19 @@ def largest_buffers(claim: Claim, seen: Evidence) -> Finding:
     granted = grants(seen.run(name))
     if not granted:
         return not_judged(f"the run {name} requested no buffers")
+    core = {end: int(seen.run(name).sysctl("client", core)) for end, core in CORE_MAX.items()}
+    if max(granted) <= max(core.values()):
+        return not_judged(f"the run {name} requested no more than the core maxima")
     largest = _largest(granted)
     said = [f"{one} ({row['refused']})" for one in transfers if (row := seen.row(one))["refused"]]
-    capped = all(largest[end] < 2 * max(granted) for end in largest)
+    capped = all(largest[end] <= 2 * core[end] for end in largest)
     return Finding(
         verdict=HOLDS if capped else WRONG,
         measured={end: size / KIB for end, size in largest.items()},
         reason=f"a request of up to {max(granted):,} bytes gives at most "
         f"{size_in_words(largest['send'])} for sending and {size_in_words(largest['receive'])} for "
-        "receiving, twice net.core.wmem_max and rmem_max; iperf3 refuses "
+        f"receiving; net.core.wmem_max is {core['send']:,} bytes and rmem_max "
+        f"{core['receive']:,}, and twice that is the most. iperf3 refuses "
         f"{' and '.join(said) or 'none'}",
     )
 
