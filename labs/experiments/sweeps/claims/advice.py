@@ -78,11 +78,15 @@ def sender_alone(claim: Claim, seen: Evidence) -> Finding:
         return not_judged(f"{claim.conditions[0]} was not run")
     row = seen.row(names[0])
     share_pct = 100 * row["steady_bytes_s"] / line_goodput_bytes_s(row["rate_mbit"])
+    given = claim.arguments
+    low, high = (100 * reached / given["gbit_s"] for reached in given["reached_gbit_s"])
+    reached = " to ".join(f"{one:g}" for one in given["reached_gbit_s"])
     return Finding(
         verdict=HARDWARE,
         measured=round(share_pct, 1),
-        reason=f"{names[0]} reaches {share_pct:.0f} % of what its link carries. 12 to 14 Gbit/s "
-        "are 30 to 35 % of the author's link: something else than buffers limits it",
+        reason=f"{names[0]} reaches {share_pct:.0f} % of what its link carries. {reached} Gbit/s "
+        f"are {low:.0f} to {high:.0f} % of the author's link: something else than buffers limits "
+        "it",
     )
 
 

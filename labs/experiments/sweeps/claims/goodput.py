@@ -9,6 +9,7 @@ from labs.experiments.sweeps.curves import FULL_PCT, Curve, curve, curves
 from labs.read.claims.judge import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
+from labs.read.theory.windows import RATIO_SINCE, series
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,12 +76,28 @@ def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
     if named is not None:
         said += f"; {_best_from(named, 'on the link that the article names')}"
     measured = {f"at {rtt} ms": curve.full.size_kib for rtt, curve in curves.items()}
+    rows = [seen.row(name) for name in seen.matching(*at_rtts(claim)[1])]
+    rates = in_a_list(sorted({round(row["rate_mbit"]) for row in rows}))
+    run_rtts = in_a_list(sorted({round(row["rtt_ms"]) for row in rows}))
     words = {0: DIFFERS, len(curves): HOLDS}
     return Finding(
         verdict=words.get(len(right), UNDECIDED),
         measured=measured,
         reason=f"explained at {in_a_list(right)} ms (the article's RTT is 0.1 to 0.2 ms). "
-        f"At 12 Gbit/s the goodput is best {said}. Best is {FULL_PCT:.0f} % of the largest goodput",
+        f"With the BDP of {claim.arguments['gbit_s']} Gbit/s and each RTT, on links of {rates} "
+        f"Mbit/s and {run_rtts} ms, the goodput is best {said}. Best is {FULL_PCT:.0f} % of the "
+        f"largest goodput{_own_share(seen, claim)}",
+    )
+
+
+def _own_share(seen: Evidence, claim: Claim) -> str:
+    """What is said of a kernel on which the runs do not have the window share of the article's."""
+    kernel = seen.run(seen.matching(*claim.conditions)[0]).kernel.release
+    if series(kernel) < RATIO_SINCE:
+        return ""
+    return (
+        f". The window share is that of {kernel}: tcp_adv_win_scale, which these runs set as on "
+        "the article's kernel, has no effect since 6.6"
     )
 
 
