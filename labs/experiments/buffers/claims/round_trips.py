@@ -72,9 +72,9 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
         seen.run(given[which]).link.measured.rtt_ms for which in ("at_believed", "at_true")
     )
     reason = (
-        f"right at the RTT that the article assumes: {busy:g} ms of a cycle of {cycles[0]:.1f} ms at an RTT of "
-        f"{believed_ms:.0f} ms are {believed:.2f} %, but at {true_ms:.0f} ms, the RTT of the "
-        f"article's link, they are {true:.2f} %"
+        f"right at the RTT that the article assumes: {busy:g} ms of a cycle of "
+        f"{cycles[0]:.1f} ms at an RTT of {believed_ms:.0f} ms are {believed:.2f} %, but at "
+        f"{true_ms:.0f} ms, the RTT of the article's link, they are {true:.2f} %"
     )
     figures: dict[str, Any] = {
         "measured": {"400 ms": believed, "200 ms": true},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labs.drive.units import KIB, MB, bytes_carried, bytes_per_second
-from labs.experiments.sweeps.curves import FULL_PCT, Curve, curve, curves
+from labs.experiments.sweeps.curves import REACHES_PCT, Curve, curve, curves
 from labs.read.claims.judge import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
@@ -85,7 +85,7 @@ def receive_buffer_alone(claim: Claim, seen: Evidence) -> Finding:
         measured=measured,
         reason=f"explained at {in_a_list(right)} ms (the article's RTT is 0.1 to 0.2 ms). "
         f"With the BDP of {claim.arguments['gbit_s']} Gbit/s and each RTT, on links of {rates} "
-        f"Mbit/s and {run_rtts} ms, the goodput is best {said}. Best is {FULL_PCT:.0f} % of the "
+        f"Mbit/s and {run_rtts} ms, the goodput is best {said}. Best is {REACHES_PCT:.0f} % of the "
         f"largest goodput{_own_share(seen, claim)}",
     )
 
@@ -168,7 +168,7 @@ def too_small_to_fill(claim: Claim, seen: Evidence) -> Finding:
         f"that the article reaches at most, {in_flight[0]:.2f} to {in_flight[1]:.2f} MB are in "
         "flight: its link is never full"
     )
-    fills = share_pct >= FULL_PCT
+    fills = share_pct >= REACHES_PCT
     differs = abs(bdp_mb / claim.figure - 1) > claim.allowed and not fills
     return Finding(
         verdict=WRONG if fills else DIFFERS if differs else HOLDS,
