@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FULL_PCT = 99.5
 """Of the line's payload rate: what three digits, as wget prints them, cannot tell from all of it
 (113.5 of 114.0 MiB/s). Larger buffers reach 99.97 %."""
+NEARLY_FULL_PCT = 95.0
+"""A lower limit, to show what depends on it."""
 CURVE_ROUND_TRIPS = 60
 """Enough to reach the steady state."""
 
@@ -71,21 +73,21 @@ def points(table: DataFrame) -> DataFrame:
     )
 
 
-def smallest(table: DataFrame) -> list[Smallest]:
+def smallest(table: DataFrame, full_pct: float = FULL_PCT) -> list[Smallest]:
     """The answer of each sweep in a table, one per kernel and series, from points in steady
-    state."""
+    state: the smallest buffer that reaches `full_pct` of the line."""
     rows = points(table)
     rows = rows[rows["steady_mib_s"].notna() & (rows["settled"] != False)]  # noqa: E712
     return [
-        _smallest(str(kernel), str(series), some)
+        _smallest(str(kernel), str(series), some, full_pct)
         for (kernel, series), some in rows.groupby(["kernel", "series"], sort=False)
     ]
 
 
-def _smallest(kernel: str, series: str, rows: DataFrame) -> Smallest:
+def _smallest(kernel: str, series: str, rows: DataFrame, full_pct: float) -> Smallest:
     ordered: list[dict[Any, Any]] = rows.sort_values("buffer_bytes").to_dict("records")
     first = next(
-        (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= FULL_PCT), None
+        (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= full_pct), None
     )
     below = (ordered if first is None else ordered[:first])[-1:]
     return Smallest(

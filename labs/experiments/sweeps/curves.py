@@ -19,7 +19,7 @@ SERIES = {
     "fixed-8m": "send buffer, receiver 8 MiB",
 }
 """The five series of the article, and what varies in each."""
-FULL_PCT = 95.0
+REACHES_PCT = 95.0
 """A point with this share of the best goodput of its curve counts as reaching it."""
 _NAME = re.compile(rf"({'|'.join(SERIES)})-\d+[km]", re.ASCII)
 
@@ -50,7 +50,7 @@ class Curve:
     @property
     def full(self) -> Point:
         """The smallest size that reaches 95 % of the best goodput."""
-        enough = FULL_PCT / 100 * self.best.steady_mib_s
+        enough = REACHES_PCT / 100 * self.best.steady_mib_s
         return next(one for one in self.points if one.steady_mib_s >= enough)
 
     @property
@@ -71,7 +71,7 @@ class Curve:
         first, last = self.points[0], self.points[-1]
         return (
             f"{in_three_digits(first.steady_mib_s)} MiB/s at "
-            f"{size_in_words(first.size_kib * KIB)}, {FULL_PCT:.0f} % of the best goodput from "
+            f"{size_in_words(first.size_kib * KIB)}, {REACHES_PCT:.0f} % of the best goodput from "
             f"{size_in_words(self.full.size_kib * KIB)} on, "
             f"{in_three_digits(last.steady_mib_s)} MiB/s at {size_in_words(last.size_kib * KIB)}"
         )

@@ -7,7 +7,7 @@ from pandas import DataFrame
 from labs.drive.units import MB
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
-from labs.experiments.buffers.sweep import FULL_PCT, Smallest, smallest
+from labs.experiments.buffers.sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged, unsettled
 from labs.read.claims.ledger import Claim
@@ -204,7 +204,18 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         + f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
         f"buffer of the sweep that reaches {FULL_PCT:g} % of the line rate is "
         f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(found)}; "
-        f"{_share(seen, enough)}",
+        f"{_of_the_limit(found, smallest(table, NEARLY_FULL_PCT)[0])}{_share(seen, enough)}",
+    )
+
+
+def _of_the_limit(found: Smallest, lower: Smallest) -> str:
+    """How far the answer depends on the share of the line that counts as full."""
+    if found.below_pct is None or lower.buffer_bytes is None:
+        return ""
+    return (
+        f"it is the same for every limit above {found.below_pct:.2f} up to "
+        f"{found.of_the_line_pct:.2f} %, and {lower.buffer_bytes / MB:.2f} MB for "
+        f"{NEARLY_FULL_PCT:g} %; "
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
+from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.readings.latency import latency
 from labs.read.theory.bdp import sending_ms, utilisation_pct
 
@@ -72,9 +72,9 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
         seen.run(given[which]).link.measured.rtt_ms for which in ("at_believed", "at_true")
     )
     reason = (
-        f"right arithmetic, wrong RTT: {busy:g} ms of a cycle of {cycles[0]:.1f} ms at an RTT of "
-        f"{believed_ms:.0f} ms are {believed:.2f} %, but at {true_ms:.0f} ms, the RTT of the "
-        f"article's link, they are {true:.2f} %"
+        f"right at the RTT that the article assumes: {busy:g} ms of a cycle of "
+        f"{cycles[0]:.1f} ms at an RTT of {believed_ms:.0f} ms are {believed:.2f} %, but at "
+        f"{true_ms:.0f} ms, the RTT of the article's link, they are {true:.2f} %"
     )
     figures: dict[str, Any] = {
         "measured": {"400 ms": believed, "200 ms": true},
@@ -85,6 +85,7 @@ def stop_and_wait(claim: Claim, seen: Evidence) -> Finding:
     }
     if abs(true / claim.figure - 1) <= claim.allowed:
         return Finding(verdict=HOLDS, reason=f"{busy:g} of {cycles[1]:.1f} ms", **figures)
-    if abs(believed / claim.figure - 1) > claim.allowed:
-        reason = f"{busy:g} of {cycles[0]:.1f} ms are {believed:.2f} %"
-    return Finding(verdict=DIFFERS, factor=true / claim.figure, reason=reason, **figures)
+    if abs(believed / claim.figure - 1) <= claim.allowed:
+        return Finding(verdict=RIGHT_NUMBER, reason=reason, **figures)
+    reason = f"{busy:g} of {cycles[0]:.1f} ms are {believed:.2f} %"
+    return Finding(verdict=DIFFERS, factor=believed / claim.figure, reason=reason, **figures)

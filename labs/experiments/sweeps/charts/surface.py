@@ -10,6 +10,7 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
+from labs.experiments.sweeps.curves import REACHES_PCT
 from labs.experiments.sweeps.results import article
 from labs.experiments.sweeps.socket_buffers import parameter
 from labs.read.charts.heatmap import SHADES
@@ -31,7 +32,6 @@ AUTOMATIC = inf
 BEST = ((16384, 256), (8192, 8192), (16384, AUTOMATIC))
 """The article's best pairs: the least send buffer and the receive buffer, in KiB. Its default
 receive buffer is automatic."""
-FULL_PCT = 95.0
 ROW_PX, FRAME_PX, LEFT_PX = 46, 210, 78
 PAIRS = ("surface-", "sender-", "fixed-")
 """The conditions that fix the send buffer for one receive buffer, by the prefix of their names."""
@@ -94,7 +94,7 @@ def _name(size_kib: float) -> str:
 
 def _numbers(figure: Figure, cells: Cells) -> None:
     """The goodput in each cell."""
-    enough = FULL_PCT / 100 * max(cells.values())
+    enough = REACHES_PCT / 100 * max(cells.values())
     for pair, value in cells.items():
         sender, receiver = _names(pair)
         words = in_three_digits(value)
@@ -133,13 +133,13 @@ def _best(cells: Cells) -> Scatter:
 def _tell(cells: Cells) -> str:
     """The text alternative: the range, and the smallest pair with nearly the best goodput."""
     best = max(cells.values())
-    enough = [pair for pair, value in cells.items() if value >= FULL_PCT / 100 * best]
+    enough = [pair for pair, value in cells.items() if value >= REACHES_PCT / 100 * best]
     sender, receiver = min(enough, key=lambda pair: pair[0] * pair[1])
     senders, receivers = (len({pair[end] for pair in cells}) for end in (0, 1))
     return (
         f"A grid of {senders} send buffers and {receivers} receive buffers. The goodput is between "
         f"{in_three_digits(min(cells.values()))} and {in_three_digits(best)} MiB/s; it follows the "
-        f"smaller of the two buffers. The smallest pair with {FULL_PCT:.0f} % of the best has "
+        f"smaller of the two buffers. The smallest pair with {REACHES_PCT:.0f} % of the best has "
         f"{_name(sender)} at the sender and {_name(receiver)} at the receiver."
     )
 

@@ -84,6 +84,13 @@ def test_smallest_omits_runs_without_steady_state() -> None:
     assert [one.buffer_bytes for one in smallest(both)] == [100_000_000]
 
 
+def test_smallest_depends_on_what_counts_as_full() -> None:
+    """43.75 MB reach 96.5 % of the line."""
+    table = swept((25, 60), (43.75, 110), (50, 114))
+    assert smallest(table)[0].buffer_bytes == 50_000_000
+    assert smallest(table, 95.0)[0].buffer_bytes == 43_750_000
+
+
 def test_smallest_where_no_buffer_is_enough() -> None:
     (found,) = smallest(swept((10, 24.0), (25, 60.0)))
     assert found.buffer_bytes is found.of_the_bdp is None
