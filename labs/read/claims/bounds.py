@@ -56,18 +56,22 @@ def ratio_at_least(claim: Claim, seen: Evidence) -> Finding:
     if over <= 0 and under <= 0:
         return not_judged("the figure of both runs is 0")
     if under <= 0:
-        return Finding(verdict=HOLDS, measured=over, reason=f"{said}: nothing to divide by")
+        return Finding(verdict=HOLDS, reason=f"{said}: nothing to divide by")
     return limited(claim, over / under, above=False, reason=said)
 
 
 def ratio(claim: Claim, seen: Evidence) -> Finding:
     """Whether the ratio of a column in two conditions is the article's, within the tolerance."""
     over, under = (figure(claim, seen, name) for name in claim.conditions)
-    if over is None or not under:
+    if over is None or under is None:
         return not_judged("one of the runs lacks the figure")
     said = (
         f"{in_digits(over)} in {claim.conditions[0]}, {in_digits(under)} in {claim.conditions[1]}"
     )
+    if over <= 0 and under <= 0:
+        return not_judged("the figure of both runs is 0")
+    if under <= 0:
+        return Finding(verdict=DIFFERS, reason=f"{said}: nothing to divide by")
     return within(claim, over / under, said)
 
 

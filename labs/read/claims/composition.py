@@ -4,7 +4,7 @@ Each testbed and kernel series is judged on its own. Testbeds on one series agre
 `labs runs compare` says so of its conditions (`testbed_comparison.grade`), or if their verdicts are
 equal and it does not say that they disagree; otherwise the verdict is disputed. Where kernels
 differ, by their word or by their figures, there is a part for each set of kernels that agree. Draws
-of chance differ only where their ranges do not overlap.
+of chance differ only where their ranges do not overlap; in a group, each range overlaps each other.
 """
 
 from __future__ import annotations
@@ -224,45 +224,37 @@ def _beside(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
 
 
 def _groups(on_kernels: Sequence[Verdict]) -> list[list[Verdict]]:
-    """Kernels in groups: of chance, those whose ranges overlap; otherwise those with the same word
-    whose figures are alike, or of different testbeds."""
+    """Kernels, in their order, in groups in which each pair agrees."""
     groups: list[list[Verdict]] = []
     for one in on_kernels:
-        near = [some for some in groups if _is_of(one, some)]
-        near = near if one.drawn else near[:1]
-        groups = [some for some in groups if some not in near]
-        groups.append([*(each for some in near for each in some), one])
-    in_order = [sorted(some, key=_series) for some in groups]
-    return sorted(in_order, key=lambda some: _series(some[0]))
+        own = next((some for some in groups if all(_agree(one, other) for other in some)), None)
+        if own is None:
+            groups.append([one])
+        else:
+            own.append(one)
+    return groups
 
 
-def _is_of(one: Verdict, group: Sequence[Verdict]) -> bool:
-    """Whether a kernel belongs to a group."""
-    ranges = [(each.low, each.high) for other in group if (each := other.draws) is not None]
-    if one.draws is not None and any(overlap((one.draws.low, one.draws.high), r) for r in ranges):
+def _agree(one: Verdict, other: Verdict) -> bool:
+    """Whether two kernels agree: of chance, if their ranges overlap; otherwise if they have the
+    same word and their figures are alike, or of different testbeds."""
+    ranges = [(each.low, each.high) for each in (one.draws, other.draws) if each is not None]
+    if len(ranges) == 2 and overlap(*ranges):
         return True
     spare = 0.0 if one.expected else one.tolerance_pct or 0.0  # of 0, the tolerance is in its unit
-    return all(
-        one.verdict == other.verdict
-        and (
-            not {*one.testbeds} & {*other.testbeds}
-            or alike(one.measured, other.measured, one.expected, spare)
-        )
-        for other in group
+    return one.verdict == other.verdict and (
+        not {*one.testbeds} & {*other.testbeds}
+        or alike(one.measured, other.measured, one.expected, spare)
     )
 
 
 def _as_one(group: Sequence[Verdict]) -> Verdict:
-    """Kernels that agree, as one verdict; with chance, that of all their draws."""
+    """Kernels that agree, as one verdict; with chance, that of all their draws. Its witnesses keep
+    their own words."""
     joined = _joined(group)
     if len(group) == 1 or not all(one.drawn for one in group):
         return joined
-    found = pooled(joined, tuple(draw for one in group for draw in one.drawn), joined.chance)
-    witnesses = tuple(
-        replace(one, verdict=found.verdict, factor=one.factor if found.factor else None)
-        for one in joined.witnesses
-    )
-    return replace(found, witnesses=witnesses)
+    return pooled(joined, tuple(draw for one in group for draw in one.drawn), joined.chance)
 
 
 def _where(group: Sequence[Verdict], of_kernels: bool) -> str:

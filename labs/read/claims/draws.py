@@ -2,7 +2,8 @@
 
 A condition has chance if several flows compete, or if packets are lost or dropped at random. Each
 seed is one draw of it. A claim about such conditions is judged once per draw by the same judging
-function: it holds if all draws do, and is undecided if only some do. Conditions that carry their
+function: it holds if all draws do, and is undecided if only some do, or if some of at least five
+could not be judged. Conditions that carry their
 own draws (the setting `draw`) are judged together by their claim's function instead.
 """
 
@@ -35,7 +36,6 @@ RANDOM_LOSS = "random loss"
 RANDOM_DROPS = "a queue that drops at random"
 DROP_AT_RANDOM = ("pie", "fq_pie", "red")
 DRAW = "draw"
-NO_READER = "" if find_spec("pyarrow") else "install pyarrow, which reads the recorded draws"
 
 
 def chance(condition: Condition) -> tuple[str, ...]:
@@ -64,38 +64,24 @@ def chance_of(conditions: Iterable[Condition]) -> str:
 def of_draws(found: Sequence[Verdict], seeds: Sequence[int], why: str) -> Verdict:
     """The verdict of the draws of one testbed and kernel, each judged on its own; `why` says what
     is drawn. Not judged with too few draws."""
-    drawn = tuple(
-        Drawn(seed, one)
-        for seed, one in zip(seeds, found, strict=True)
-        if one.verdict not in NO_WORD
-    )
-    if not drawn:
+    drawn = tuple(Drawn(*one) for one in zip(seeds, found, strict=True))
+    told = [one for one in found if one.verdict not in NO_WORD]
+    if not told:
         return replace(found[0], chance=why)
-    behind = [one.verdict.behind for one in drawn if one.verdict.behind is not None]
-    joined = pooled(drawn[0].verdict, drawn, why)
+    behind = [one.behind for one in told if one.behind is not None]
+    joined = pooled(told[0], drawn, why)
     return replace(joined, behind=of_several(behind) if behind else None)
 
 
 def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
     """One verdict on a claim from all draws of one kernel, or of kernels whose ranges overlap;
-    other fields are those of `like`."""
-    every = [one.verdict for one in drawn]
-    holding = sum(one.verdict == HOLDS for one in every)
+    other fields are those of `like`. Draws that could not be judged are counted, and have no part
+    in the figures."""
+    judged = [one for one in drawn if one.is_judged]
+    every = [one.verdict for one in judged]
     measured = reduced(median, [one.measured for one in every])
     factors = [one.factor for one in every if one.factor is not None]
-    told = f"holds in {holding} of {len(every)} draws ({why})"
-    if len(drawn) < FEWEST_DRAWS:
-        word = NOT_JUDGED
-        told = (
-            f"{FEWEST_DRAWS} draws are needed ({why}), and there "
-            f"{'is 1' if len(drawn) == 1 else f'are {len(drawn)}'}. "
-            f"Next: {NO_READER or f'labs claims --id {like.id} --seeds {FEWEST_DRAWS}'}"
-        )
-    elif 0 < holding < len(every):
-        word = UNDECIDED
-    else:
-        word = Counter(one.verdict for one in every).most_common(1)[0][0]
-    middle = min(drawn, key=lambda one: _from(measured, one.verdict.measured))
+    word = _word([one.verdict for one in every], len(drawn))
     joined = replace(
         like,
         verdict=word,
@@ -106,9 +92,37 @@ def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
         chance=why,
         drawn=drawn,
     )
-    if word != NOT_JUDGED:
-        told += f"; seed {middle.seed}: {middle.verdict.reason}"
-    return replace(joined, reason=told)
+    unjudged = [one for one in drawn if not one.is_judged]
+    lacking = f"; seed {unjudged[0].seed}: {unjudged[0].verdict.reason}" if unjudged else ""
+    if word == NOT_JUDGED:
+        return replace(joined, reason=f"{_too_few(len(every), like.id, why)}{lacking}")
+    holding = sum(one.verdict == HOLDS for one in every)
+    told = f"holds in {holding} of {len(drawn)} draws ({why})"
+    if unjudged:
+        told += f", {len(unjudged)} of them not judged"
+    middle = min(judged, key=lambda one: _from(measured, one.verdict.measured))
+    return replace(joined, reason=f"{told}; seed {middle.seed}: {middle.verdict.reason}{lacking}")
+
+
+def _word(words: Sequence[str], draws: int) -> str:
+    """The verdict from those of the judged ones among so many draws: a claim holds, or differs,
+    only if none is undecided or could not be judged."""
+    if len(words) < FEWEST_DRAWS:
+        return NOT_JUDGED
+    unclear = len(words) < draws or UNDECIDED in words
+    if unclear or len({one == HOLDS for one in words}) > 1:
+        return UNDECIDED
+    return Counter(words).most_common(1)[0][0]
+
+
+def _too_few(judged: int, id_: str, why: str) -> str:
+    """That more draws are needed, and how to make them."""
+    there = "is 1" if judged == 1 else f"are {judged}"
+    reader = "" if find_spec("pyarrow") else "install pyarrow, which reads the recorded draws"
+    return (
+        f"{FEWEST_DRAWS} draws are needed ({why}), and there {there}. "
+        f"Next: {reader or f'labs claims --id {id_} --seeds {FEWEST_DRAWS}'}"
+    )
 
 
 def _from(middle: Figure | None, one: Figure | None) -> float:

@@ -162,7 +162,11 @@ def _first(found: Iterable[Verdict]) -> Verdict:
         if one.is_known:
             return one
         seen.append(one)
-    return min(seen, key=lambda one: (one.measured is None, one.witness is None, -len(one.drawn)))
+    return min(seen, key=lambda one: (one.measured is None, one.witness is None, -_drawn_of(one)))
+
+
+def _drawn_of(one: Verdict) -> int:
+    return 0 if one.draws is None else one.draws.count
 
 
 def _compared(

@@ -25,7 +25,8 @@ RIGHT_NUMBER = "right number, wrong reason"
 BY_SOURCE = "holds on its kernel (by its source), not since"
 """The source of the article's kernel gives the figure exactly; the measured kernels do not."""
 UNDECIDED = "undecided"
-"""Draws of chance fall on both sides of the limit."""
+"""Draws of chance, or the range that the article gives, fall on both sides of the limit; or of at
+least five draws some could not be judged."""
 HARDWARE = "hardware"
 NOT_JUDGED = "not judged"
 DISPUTED = "disputed"
@@ -114,6 +115,10 @@ class Drawn:
     seed: int
     verdict: Verdict
 
+    @property
+    def is_judged(self) -> bool:
+        return self.verdict.verdict not in NO_WORD
+
 
 @dataclass(frozen=True)
 class Draws:
@@ -136,7 +141,7 @@ class Verdict:
     they are; `judged` is how many of the article's `figures` were judged.
 
     `chance` says why the figure depends on chance, if it does; `drawn` are then the verdicts of the
-    single draws, and `measured` is their median.
+    single draws, and `measured` is the median of those that are judged.
 
     `witnesses` are the verdicts of the testbeds and kernels that say so, if there are several.
     Where these differ, `parts` has one verdict for those that agree, each with its place in
@@ -182,11 +187,12 @@ class Verdict:
 
     @property
     def draws(self) -> Draws | None:
-        """The number and the range of the draws; None where no chance was judged."""
-        if not self.drawn:
+        """The number and the range of the judged draws; None where no chance was judged."""
+        judged = [one for one in self.drawn if one.is_judged]
+        if not judged:
             return None
-        figures = [one.verdict.measured for one in self.drawn]
-        seeds = tuple(sorted({one.seed for one in self.drawn}))
+        figures = [one.verdict.measured for one in judged]
+        seeds = tuple(sorted({one.seed for one in judged}))
         return Draws(len(figures), reduced(min, figures), reduced(max, figures), seeds)
 
     @property

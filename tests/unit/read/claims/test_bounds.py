@@ -71,7 +71,11 @@ def test_ratios_without_a_figure_are_not_judged_and_an_empty_queue_is_short() ->
     wanted = claim(10, 0, "long", "short")
     assert ratio(wanted, seen(long=100.0, short=None)).verdict == NOT_JUDGED
     assert ratio_at_least(wanted, seen(long=None, short=1.0)).verdict == NOT_JUDGED
-    assert ratio_at_least(wanted, seen(long=100.0, short=0.0)).verdict == HOLDS
+    endless = ratio_at_least(wanted, seen(long=100.0, short=0.0))
+    assert (endless.verdict, endless.measured) == (HOLDS, None)
+    endless = ratio(wanted, seen(long=100.0, short=0.0))
+    assert (endless.verdict, endless.measured, endless.factor) == (DIFFERS, None, None)
+    assert ratio(wanted, seen(long=0.0, short=0.0)).verdict == NOT_JUDGED
     assert ratio_at_least(wanted, seen(long=0.0, short=0.0)).verdict == NOT_JUDGED
 
 

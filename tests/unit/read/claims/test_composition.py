@@ -16,6 +16,7 @@ from labs.read.claims.draws import of_draws
 from labs.read.claims.verdict import (
     DIFFERS,
     DISPUTED,
+    FEWEST_DRAWS,
     HARDWARE,
     HOLDS,
     MORE,
@@ -142,35 +143,56 @@ def drawn(kernel: str, *figures: float, limit: float = 0.75) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("on_6_1", "on_6_12", "said", "counts"),
+    ("on_6_1", "on_6_12", "said", "counts", "own"),
     [
-        ((0.79, 0.76, 0.8, 0.81, 0.77), (0.78, 0.8, 0.76, 0.9, 0.8), HOLDS, [10]),
-        ((0.79, 0.738, 0.8, 0.81, 0.755), (0.78, 0.8, 0.76, 0.9, 0.8), UNDECIDED, [10]),
-        ((0.5, 0.51, 0.52, 0.5, 0.5), (0.6, 0.61, 0.6, 0.62, 0.6), DIFFERS, [5, 5]),
+        ((0.79, 0.76, 0.8, 0.81, 0.77), (0.78, 0.8, 0.76, 0.9, 0.8), HOLDS, [10], [HOLDS] * 2),
+        (
+            (0.79, 0.738, 0.8, 0.81, 0.755),
+            (0.78, 0.8, 0.76, 0.9, 0.8),
+            UNDECIDED,
+            [10],
+            [UNDECIDED, HOLDS],
+        ),
+        ((0.5, 0.51, 0.52, 0.5, 0.5), (0.6, 0.61, 0.6, 0.62, 0.6), DIFFERS, [5, 5], [DIFFERS] * 2),
         (
             (0.79, 0.76, 0.8, 0.81, 0.77),
             (0.5, 0.51, 0.52, 0.5, 0.5),
             "holds on Linux 6.1, not on 6.12",
             [5, 5],
+            [HOLDS, DIFFERS],
         ),
         (
             (0.79, 0.76, 0.8, 0.81, 0.77),
             (0.5, 0.51, 0.74, 0.75, 0.5),
             "holds on Linux 6.1, undecided on 6.12",
             [5, 5],
+            [HOLDS, UNDECIDED],
         ),
     ],
 )
 def test_composed_of_draws_joins_kernels_whose_ranges_overlap(
-    on_6_1: Sequence[float], on_6_12: Sequence[float], said: str, counts: list[int]
+    on_6_1: Sequence[float], on_6_12: Sequence[float], said: str, counts: list[int], own: list[str]
 ) -> None:
     both = [drawn("6.1.1", *on_6_1), drawn("6.12.1", *on_6_12)]
     for some in permutations(both):
         found = composed(CLAIM, some, lambda one, other: ())
         assert found.verdict == said
         assert [one.draws and one.draws.count for one in found.rows] == counts
-        words = {one.verdict for one in found.single}
-        assert words == {one.verdict for one in found.rows}  # a kernel has the word of its group
+        assert [one.verdict for one in found.single] == own  # in a group, each keeps its own
+        assert [one["verdict"] for one in found.as_json()["witnesses"]] == own
+
+
+def test_composed_of_draws_joins_no_chain_of_ranges() -> None:
+    low, middle, high = (
+        drawn(kernel, *(start + step / 100 for step in range(5)))
+        for kernel, start in zip(KERNELS, (0.76, 0.79, 0.82), strict=True)
+    )
+    for some in permutations((low, middle, high)):
+        found = composed(CLAIM, some, lambda one, other: ())
+        assert [(one.where, one.draws and one.draws.count) for one in found.rows] == [
+            ("Linux 6.1, 6.6", 10),
+            ("Linux 6.12", 5),
+        ]
 
 
 def test_of_draws_has_the_median_and_the_range() -> None:
@@ -188,11 +210,37 @@ def test_of_draws_has_the_median_and_the_range() -> None:
     assert (none.verdict, none.factor) == (DIFFERS, 1.5)
 
 
-def test_of_draws_omits_those_that_are_not_judged() -> None:
-    five = [on("6.1.1", HOLDS, measured=0.8)] * 4 + [on("6.1.1", NOT_JUDGED)]
-    found = of_draws(five, range(1, 6), "random loss")
-    assert (found.verdict, found.draws and found.draws.seeds) == (NOT_JUDGED, (1, 2, 3, 4))
-    assert of_draws(five[4:], [1], "random loss").reason == "found on 6.1.1"
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([HOLDS] * 4 + [NOT_JUDGED], NOT_JUDGED),
+        ([HOLDS] * 5, HOLDS),
+        ([HOLDS] * 5 + [NOT_JUDGED] * 3, UNDECIDED),
+        ([HOLDS] * 5 + [UNDECIDED], UNDECIDED),
+        ([DIFFERS] * 5 + [NOT_JUDGED], UNDECIDED),
+        ([DIFFERS] * 5 + [UNDECIDED], UNDECIDED),
+        ([DIFFERS] * 3 + [WRONG] * 2, DIFFERS),
+        ([UNDECIDED] * 5, UNDECIDED),
+        ([NOT_JUDGED] * 5, NOT_JUDGED),
+    ],
+)
+def test_of_draws_counts_those_that_are_not_judged(words: list[str], said: str) -> None:
+    found = of_draws([on("6.1.1", one) for one in words], range(len(words)), "random loss")
+    judged = sum(one != NOT_JUDGED for one in words)
+    assert found.verdict == said
+    assert (found.draws.count if found.draws else 0) == judged
+    if FEWEST_DRAWS <= judged < len(words):
+        assert f"{len(words)} draws" in found.reason
+        assert f"{len(words) - judged} of them not judged" in found.reason
+
+
+def test_a_kernel_with_draws_that_are_not_judged_keeps_its_group_from_holding() -> None:
+    figures = [0.76, 0.77, 0.78, 0.79, 0.8]
+    lacking = [*(on("6.6.1", HOLDS, measured=one) for one in figures), on("6.6.1", NOT_JUDGED)]
+    both = [drawn("6.1.1", *figures), of_draws(lacking, range(6), "competing flows")]
+    found = composed(CLAIM, both, lambda one, other: ())
+    assert (found.verdict, found.draws and found.draws.count) == (UNDECIDED, 10)
+    assert [one.verdict for one in found.single] == [HOLDS, UNDECIDED]
 
 
 def test_composed_of_kernels_that_differ_by_other_factors() -> None:

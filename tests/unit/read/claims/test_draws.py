@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from labs.batches.index_writer import IndexWriter, PlannedRow, plain
-from labs.catalog import LABS, find, with_ledgers
+from labs.catalog import find, with_ledgers
 from labs.drive.condition import Condition
 from labs.errors import BadInput
 from labs.read.batch_index_schema import MADE, beside
@@ -174,20 +174,22 @@ def test_every_claim_with_chance_rests_on_five_draws_of_each_kernel(lab: str, id
         held = {one.verdict.verdict == HOLDS for one in row.drawn}
         assert (row.verdict == UNDECIDED) == (len(held) == 2)
         assert (row.verdict == HOLDS) == (held == {True})
-    ranges = [(row.draws.low, row.draws.high) for row in found.rows if row.draws is not None]
-    assert not any(overlap(*both) for both in combinations(ranges, 2))
+        ranges = [(one.draws.low, one.draws.high) for one in row.witnesses if one.draws is not None]
+        alike = {one.verdict for one in row.witnesses} == {row.verdict}
+        assert alike or all(overlap(*both) for both in combinations(ranges, 2))
+    assert all(one.is_judged for row in found.rows for one in row.drawn)
 
 
 # Needs five draws of each few-* condition of `buffers`.
-@pytest.mark.parametrize("lab", [one for one in LABS if find(one).ledger])
-def test_conditions_with_draws_of_their_own_have_five(lab: str) -> None:
-    counted: dict[object, int] = {}
-    for one in conditions(lab).values():
-        if DRAW in one.settings:
-            rest = {name: value for name, value in one.settings.items() if name != DRAW}
-            what = (str(one.link), str(rest), str(one.sysctls))
-            if chance(one):  # without loss one draw is all there is
+def test_conditions_with_draws_of_their_own_have_five() -> None:
+    counted: dict[tuple[str, ...], int] = {}
+    for lab in with_ledgers():
+        for one in conditions(lab.name).values():
+            if DRAW in one.settings and chance(one):  # without loss one draw is all there is
+                rest = {name: value for name, value in one.settings.items() if name != DRAW}
+                what = (lab.name, str(one.link), str(rest), str(one.sysctls))
                 counted[what] = counted.get(what, 0) + 1
+    assert "buffers" in {lab for lab, *_ in counted}
     assert all(count >= FEWEST_DRAWS for count in counted.values())
 
 
@@ -203,12 +205,14 @@ def test_recorded_draws_of_seed_1_are_the_recorded_runs(lab: str) -> None:
         and not recorded_differences(lab, run)
     }
     draws = [one for one in draw_index.recorded_draws(find(lab)) if one.seed == 1]
-    assert draws
     for draw in draws:
+        compared = 0
         for name, row in draw.rows.items():
             if (run := runs.get((name, draw.witness.kernel))) is not None:
                 assert row["digest"] == run.digest, (name, draw.witness)
                 assert draw.conditions[name].as_json() == run.condition_asked.as_json()
+                compared += 1
+        assert compared > len(draw.rows) / 2, draw.witness
 
 
 def recorded_differences(lab: str, run: Run) -> bool:
