@@ -9,12 +9,12 @@ source. If kernels or testbeds differ, there is one line per group that agrees. 
 runs; if it names a study or a run, only this is used.
 
 Figures of competing flows, random loss or random drops depend on chance. A claim about them is
-judged on five or more draws (seeds): it holds if all draws hold, and is undecided if only some do or
-if a draw could not be judged. A claim is also undecided if the range that the article gives falls on
-both sides of the limit. The measured figure is the median of the draws, with the range; kernels form
-one group if all their ranges overlap. --seeds N performs the missing draws. "Holds on its kernel (by
-its source), not since" means that the source of the article's kernel gives its figure, but the
-measured kernels do not.
+judged on five or more draws (seeds): it holds if all draws hold, and is undecided if only some do
+or if a draw could not be judged. A claim is also undecided if the range that the article gives
+falls on both sides of the limit. The measured figure is the median of the draws, with the range;
+kernels form one group if all their ranges overlap. --seeds N performs the missing draws. "Holds
+on its kernel (by its source), not since" means that the source of the article's kernel gives its
+figure, but the measured kernels do not.
 
 --against compares the verdicts with earlier ones, and says why they changed. The earlier verdicts
 are the output of `labs claims --json`, a bundle, or a release of the project (its folder or its
