@@ -51,26 +51,26 @@ def recorded_draws(lab: Lab, of: Collection[str] | None = None) -> tuple[Draw, .
 def _draws(lab: Lab, index: Index, of: Collection[str] | None) -> Iterable[Draw]:
     rows = [row for row in index.rows.to_pylist() if row["status"] == MADE]
     release, testbed = beside("kernel", lab.Parameters), beside("testbed", lab.Parameters)
-    alike: dict[tuple[object, ...], dict[str, list[Row]]] = {}
+
+    def place(row: Row) -> tuple[object, ...]:
+        how = but_how_much({name: row[name] for name in index.parameters if name != "seed"})
+        return row[testbed], row[release], *how.values()
+
+    named = {(*place(row), row["condition"]) for row in rows if of is None or row["digest"] in of}
+    draws: dict[tuple[object, ...], dict[str, Row]] = {}
     for row in rows:
-        how = but_how_much({name: row[name] for name in index.parameters})
-        place = (row[testbed], row[release], *(how[name] for name in how if name != "seed"))
-        alike.setdefault(place, {}).setdefault(row["condition"], []).append(row)
-    for (on, kernel, *_), conditions in alike.items():
-        by_seed: dict[int, dict[str, Row]] = {}
-        for name, some in conditions.items():
-            if of is None or any(row["digest"] in of for row in some):
-                for row in some:
-                    by_seed.setdefault(row["seed"], {})[name] = row
-        for seed, known in by_seed.items():
-            yield Draw(
-                {name: next(iter(known.values()))[name] for name in index.parameters},
-                seed,
-                Witness(str(on), str(kernel)),
-                {name: _results(lab, row) for name, row in known.items()},
-                {name: _condition(lab, row) for name, row in known.items()},
-                index.path.name,
-            )
+        if (*place(row), row["condition"]) in named:
+            draws.setdefault((*place(row), row["seed"]), {})[row["condition"]] = row
+    for known in draws.values():
+        first = next(iter(known.values()))
+        yield Draw(
+            {name: first[name] for name in index.parameters},
+            first["seed"],
+            Witness(str(first[testbed]), str(first[release])),
+            {name: _results(lab, row) for name, row in known.items()},
+            {name: _condition(lab, row) for name, row in known.items()},
+            index.path.name,
+        )
 
 
 def _results(lab: Lab, row: Row) -> Row:

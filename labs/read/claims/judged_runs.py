@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labs.drive.record.seal import canonical, digest
@@ -55,15 +55,12 @@ def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> Judged
     for run in every:
         by_condition.setdefault(run.condition, []).append(run.digest)
     inputs = [run.inputs for run in every]
-    return JudgedRuns(
-        every[0].lab,
-        len(every),
-        {name: _digest(sorted(digests)) for name, digests in by_condition.items()},
-        parameters,
-        _distinct(one["kernel"] for one in inputs),
-        _distinct(one.get("code") for one in inputs),
-        _distinct((one.get("tools"), one.get("libraries")) for one in inputs),
-        tuple(dict.fromkeys(origin(run.path).name for run in every)),
+    return replace(
+        of_digests(every[0].lab, by_condition, parameters, ""),
+        kernels=_distinct(one["kernel"] for one in inputs),
+        code=_distinct(one.get("code") for one in inputs),
+        tools=_distinct((one.get("tools"), one.get("libraries")) for one in inputs),
+        files=tuple(dict.fromkeys(origin(run.path).name for run in every)),
     )
 
 
