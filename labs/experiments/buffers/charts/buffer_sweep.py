@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from labs.drive.units import MIB
 from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL
-from labs.experiments.buffers.sweep import FULL_PCT, Smallest, curve, points, remarks, smallest
+from labs.experiments.buffers.sweep import Smallest, curve, points, remarks, smallest
 from labs.read.charts.style import (
     BLACK,
     BLUE,
@@ -50,7 +50,7 @@ def against_buffer_size(table: DataFrame) -> Figure:
     """Steady goodput against one buffer size for both ends, on a scale of doublings.
 
     `table` is `study.results()`: its sweep is drawn, with the theory as a line, the BDP, the
-    smallest buffer that fills the line (FULL_PCT), and the article's own two points. Below:
+    smallest buffer that fills the line, and the article's own two points. Below:
     how far the prediction is above or below each measured value. A table without a sweep gives a
     figure that says so.
     """
@@ -211,25 +211,16 @@ def mark_smallest(figure: Figure, found: Smallest, colour: str) -> None:
         upright(
             figure,
             found.buffer_bytes,
-            f"{FULL_PCT:g} % of the line<br>from {size_in_words(found.buffer_bytes)}"
+            f"fills the line<br>from {size_in_words(found.buffer_bytes)}"
             f"<br>({found.of_the_bdp:.2f} BDP)",
             colour,
             "dash",
             0.2,
-            left=False,
         )
 
 
-def upright(
-    figure: Figure,
-    size: float,
-    words: str,
-    colour: str,
-    dash: str,
-    height: float,
-    left: bool = True,
-) -> None:
-    """An upright line over both plots, with words at one side: below the curve."""
+def upright(figure: Figure, size: float, words: str, colour: str, dash: str, height: float) -> None:
+    """An upright line over both plots, with words at its left: there the curve is low."""
     figure.add_vline(x=size, line={"color": colour, "dash": dash, "width": 1.5})
     figure.add_annotation(
         x=log10(size),
@@ -238,9 +229,9 @@ def upright(
         yref="y domain",
         text=words,
         showarrow=False,
-        xanchor="right" if left else "left",
-        xshift=-6 if left else 6,
-        align="right" if left else "left",
+        xanchor="right",
+        xshift=-6,
+        align="right",
         font={"color": colour},
         bgcolor=VEIL,
     )

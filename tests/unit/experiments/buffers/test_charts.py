@@ -91,7 +91,7 @@ def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
     assert top.x == tuple(rows["buffer_bytes"]) and top.y == tuple(rows["steady_mib_s"])
     assert figure.layout.xaxis.type == "log"
     assert "BDP 48.8 KiB" in texts(figure)
-    assert "99.5 % of the line<br>from 98 KiB<br>(2.01 BDP)" in texts(figure)
+    assert "fills the line<br>from 98 KiB<br>(2.01 BDP)" in texts(figure)
     below = [one for one in figure.data if one.yaxis == "y2"]
     apart = [value for one in below for value in one.y]
     assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
