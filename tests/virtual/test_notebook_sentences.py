@@ -29,7 +29,7 @@ BUFFERS: tuple[Values, ...] = (
 )
 SWEEPS = (
     "default,both-64k,both-256k,sender-64k,sender-256k,receiver-64k,receiver-256k,fixed-256k-64k,"
-    "fixed-8m-256k,writes-14480,writes-16384-burst,w-1k,setsockopt"
+    "fixed-8m-256k,both-16m,overflow,writes-14480,writes-16384-burst,w-1k,setsockopt"
 )
 RECORDED = {"TESTBED": "recorded"}
 SETS: Mapping[str, tuple[Values, ...]] = {
