@@ -15,7 +15,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
-.PHONY: wheel host-variants kernel-reproducible lock clean
+.PHONY: same wheel host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -118,6 +118,10 @@ metadata: ready         ## codemeta.json and .zenodo.json, written again from CI
 
 kernel-reproducible: ready  ## build the kernel twice, in two folders, and compare
 	$(BIN)/labs kernel reproduce
+
+same: FOR = test
+same: ready             ## what a user sees, compared with the commit BASE (default: HEAD~1)
+	$(BIN)/python -m tests.same $(or $(BASE),HEAD~1) $(KINDS)
 
 lock:                   ## resolve requirements.lock again from pyproject.toml
 	@setup/lock.sh $(UV)
