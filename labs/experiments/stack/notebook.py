@@ -19,6 +19,8 @@ from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.results import article
 from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.as_printed import Printed, last_match
+from labs.read.display.as_printed import as_printed as lines_as_printed
 from labs.read.display.rich_output import Table
 from labs.read.lab import Study
 from labs.read.stats.repetitions import Repeated, on_one_kernel
@@ -171,20 +173,18 @@ def article_figures(*studies: Study) -> Table:
 def as_printed(study: Study) -> Table:
     """What wrk prints about a run of each condition, next to what the article prints if the run has
     its parameters: one row per line."""
-    by_name, rows = _counted(study), list[dict[str, str]]()
+    by_name, lines = _counted(study), list[Printed]()
     for claim in article().claims:
         for condition, printed in claim.arguments.get("printed", {}).items():
             if condition not in by_name:
                 continue
             run = by_name[condition].middle
             comparable = has_articles_parameters(article(), run, claim.id, parameter)
-            lines = [line.strip() for line in run.text("client/wrk.txt").splitlines()]
             for theirs in printed:
                 label = next(word for word in WRK_LINES if word in theirs)
-                ours = next(line for line in lines if label in line)
-                row = {"Condition": condition, "Article": theirs, "This run": ours}
-                rows.append(row if comparable else row | {"Article": ""})
-    return Table(rows, columns=["Condition", "Article", "This run"])
+                ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
+                lines.append(Printed(f"wrk, {condition}", theirs if comparable else "", ours))
+    return lines_as_printed(lines)
 
 
 def instructions() -> Table:

@@ -47,8 +47,7 @@ def alike(
 
 
 def overlap(one: Range, other: Range) -> bool:
-    """Whether two ranges have a value in common; of several
-    figures, each of them."""
+    """Whether two ranges have a value in common; of several figures, each of them."""
     (low, high), (least, most) = one, other
     for a, b in ((low, most), (least, high)):
         if isinstance(a, Mapping) and isinstance(b, Mapping):

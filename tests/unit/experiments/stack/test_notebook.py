@@ -125,7 +125,7 @@ def test_as_printed_has_lines_of_wrk_beside_the_article_s() -> None:
     """The lines of the article have the figures of its ledger, ours those of the results."""
     table = as_printed(undisturbed())
     figures = {name: row for claim in article().claims for name, row in claim.rows.items()}
-    conditions = table["Condition"].tolist()
+    conditions = [command.removeprefix("wrk, ") for command in table["Command"]]
     assert [conditions.count(name) for name in dict.fromkeys(conditions)] == [5, 5, 5]
     for condition, theirs, ours in zip(
         conditions, table["Article"], table["This run"], strict=True
