@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.condition import Condition, Group
 from labs.drive.parameters.declare import LabParameters, did_you_mean
@@ -24,9 +24,7 @@ from labs.read.run_results import Computation, Found, kept_results
 from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
-    from labs.read.display.rich_output import Table
     from labs.read.runs.run import Run
-    from labs.read.stats.repetitions import Repeated
 
 OF_RUN = "run_"
 """Begins the name of a column of results that has the name of a parameter in the same table."""
@@ -266,25 +264,3 @@ def wrong_conditions(conditions: Sequence[Condition], groups: Sequence[Group]) -
                 f"Declared: {', '.join(names) or 'none'}. Add it to GROUPS"
             )
     return ""
-
-
-class Study(Protocol):
-    """A study as a lab's figures see it; `labs.studies.study` has the real one."""
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """One run per condition."""
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The names of the conditions, in order."""
-
-    def run(self, condition: str) -> Run:
-        """The run of a condition."""
-
-    def results(self) -> Table:
-        """One row per run."""
-
-    @property
-    def repeated(self) -> tuple[Repeated, ...]:
-        """The conditions that were repeated, with all their runs."""

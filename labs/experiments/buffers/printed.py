@@ -18,7 +18,7 @@ from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
 SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")

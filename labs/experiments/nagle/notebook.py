@@ -36,7 +36,7 @@ from labs.read.theory.nagle import answer, sent, wait
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "NGINX_HEAD_BYTES",

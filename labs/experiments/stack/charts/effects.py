@@ -29,8 +29,8 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.stats.repetitions import Interval
+from labs.read.study import Study
 
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"

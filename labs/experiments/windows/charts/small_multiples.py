@@ -27,8 +27,8 @@ from labs.experiments.windows.packets import DEFAULT_SCALE, packets
 from labs.experiments.windows.settings import Settings
 from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.windows import series
 
 LINES = (BUFFER, IN_USE, QUEUED, SSTHRESH, WINDOW)
