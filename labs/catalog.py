@@ -9,7 +9,7 @@ A lab of the package is a folder with these modules, of which the first five are
     parameters.py   a frozen dataclass derived from LabParameters
     conditions.py   the conditions that parameters request: link, sysctls, settings, group
     experiment.py   measure(bench, condition): one run, on the hosts
-    results.py      Results, a dataclass of declared columns, and results(run)
+    results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
     prediction.py   what the theory predicts for a run
     narrative.py    describe(table), describe_run(run), findings(runs, parameters), remarks(table)
@@ -18,7 +18,7 @@ A lab of the package is a folder with these modules, of which the first five are
     articleN.toml   the claims of the article that the lab is about
     claims.py       JUDGES, the functions that judge what no column decides
 
-A lab of the reader's own is one file with the names Parameters, conditions, measure, results
+A lab of the reader's own is one file with the names Parameters, conditions, measure, Results
 (`labs new NAME` writes one). What runs where the hosts are is standard library and `labs.drive`.
 """
 
@@ -42,27 +42,16 @@ from typing import Any
 
 from labs.drive.condition import Group
 from labs.drive.imports import imported
-from labs.drive.parameters.declare import (
-    SIZES,
-    LabParameters,
-    declared,
-    did_you_mean,
-    nearest,
-    shown,
-    unknown,
-)
+from labs.drive.parameters.declare import SIZES, LabParameters, declared, nearest, shown, unknown
 from labs.drive.record.kept_answers import digest_of, kept
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import BESIDE_RESULTS, Lab, wrong_conditions
-from labs.read.run_results import NOTES
+from labs.read.lab import Lab, checked_columns, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
-NAMED = ("Parameters", "conditions", "measure", "results")
+NAMED = ("Parameters", "conditions", "measure", "Results")
 FOLDER = ("lab.py", "parameters.py", "conditions.py", "experiment.py", "results.py")
-# What a claim may name beside the columns of a lab.
-OF_THE_LINK = ("rtt_ms", "rate_mbit")
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
 """The names of the package's labs."""
@@ -194,12 +183,12 @@ def _find_own(path: Path) -> Lab:
     module = _load(path, source)
 
     def part(name: str) -> ModuleType | None:
-        has = {"results": "results", "narrative": "describe", "claims": "JUDGES"}
+        has = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
         return module if hasattr(module, has.get(name, "")) else None
 
     ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
     if ledger is not None:
-        _check_ledger(ledger, path, path)
+        _check_ledger(ledger, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
@@ -216,7 +205,7 @@ def _load(path: Path, source: bytes) -> ModuleType:
         exec(compile(source, path, "exec"), module.__dict__)
         _check_front(module, NAMED)
         _check_guest(path)
-        _check_columns(path)
+        checked_columns(vars(module)["Results"])
         _check_conditions(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
@@ -257,14 +246,13 @@ def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
     a while, so files that passed are not checked again by later processes."""
 
     def check() -> None:
-        for name, function in (("experiment.py", "measure"), ("results.py", "results")):
-            _check_defines(folder / name, function)
+        for name, defined in (("experiment.py", "measure"), ("results.py", "Results")):
+            _check_defines(folder / name, defined)
         _check_guest(folder / "experiment.py", package)
-        _check_columns(folder / "results.py")
         if ledger is not None:
-            one = folder / "claims.py"
-            claims = one if one.is_file() else folder / "claims" / "__init__.py"
-            _check_ledger(ledger, claims, folder / "results.py")
+            module = folder / "claims.py"
+            claims = module if module.is_file() else folder / "claims" / "__init__.py"
+            _check_ledger(ledger, claims)
 
     def question() -> str:
         globs = ("*.py", "claims/__init__.py", ledger.name if ledger else "lab.py")
@@ -286,7 +274,7 @@ def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
         check()
 
 
-CHECKING = digest_of("catalog.py", "drive/imports.py", "read/lab.py", "read/run_results.py")
+CHECKING = digest_of("catalog.py", "drive/imports.py", "read/lab.py")
 """The sources that decide whether a lab's files are in order."""
 
 
@@ -307,14 +295,14 @@ def _check_conditions(front: ModuleType) -> None:
 
 
 def _check_defines(path: Path, name: str) -> None:
-    """BadInput if a module has no function of that name, its own or imported."""
+    """BadInput if a module has no function or class of that name, its own or imported."""
     names = {
-        str(getattr(one, "asname", None) or getattr(one, "name", ""))
+        str(getattr(part, "asname", None) or getattr(part, "name", ""))
         for node in _tree(path).body
-        for one in (node.names if isinstance(node, ast.ImportFrom) else [node])
+        for part in (node.names if isinstance(node, ast.ImportFrom) else [node])
     }
     if name not in names:
-        raise BadInput(f"{path}: it defines no {name}. Write the function {name}")
+        raise BadInput(f"{path}: it defines no {name}. Add {name} to it")
 
 
 _parsed = lru_cache(maxsize=4)(ast.parse)
@@ -354,66 +342,18 @@ def _check_guest(path: Path, package: str = "") -> None:
                 )
 
 
-def _check_columns(path: Path) -> None:
-    """BadInput if the class `Results` in a file declares a column twice, one with a name that is
-    taken, or one whose prediction is not a column. Read without loading the file."""
-    fields = _declared_columns(path)
-    names = [name for name, _ in fields]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
-    taken = [name for name in names if name in BESIDE_RESULTS and name != NOTES]
-    if taken:
-        raise BadInput(
-            f"{path}: Results declares {', '.join(taken)}, which every study has "
-            "already. Choose another name"
-        )
-    for name, declaration in fields:
-        predicted_by = _predicted_by(declaration)
-        if predicted_by is not None and predicted_by not in names:
-            raise BadInput(
-                f"{path}: {name} is predicted_by {predicted_by}, which is not a "
-                f"column{did_you_mean(predicted_by, names)}"
-            )
-
-
-def _declared_columns(path: Path) -> list[tuple[str, ast.expr | None]]:
-    """The fields of the class `Results` in a file, with what they are set to; none without it."""
-    return [
-        (line.target.id, line.value)
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.ClassDef) and node.name == "Results"
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-    ]
-
-
-def _predicted_by(declaration: ast.expr | None) -> str | None:
-    """The argument `predicted_by` of a call of `column`."""
-    for one in declaration.keywords if isinstance(declaration, ast.Call) else ():
-        if one.arg == "predicted_by" and isinstance(one.value, ast.Constant):
-            return None if one.value.value is None else str(one.value.value)
-    return None
-
-
-def _check_ledger(ledger: Path, claims: Path, results: Path) -> None:
-    """BadInput if a claim of a ledger names a judging function or a column that the lab lacks."""
+def _check_ledger(ledger: Path, claims: Path) -> None:
+    """BadInput if a claim of a ledger names a judging function that the lab lacks."""
     try:
-        said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+        entries = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
     except ValueError as error:
         raise BadInput(f"{ledger}: {' '.join(str(error).split())}") from error
     judges = _judges(claims) if claims.is_file() else []
-    columns = [name for name, _ in _declared_columns(results)]
-    for claim in said:
-        where = f"{ledger}: {claim.get('id')}"
-        judge, column = claim.get("judge"), claim.get("column", {})
+    for claim in entries:
+        judge = claim.get("judge")
         if judge is not None and judge not in judges:
-            known = judges or ["none"]
-            raise BadInput(f"{where}: {unknown(str(judge), known, 'judging function')}")
-        for name in column.values() if isinstance(column, dict) else (column,):
-            # Without a class `Results` a lab may return any columns.
-            if columns and name not in (*columns, *OF_THE_LINK):
-                raise BadInput(f"{where}: {unknown(str(name), columns, 'column of Results')}")
+            wrong = unknown(str(judge), judges or ["none"], "judging function")
+            raise BadInput(f"{ledger}: {claim.get('id')}: {wrong}")
 
 
 def _judges(claims: Path) -> list[str]:

@@ -40,7 +40,7 @@ from labs.read.batch_index_schema import (
 from labs.read.display.format import LINES, printable
 from labs.read.display.provenance import source
 from labs.read.lab import Lab
-from labs.read.result_row import UNUSED, found_in, result_row
+from labs.read.result_row import UNUSED, result_row, results_of
 from labs.read.runs.archive import is_run
 from labs.read.runs.run import open_run
 from labs.read.stats.machines import disturbances
@@ -210,7 +210,7 @@ class IndexWriter:
         run = open_run(row.folder)
         if run.key != row.key:
             raise Damaged(f"{row.folder} contains a run with another key. Repeat it with --fresh")
-        found = found_in(self._lab, run)
+        found = results_of(self._lab, run)
         self._lab.forget(run)
         told = result_row(run, found, group=row.group, source=source(run), unused=row.unused)
         cells = {beside(name, self._lab.Parameters): plain(value) for name, value in told.items()}

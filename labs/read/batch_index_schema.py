@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
 from labs.drive.record.study_file import KEPT_ELSEWHERE
+from labs.drive.result_columns import computed_columns
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.exports.described_columns import Described, field_metadata
 from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
@@ -147,18 +148,17 @@ def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) ->
 
 
 def _results_of(lab: Lab) -> list[IndexColumn]:
-    results = getattr(lab.require("results"), "Results", None)
-    types = {} if results is None else get_type_hints(results)
+    computed = computed_columns(lab.require("results").Results)
     return [
         IndexColumn(
             **{
-                **dataclasses.asdict(one),
-                "name": beside(one.name, lab.Parameters),
-                "predicted_by": one.predicted_by and beside(one.predicted_by, lab.Parameters),
+                **{name: value for name, value in vars(column).items() if name != "costly"},
+                "name": beside(column.name, lab.Parameters),
+                "predicted_by": column.predicted_by and beside(column.predicted_by, lab.Parameters),
             },
-            kind=_kind(types[one.name]),
+            kind=_kind(get_type_hints(computed[name].compute)["return"]),
         )
-        for one in lab.columns.values()
+        for name, column in lab.columns.items()
     ]
 
 

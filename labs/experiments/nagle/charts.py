@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
     from labs.read.charts.style import Source
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "acks",

@@ -32,15 +32,22 @@ CHANGES = (
         'column("time", unit="ms", predicted_by="slow_ms", headline=True)',
     ),
     (
-        '    round_trips: float = column("the same time in round trips of the link")',
-        '    bytes: int = column("size of the body", unit="bytes")\n'
-        '    ended: str = column("complete, or ended by the limit")\n'
-        '    slow_ms: float = column("what a kernel that is twice as slow takes", unit="ms")',
-    ),
-    (
-        "    return Results(took_ms, took_ms / run.link.measured.rtt_ms)",
-        '    times = 2 if str(run.kernel.release).startswith("6.12.") else 1\n'
-        '    return Results(took_ms, fetch["bytes"], run.ended, 11_500.0 * times)',
+        """    @column("the same time in round trips of the link")
+    def round_trips(self) -> float:
+        return self.took_ms / self.run.link.measured.rtt_ms
+""",
+        """    @column("size of the body", unit="bytes")
+    def bytes(self) -> int:
+        return self.fetch["bytes"]
+
+    @column("complete, or ended by the limit")
+    def ended(self) -> str:
+        return self.run.ended
+
+    @column("what a kernel that is twice as slow takes", unit="ms")
+    def slow_ms(self) -> float:
+        return 23_000.0 if str(self.run.kernel.release).startswith("6.12.") else 11_500.0
+""",
     ),
 )
 LEDGER = """

@@ -26,7 +26,7 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.format import in_three_digits
-from labs.read.lab import Study
+from labs.read.study import Study
 
 TITLE = "Distribution of the latency"
 LOOKS = (

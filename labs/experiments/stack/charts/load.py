@@ -21,7 +21,7 @@ from labs.read.charts.style import (
     nothing,
 )
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
+from labs.read.study import Study
 
 TITLE = "Load and latency"
 STEPS = 120

@@ -29,7 +29,7 @@ from labs.read.display.provenance import of_table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "The model's error by measured goodput"
 LOOKS = (

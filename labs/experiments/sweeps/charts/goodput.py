@@ -32,7 +32,7 @@ from labs.read.theory.bdp import line_goodput_bytes_s
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Goodput against the requested buffer"
 LOOKS = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Steady goodput (MiB/s) by send buffer and receive buffer"
 AUTOMATIC = inf

@@ -30,7 +30,7 @@ from labs.read.display.provenance import of_table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Payload in flight by the size of a write"
 WRITES = "writes-"

@@ -23,8 +23,8 @@ from labs.read.charts.style import (
 )
 from labs.read.display.format import size_in_words
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.windows import series
 
 TITLE = "The window by round trip"
