@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from plotly.graph_objects import Bar, Figure, Scatter
 
 from labs.experiments.queues.conditions import AQM, BUFFERS
-from labs.read.charts.flows import goodput, latency_against_throughput, queue, windows
-from labs.read.charts.style import (
+from labs.read.display.provenance import of_table
+from labs.read.figures.flows import goodput, latency_against_throughput, queue, windows
+from labs.read.figures.style import (
     BLUE,
     GREY,
     LEGEND_ABOVE,
@@ -19,7 +20,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labs.experiments.sharing.conditions import AGAINST_BBR
-from labs.read.charts.flows import (
+from labs.read.figures.flows import (
     goodput,
     latency_against_throughput,
     phase,

@@ -12,7 +12,9 @@ from plotly.subplots import make_subplots
 from labs.drive.units import MIB
 from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL
 from labs.experiments.buffers.sweep import Smallest, curve, points, remarks, smallest
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -27,8 +29,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -13,7 +13,9 @@ from labs.experiments.buffers.charts.buffer_sweep import ticks
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -26,8 +28,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_table
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from labs.experiments.windows.charts.packet_lines import (
     top,
 )
 from labs.experiments.windows.packets import DEFAULT_SCALE, packets, settings_of
-from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
+from labs.read.figures.style import NO_RUNS, dressed, nothing
 from labs.read.lab import Study
 from labs.read.runs.run import Run
 from labs.read.theory.windows import series

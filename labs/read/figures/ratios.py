@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from plotly.graph_objects import Figure, Scatter
 
-from labs.read.charts.style import (
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     LEGEND_ABOVE,
