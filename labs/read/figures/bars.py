@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis, Columns
 from labs.read.figures.declaration import Declared
-from labs.read.figures.marks import Mark
+from labs.read.figures.marks import Mark, across_all
 from labs.read.figures.plot import Plot, Trace, assembled
 from labs.read.figures.style import BLUE, GREEN, GREY, LEGEND_ABOVE, ORANGE, PURPLE, SKY, VERMILION
 
@@ -107,13 +107,15 @@ class Bars(Declared):
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
-        plot, height = self.plot(rows, columns)
+        plot, height = self.panel(rows, columns, sources)
         traces, layout = assembled([plot])
         layout |= {"barmode": "overlay", "showlegend": True, "legend": LEGEND_ABOVE}
         figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(height))
         return figure.update_layout(margin_l=LEFT_PX)
 
-    def plot(self, rows: DataFrame, columns: Columns) -> tuple[Plot, float]:
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
         """The pair of axes with all bars, and its height in pixels."""
         every = self._every_bar(rows, columns)
         end = self._end(rows, every)
@@ -131,8 +133,7 @@ class Bars(Declared):
         ]
         plot.y = {"tickvals": list(names), "ticktext": list(names.values()), "visible": False}
         plot.y["range"] = [top + 4, -4]
-        for mark in self.marks:
-            _upright(plot, mark, rows)
+        across_all(plot, self.marks, rows)
         return plot, top
 
     def _every_bar(
@@ -189,13 +190,13 @@ class Bars(Declared):
         note = wrap(self.instead(record), NOTE_LETTERS)
         empty = [bar.words for bar in bars if not bar.lengths]
         words = "  ".join(filter(None, [f"<b>{name}</b>", self.remark(record), *empty]))
-        _write(plot, top, "<br>".join([words, *note]))
+        write_above(plot, top, "<br>".join([words, *note]))
         top += NAME_PX + WORDS_PX * len(note)
         placed = []
         for bar in bars:
             if bar.lengths:
                 cut = bar.value is not None and bar.value > end
-                _write(plot, top, bar.words + (" →" if cut else ""))
+                write_above(plot, top, bar.words + (" →" if cut else ""))
                 placed.append(replace(bar, top=top))
                 top += WORDS_PX + BAR_PX + 2
         return placed, top + (GAP_PX if placed else 0)
@@ -277,11 +278,12 @@ def _number(row: Record, column: str) -> float | None:
     return float(value) if is_known(value) and value is not None else None
 
 
-def _write(plot: Plot, top: float, words: str) -> None:
+def write_above(plot: Plot, top: float, words: str) -> None:
+    """Add words at the left end of a plot whose y axis has pixels, below `top`."""
     plot.annotations.append(
         {
             "x": 0,
-            "xref": "paper",
+            "xref": "x domain",
             "y": top,
             "text": words,
             "showarrow": False,
@@ -289,26 +291,5 @@ def _write(plot: Plot, top: float, words: str) -> None:
             "yanchor": "top",
             "align": "left",
             "font": {"size": 12},
-        }
-    )
-
-
-def _upright(plot: Plot, mark: Mark, rows: DataFrame) -> None:
-    """A line over all bars, with its words at the top."""
-    value = mark.value(rows)
-    if value is None:
-        return
-    plot.shapes.append(mark.shape(value))
-    plot.annotations.append(
-        {
-            "x": value,
-            "y": 1,
-            "yref": "paper",
-            "text": mark.words(rows, value),
-            "showarrow": False,
-            "xanchor": "right",
-            "yanchor": "top",
-            "xshift": -4,
-            "font": {"size": 12, "color": mark.colour},
         }
     )

@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure
 from labs.drive.condition import Group
 from labs.read.display.provenance import of_table
 from labs.read.figures.axes import Columns, declared
-from labs.read.figures.plot import Trace
+from labs.read.figures.plot import Plot, Trace
 from labs.read.figures.style import NO_RUNS, dressed, nothing
 
 if TYPE_CHECKING:
@@ -64,15 +64,21 @@ class Declared:
     def __call__(self, *sources: Any, **options: Any) -> Figure:
         first = sources[0] if sources else None
         if getattr(first, "empty", False):  # a table without rows has no columns either
-            return nothing(self._title(first), NO_RUNS)
+            return nothing(self.title_of(first), NO_RUNS)
         rows = self.rows(*sources, **options)
         if rows.empty:
-            return nothing(self._title(rows), self.empty)
+            return nothing(self.title_of(rows), self.empty)
         return self.draw(rows, declared(self.of), sources)
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one; `sources` are what it is called
         with."""
+        raise NotImplementedError
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The form as one plot among others, with its height in pixels."""
         raise NotImplementedError
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
@@ -83,7 +89,8 @@ class Declared:
         """The numbers that the form draws, if the figure has no table of its own."""
         raise NotImplementedError
 
-    def _title(self, rows: Any) -> str:
+    def title_of(self, rows: Any) -> str:
+        """The title of the figure, or the heading of a panel."""
         if callable(self.title):
             return self.title(rows)
         return self.title
@@ -101,7 +108,7 @@ class Declared:
         return dressed(
             Figure(traces),
             layout,
-            title=self._title(rows),
+            title=self.title_of(rows),
             caption="<br>".join(filter(None, [self.caption(rows), note])),
             height=height,
             tell=self.describe(rows) if self.describe else self.text_of(rows, columns),

@@ -170,8 +170,7 @@ class Lines(Declared):
         """The figure of rows, of which there is at least one."""
         shares = [TOP, BOTTOM] if self.difference else []
         plot_px = (self.height - FRAME_PX) * (TOP[1] - TOP[0] if shares else 1)
-        articles = self.published_in(*sources) if self.published_in else rows
-        plots = [self.plot(rows, columns, plot_px, articles)]
+        plots = [self.plot(rows, columns, plot_px, self.published_rows(rows, sources))]
         if self.difference:
             plots.append(self.differences(rows, columns))
             plots[0].x.pop("title")
@@ -179,6 +178,18 @@ class Lines(Declared):
         traces, layout = assembled(plots, stacked(shares))
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
         return self._finished(rows, columns, (traces, layout), self.height)
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The lines as one plot among others; its height is that of the declaration."""
+        return self.plot(
+            rows, columns, self.height, self.published_rows(rows, sources)
+        ), self.height
+
+    def published_rows(self, rows: DataFrame, sources: tuple[Any, ...]) -> DataFrame:
+        """The rows that have the article's figures."""
+        return self.published_in(*sources) if self.published_in else rows
 
     def plot(
         self, rows: DataFrame, columns: Columns, height_px: float, articles: DataFrame
@@ -234,7 +245,12 @@ class Lines(Declared):
             "name": line.name,
             "legendgroup": line.name,
             "cliponaxis": False,
-            "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+            "line": {
+                "color": look.colour,
+                "dash": look.dash,
+                "width": look.width,
+                "shape": look.shape,
+            },
             "marker": {
                 "color": look.colour,
                 "symbol": look.symbol,
@@ -270,12 +286,15 @@ class Lines(Declared):
         if shown is None or not (column or shown.curve):
             return
         if shown.curve:
-            xs, ys = shown.curve(rows)
-            yield {
-                "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
-                "name": shown.name, "hoverinfo": "skip", "legendrank": AFTER,
-                "line": {"color": shown.look.colour, "dash": shown.look.dash, "width": 2},
-            }  # fmt: skip
+            all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
+            for line in series if shown.each else all_rows:
+                xs, ys = shown.curve(line.rows)
+                look = replace(shown.look, colour=line.look.colour)
+                yield {
+                    "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
+                    "name": shown.name.format(line.name), "hoverinfo": "skip", "legendrank": AFTER,
+                    "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+                }  # fmt: skip
             return
         known = rows[rows[column].notna()].drop_duplicates(self.across.column)
         every = [Series(shown.name, shown.look, known.sort_values(self.across.column), column)]

@@ -43,6 +43,8 @@ class Mark:
     colour: str = GREY
     dash: str = "dot"
     width: float = 1.5
+    until: float | None = None
+    """The other end of a shaded band that begins at the value."""
 
     def value(self, rows: DataFrame) -> float | None:
         """Where the line is."""
@@ -58,15 +60,20 @@ class Mark:
     def shape(self, value: float) -> dict[str, Any]:
         """The line as plotly has it."""
         other = "y" if self.axis == "x" else "x"
+        band = {"type": "rect", "fillcolor": self.colour, "opacity": 0.18, "layer": "below"}
         return {
-            "type": "line",
+            **({"type": "line"} if self.until is None else band),
             f"{self.axis}0": value,
-            f"{self.axis}1": value,
+            f"{self.axis}1": value if self.until is None else self.until,
             f"{self.axis}ref": self.axis,
             f"{other}0": 0,
             f"{other}1": 1,
             f"{other}ref": f"{other} domain",
-            "line": {"color": self.colour, "dash": self.dash, "width": self.width},
+            "line": {
+                "color": self.colour,
+                "dash": self.dash,
+                "width": self.width * (self.until is None),
+            },
         }
 
 
@@ -177,3 +184,25 @@ def _above(mark: Mark, value: float, words: str) -> dict[str, Any]:
         "yanchor": "bottom",
         "font": {"color": mark.colour},
     }
+
+
+def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
+    """Add upright lines over the rows of a plot, with their words at the top."""
+    for mark in marks:
+        value = mark.value(rows)
+        if value is None:
+            continue
+        plot.shapes.append(mark.shape(value))
+        if words := mark.words(rows, value):
+            plot.annotations.append(
+                {
+                    "x": log10(value) if plot.x.get("type") == "log" else value,
+                    "y": 1,
+                    "yref": "y domain",
+                    "text": words,
+                    "showarrow": False,
+                    "xanchor": "right",
+                    "yanchor": "bottom",
+                    "font": {"size": 12, "color": mark.colour},
+                }
+            )

@@ -20,6 +20,8 @@ class Look:
     symbol: str = "circle"
     size: float = 9
     width: float = 2
+    shape: str = "linear"
+    """How a line joins its points, in plotly's words: `hv` is a step."""
 
 
 @dataclass

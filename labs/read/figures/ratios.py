@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from plotly.graph_objects import Figure, Scatter
-
-from labs.read.figures.style import (
-    BLACK,
-    BLUE,
-    LEGEND_ABOVE,
-    ORANGE,
-    SKY,
-    VERMILION,
-    dressed,
-    log_ticks,
-    log_title,
-    nothing,
-    plain,
-)
-from labs.read.stats.testbed_comparison import AGREE, DISAGREE, NOT_COMPARED, UNDECIDED
+from labs.read.figures.axes import Axis
+from labs.read.figures.intervals import Intervals
+from labs.read.figures.marks import Mark
+from labs.read.figures.plot import Look
+from labs.read.figures.style import BLACK, BLUE, ORANGE, SKY, VERMILION, nothing, plain
+from labs.read.stats.testbed_comparison import AGREE, DISAGREE, UNDECIDED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from plotly.graph_objects import Figure
 
 TITLE = "Ratio of the second testbed to the first"
 # Colour, sign and filling differ, so that each alone tells the verdicts apart.
 LOOKS = {
-    AGREE: (BLUE, "circle"),
-    UNDECIDED: (ORANGE, "circle-open"),
-    DISAGREE: (VERMILION, "diamond"),
+    AGREE: Look(BLUE, size=12),
+    UNDECIDED: Look(ORANGE, symbol="circle-open", size=12),
+    DISAGREE: Look(VERMILION, symbol="diamond", size=12),
 }
-ROW_PX, FRAME_PX, LEFT_PX = 52, 230, 20
 COLUMNS = ("condition", "ratio", "low", "high", "counted", "disturbed", "verdict")
 WIDEST = 4.0
 """Beyond such a quotient of the largest and the smallest, ratios are drawn on a log scale."""
@@ -45,80 +36,35 @@ def ratios(table: DataFrame) -> Figure:
     """
     if table.empty:
         return nothing(TITLE, "no study on a second testbed yet")
-    rows = table.reset_index(drop=True)
-    low, high = float(rows["margin_low"].iloc[0]), float(rows["margin_high"].iloc[0])
-    figure = Figure()
-    figure.add_vrect(x0=low, x1=high, fillcolor=SKY, opacity=0.25, line_width=0, layer="below")
-    figure.add_vline(x=1, line={"color": BLACK, "width": 1})
-    for verdict, (colour, sign) in LOOKS.items():
-        _draw(
-            figure, rows[(rows["verdict"] == verdict) & rows["low"].notna()], verdict, colour, sign
-        )
-    for place, row in enumerate(rows.to_dict("records")):
-        figure.add_annotation(
-            x=0,
-            xref="paper",
-            y=place,
-            text=f"<b>{row['condition']}</b> {_words(row)}",
-            showarrow=False,
-            xanchor="left",
-            yanchor="bottom",
-            yshift=9,
-            align="left",
-            font={"size": 12},
-        )
-    _lay_out(figure, rows, low, high)
-    return dressed(
-        figure,
-        title=TITLE,
-        caption=_caption(rows, low, high),
-        height=FRAME_PX + ROW_PX * len(rows),
-        tell=_tell(rows),
-        table=rows[[name for name in COLUMNS if name in rows]],
-    ).update_layout(margin_l=LEFT_PX)
+    low, high = float(table["margin_low"].iloc[0]), float(table["margin_high"].iloc[0])
+    least, most = min([low, *table["low"].dropna()]), max([high, *table["high"].dropna()])
+    return Intervals(
+        TITLE,
+        rows=lambda rows: rows.assign(ratio=rows["ratio"].where(rows["low"].notna())),
+        x=Axis("ratio", "ratio, second over first", log=most > WIDEST * max(least, 1e-9)),
+        spread=("low", "high"),
+        row_name=lambda records: f"<b>{records[0]['condition']}</b> {_words(records[0])}",
+        by="verdict",
+        looks=LOOKS,
+        marks=(Mark(low, until=high, colour=SKY), Mark(1.0, colour=BLACK, dash="solid", width=1)),
+        says=_words,
+        caption=_caption,
+        describe=_describe,
+        table=lambda rows: table[[name for name in COLUMNS if name in table]],
+    )(table)
 
 
-def _tell(rows: DataFrame) -> str:
-    """The text alternative: each condition with its ratio and verdict."""
-    said = [
+def _describe(rows: DataFrame) -> str:
+    """Each condition with its ratio and verdict."""
+    phrases = [
         f"{row['condition']}: {plain(_words(row))}"
         + ("" if row["low"] != row["low"] else f", {row['verdict']}")
         for row in rows.to_dict("records")
     ]
-    return f"{TITLE}. {'; '.join(said)}."
+    return f"{TITLE}. {'; '.join(phrases)}."
 
 
-def _draw(figure: Figure, rows: DataFrame, verdict: str, colour: str, sign: str) -> None:
-    middle = rows["ratio"]
-    figure.add_trace(
-        Scatter(
-            x=middle.tolist(),
-            y=rows.index.tolist(),
-            mode="markers",
-            name=verdict,
-            showlegend=True,
-            marker={
-                "color": colour,
-                "symbol": sign,
-                "size": 12,
-                "line": {"width": 2, "color": colour},
-            },
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": (rows["high"] - middle).tolist(),
-                "arrayminus": (middle - rows["low"]).tolist(),
-                "color": colour,
-                "thickness": 2,
-                "width": 6,
-            },
-            text=[_words(row) for row in rows.to_dict("records")],
-            hovertemplate="%{text}<extra></extra>",
-        )
-    )
-
-
-def _words(row: dict[Any, Any]) -> str:
+def _words(row: Mapping[Any, Any]) -> str:
     if row["low"] != row["low"]:
         # The reason is the table's; here it is said that there is one.
         counted = f": {row['counted']} runs counted" if row["verdict"] == UNDECIDED else ""
@@ -130,38 +76,11 @@ def _words(row: dict[Any, Any]) -> str:
     )
 
 
-def _lay_out(figure: Figure, rows: DataFrame, low: float, high: float) -> None:
-    shown = rows[rows["verdict"] != NOT_COMPARED]
-    least = min([low, *shown["low"].dropna()])
-    most = max([high, *shown["high"].dropna()])
-    room = 0.08 * (most - least)
-    figure.update_xaxes(
-        title="ratio, second over first", range=[least - room, most + room], showgrid=True
-    )
-    if most / max(least, 1e-9) > WIDEST:
-        ticks = log_ticks(max(least, 1e-9) / 2, most * 2)
-        figure.update_xaxes(
-            type="log",
-            title=log_title("ratio, second over first"),
-            autorange=True,
-            range=None,
-            tickvals=ticks,
-            ticktext=[f"{tick:g}" for tick in ticks],
-        )
-    figure.update_yaxes(
-        tickvals=list(rows.index),
-        ticktext=list(rows["condition"]),
-        visible=False,
-        range=[len(rows) - 0.6, -0.7],
-        showgrid=False,
-    )
-    figure.update_layout(legend=LEGEND_ABOVE)
-
-
-def _caption(rows: DataFrame, low: float, high: float) -> str:
+def _caption(rows: DataFrame) -> str:
     first, second = (
         ", ".join(dict.fromkeys(rows[f"{place}_testbed"])) for place in ("first", "second")
     )
+    low, high = (rows[f"margin_{end}"].iloc[0] for end in ("low", "high"))
     return (
         f"second: {second} · first: {first}<br>shaded: the margin, {low:g} to {high:g}; bars: "
         "95 % interval of the ratio of medians"
