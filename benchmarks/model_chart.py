@@ -12,7 +12,7 @@ from plotly.graph_objects import Box, Scatter
 from plotly.subplots import make_subplots
 
 from labs.drive.units import MB
-from labs.read.charts.style import (
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,

@@ -27,7 +27,7 @@ from benchmarks.explain.record import record  # noqa: E402
 from benchmarks.explain.scenarios import drawn  # noqa: E402
 from benchmarks.explain.score import Scored, of_folder, of_worsened, precision_and_recall  # noqa: E402
 from labs.drive.record.disk import cache, write_whole  # noqa: E402
-from labs.read.charts.style import dressed  # noqa: E402
+from labs.read.figures.style import dressed  # noqa: E402
 from labs.read.flows.reasons import EXPLANATIONS  # noqa: E402
 
 DEVELOPMENT, HIDDEN = (1, 14), (49_979_687, 14)  # seed, and scenarios per cause

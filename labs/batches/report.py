@@ -19,12 +19,12 @@ from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
 from labs.read.batch_index import Index, file_of, read_index
 from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
-from labs.read.charts.heatmap import heatmap
-from labs.read.charts.panels import CONDITION, is_many, restricted, together
-from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import few, printable
 from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table, Words
+from labs.read.figures.heatmap import heatmap
+from labs.read.figures.parameter_layout import CONDITION, is_many, restricted, together
+from labs.read.figures.small_multiples import small_multiples
 from labs.read.runs import recorded
 
 EXAMPLE = "batch-example.parquet"

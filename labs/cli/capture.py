@@ -284,7 +284,7 @@ def _opened(args: argparse.Namespace) -> tuple[Remarks, DataFrame, int | None]:
 
 def main_ladder(args: argparse.Namespace) -> int:
     """Draw and write the ladder. BadInput for a range without packets or with too many."""
-    from labs.read.charts.ladder import ladder
+    from labs.read.figures.ladder import ladder
 
     held, segments, chosen = _opened(args)
     rows = (
@@ -304,7 +304,7 @@ def main_graph(args: argparse.Namespace) -> int:
             f"--from-s {args.from_s:g} --to-s {to_s:g} is not a time range. Allowed: "
             "seconds from 0, with --from-s less than --to-s"
         )
-    from labs.read.charts.time_sequence import time_sequence
+    from labs.read.figures.time_sequence import time_sequence
 
     held, segments, chosen = _opened(args)
     if chosen is None:
@@ -376,7 +376,7 @@ def stretch(
     segments: DataFrame, connection: int | None, begin: str, end: str | None
 ) -> tuple[int, int]:
     """The first and the last row of a range given by two arguments, each a row or a time."""
-    from labs.read.charts.ladder import USUAL_PACKETS
+    from labs.read.figures.ladder import USUAL_PACKETS
 
     first = place(segments, begin, "--from")
     if end is not None:

@@ -103,7 +103,7 @@ def _write(file: Path, out: Path, segments: DataFrame, found: FileAccount) -> No
     from labs.drive.record.disk import write_whole
 
     if out.suffix == ".html":
-        from labs.read.charts.account_page import page
+        from labs.read.figures.account_page import page
 
         write_whole(out, page(segments, found).encode())
         return

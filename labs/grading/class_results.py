@@ -21,8 +21,11 @@ from labs.grading.grade_page import table
 from labs.grading.gradebook import Gradebook, Guesses
 from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
-from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import (
+from labs.read.display.format import heading, printable
+from labs.read.display.provenance import asked_of
+from labs.read.exercises.guess import Guess, GuessedValue
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREY,
@@ -32,9 +35,6 @@ from labs.read.charts.style import (
     log_ticks,
     log_title,
 )
-from labs.read.display.format import heading, printable
-from labs.read.display.provenance import asked_of
-from labs.read.exercises.guess import Guess, GuessedValue
 from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run, open_run

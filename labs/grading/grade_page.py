@@ -13,9 +13,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
 from labs.grading.gradebook import Gradebook, Totals
-from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 from labs.read.display.format import printable
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 
 MOST_REASONS = 5
 NUMBER = re.compile(r"-?\d[\d.e+-]*")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labs.read.charts.style import plain
 from labs.read.claims.verdict import Verdict
+from labs.read.figures.style import plain
 from labs.read.notebook_file import FIGURE
 
 SIZES = frozenset({"bytes", "KiB", "MiB", "GiB", "KB", "MB"})

@@ -2,7 +2,7 @@
 
 Title, legend and caption are HTML outside the plot, because plotly neither wraps text nor moves a
 legend when a page is narrow. The plot has the figure's text alternative, and its numbers are a
-table below it. `labs/read/charts/style.py` puts both into the figure's layout.
+table below it. `labs/read/figures/style.py` puts both into the figure's layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from plotly.io.json import to_json_plotly
 
-from labs.read.charts.style import plain
+from labs.read.figures.style import plain
 
 # A page that works offline has no button that sends its chart to somebody's server.
 CHART = {"displaylogo": False, "responsive": True, "showSendToCloud": False}
@@ -96,7 +96,7 @@ def _leave_the_controls(layout: dict[str, Any], controls_px: float) -> None:
 
 
 def _steps(names: Sequence[str] | None) -> str:
-    """A button and a slider for the steps of a figure (`labs/read/charts/steps.py`)."""
+    """A button and a slider for the steps of a figure (`labs/read/figures/steps.py`)."""
     if not names:
         return ""
     last = len(names) - 1

@@ -13,11 +13,11 @@ from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput, Missing
 from labs.read.capture.packets import packet
-from labs.read.charts.account_page import time_by_cause, worst_ladder
-from labs.read.charts.style import nothing
-from labs.read.charts.time_sequence import time_sequence
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table, Text, Words
+from labs.read.figures.account_page import time_by_cause, worst_ladder
+from labs.read.figures.style import nothing
+from labs.read.figures.time_sequence import time_sequence
 from labs.read.flows.account_text import NO_TIME, advice, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded

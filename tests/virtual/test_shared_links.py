@@ -9,8 +9,8 @@ import pytest
 from labs.catalog import find
 from labs.experiments.queues.parameters import Queues
 from labs.experiments.sharing.parameters import Sharing
-from labs.read.charts import flows as charts
 from labs.read.display.traffic import describe_run, flows, segments_per_ack
+from labs.read.figures import flows as charts
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
     apart_pct,

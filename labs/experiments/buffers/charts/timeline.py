@@ -15,7 +15,9 @@ from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import bdp_bytes, receive_buffer, send_buffer
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_run
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -28,8 +30,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run

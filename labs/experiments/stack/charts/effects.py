@@ -15,7 +15,8 @@ from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, Effect, ratio_in_words
 from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.settings import Settings
-from labs.read.charts.style import (
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -28,7 +29,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.provenance import of_table
 from labs.read.stats.repetitions import Interval
 from labs.read.study import Study
 

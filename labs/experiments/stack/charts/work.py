@@ -11,8 +11,8 @@ from plotly.graph_objects import Bar, Figure
 from plotly.subplots import make_subplots
 
 from labs.experiments.stack.charts.chosen import chosen, where
-from labs.read.charts.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
+from labs.read.figures.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.stats.repetitions import Repeated
 from labs.read.study import Study
 

@@ -25,8 +25,8 @@ from labs.experiments.windows.charts.packet_lines import (
 )
 from labs.experiments.windows.packets import DEFAULT_SCALE, packets
 from labs.experiments.windows.settings import Settings
-from labs.read.charts.style import NO_RUNS, dressed, nothing
 from labs.read.display.provenance import of_table
+from labs.read.figures.style import NO_RUNS, dressed, nothing
 from labs.read.runs.run import Run
 from labs.read.study import Study
 from labs.read.theory.windows import series

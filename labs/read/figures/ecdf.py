@@ -10,7 +10,8 @@ import numpy
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -26,7 +27,6 @@ from labs.read.charts.style import (
     nothing,
     where_from,
 )
-from labs.read.display.format import in_three_digits
 
 Times: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 # Lines differ in dashes too, so that they can be told apart without colours.

@@ -13,10 +13,18 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput
-from labs.read.charts.small_multiples import COLOURS, DASHES
-from labs.read.charts.style import BLACK, GREY, LEGEND_ABOVE, dressed, log_ticks, log_title, nothing
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
+from labs.read.figures.small_multiples import COLOURS, DASHES
+from labs.read.figures.style import (
+    BLACK,
+    GREY,
+    LEGEND_ABOVE,
+    dressed,
+    log_ticks,
+    log_title,
+    nothing,
+)
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import begin_ns, downward, over_time, sockets, steady_ns, traffic_of
 

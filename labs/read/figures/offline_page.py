@@ -8,7 +8,7 @@ from typing import Final
 
 from plotly.graph_objects import Figure
 
-from labs.read.charts.style import BLACK, FONT
+from labs.read.figures.style import BLACK, FONT
 
 STYLE: Final = f"""
 :root {{ color-scheme: light dark }}

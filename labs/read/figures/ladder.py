@@ -25,7 +25,7 @@ from labs.read.capture.segment_table import (
 )
 from labs.read.capture.segment_table import ROW_BYTES as TABLE_BYTES
 from labs.read.capture.tcp_marks import named_marks
-from labs.read.charts.style import (
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     CAPTION_PX,

@@ -16,7 +16,7 @@ from IPython.utils.capture import capture_output
 
 shell = InteractiveShell.instance()
 with capture_output() as shown:
-    shell.run_cell("import labs; from labs.read.charts.style import nothing")
+    shell.run_cell("import labs; from labs.read.figures.style import nothing")
     shell.run_cell("nothing('A title', 'no runs')").raise_error()
     shell.run_cell("grades = labs.grade('00-start-here', {{}})").raise_error()
 (output,) = shown.outputs

@@ -15,8 +15,8 @@ from typing import Any
 from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
-from labs.read.charts.style import BLACK, GREY, plain
 from labs.read.display.format import size_in_words
+from labs.read.figures.style import BLACK, GREY, plain
 
 ALONG = ("x", "y")
 USUAL_STEPS, MOST_STEPS = 8, 40

@@ -6,7 +6,7 @@ import re
 
 from plotly.graph_objects import Figure
 
-from labs.read.charts.bars import BarSeries, Measured, Row, bars, beside
+from labs.read.figures.bar_rows import BarSeries, Measured, Row, bars, beside
 
 MEAN = BarSeries("mean", "#0072B2")
 

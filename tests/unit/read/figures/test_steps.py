@@ -12,9 +12,9 @@ from plotly.graph_objects import Figure, Scatter
 from labs.errors import BadInput
 from labs.publish.figures import figure_html
 from labs.read.capture import read
-from labs.read.charts import steps
-from labs.read.charts.ladder import ladder
-from labs.read.charts.style import dressed, nothing
+from labs.read.figures import steps
+from labs.read.figures.ladder import ladder
+from labs.read.figures.style import dressed, nothing
 from labs.read.flows.exchanges import ARTICLE_OFF, exchanges
 
 NAGLE = Path(__file__).parents[3] / "fixtures" / "exchanges" / "nagle-off.pcap.gz"

@@ -9,8 +9,8 @@ from plotly.graph_objects import Figure, Heatmap
 
 from labs.drive.parameters.declare import plain
 from labs.errors import BadInput
-from labs.read.charts.style import BLACK, NO_RUNS, dressed, nothing
 from labs.read.display.format import heading, in_three_digits
+from labs.read.figures.style import BLACK, NO_RUNS, dressed, nothing
 
 if TYPE_CHECKING:
     from pandas import DataFrame

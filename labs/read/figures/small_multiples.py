@@ -16,7 +16,9 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.drive.parameters.declare import plain
-from labs.read.charts.panels import (
+from labs.read.display.format import heading
+from labs.read.display.provenance import of_points
+from labs.read.figures.parameter_layout import (
     CONDITION,
     Panels,
     Quantity,
@@ -26,7 +28,7 @@ from labs.read.charts.panels import (
     names_in_words,
     panels_of,
 )
-from labs.read.charts.style import (
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -41,8 +43,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import heading
-from labs.read.display.provenance import of_points
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -88,7 +88,7 @@ def small_multiples(
     `table` has one row per point and condition: the columns `over` (the varied parameters),
     `condition`, `column` in `unit`, and `predicted`, its prediction, if there is one. `x`,
     `columns` and `rows` name the parameters of the x axis and of the panels; those not given are
-    chosen (`panels.layout_of`). `units` has the units of parameters whose names have none.
+    chosen (`layout_of`). `units` has the units of parameters whose names have none.
     `caption` replaces the origin of the drawn rows; `note` follows it. Of parameters that advance
     together, one is drawn. With `fit`, and without `x`, `columns` and `rows`, parameters that do
     not fit are fixed at their first values. The caption names both.

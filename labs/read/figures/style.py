@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plotly.graph_objects import Figure
 
-from labs.read.charts.renderers import load_renderers
 from labs.read.display.format import heading, notebook_cell
 from labs.read.display.provenance import of_run
+from labs.read.figures.renderers import load_renderers
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:

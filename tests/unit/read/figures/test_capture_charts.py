@@ -13,12 +13,12 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.read.capture import read
 from labs.read.capture.tcp_marks import marks
-from labs.read.charts.ecdf import latency
-from labs.read.charts.ecdf import time_to_ack as chart_of_acks
-from labs.read.charts.ladder import MOST_PACKETS, ladder
-from labs.read.charts.style import BLUE, GREEN, VERMILION
-from labs.read.charts.time_sequence import MOST_POINTS, time_sequence
 from labs.read.display.provenance import of_run
+from labs.read.figures.ecdf import latency
+from labs.read.figures.ecdf import time_to_ack as chart_of_acks
+from labs.read.figures.ladder import MOST_PACKETS, ladder
+from labs.read.figures.style import BLUE, GREEN, VERMILION
+from labs.read.figures.time_sequence import MOST_POINTS, time_sequence
 from labs.read.flows.exchanges import ARTICLE_OFF, exchanges
 from labs.read.flows.rtt import time_to_ack
 from tests.real_runs import real

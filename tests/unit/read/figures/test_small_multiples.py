@@ -10,8 +10,15 @@ import pytest
 from plotly.graph_objects import Bar, Figure
 
 from labs.errors import BadInput
-from labs.read.charts.panels import MOST_LINES, MOST_PANELS, Layout, fitted, layout_of, together
-from labs.read.charts.small_multiples import COLOURS, small_multiples
+from labs.read.figures.parameter_layout import (
+    MOST_LINES,
+    MOST_PANELS,
+    Layout,
+    fitted,
+    layout_of,
+    together,
+)
+from labs.read.figures.small_multiples import COLOURS, small_multiples
 
 ORIGIN: dict[str, Any] = {
     "testbed": "virtual",

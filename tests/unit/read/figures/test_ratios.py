@@ -55,20 +55,16 @@ def drawn(*rows: dict[str, Any]) -> Figure:
 
 
 def texts(figure: Figure) -> list[str]:
-    return [str(one.text) for one in figure.layout.annotations]
+    return [str(words.text) for words in figure.layout.annotations]
 
 
 def test_ratios_each_verdict_has_its_own_symbol() -> None:
     figure = drawn(*ROWS)
-    found = {trace.name: trace for trace in figure.data}
-    assert {name: list(trace.y) for name, trace in found.items()} == {
-        AGREE: [1],
-        UNDECIDED: [2],
-        DISAGREE: [3],
-    }
-    assert len({trace.marker.symbol for trace in found.values()}) == 3
-    assert len({trace.marker.color for trace in found.values()}) == 3
-    part = found[DISAGREE]
+    traces = {str(trace.name): trace for trace in figure.data}
+    assert sorted(traces, key=lambda name: traces[name].y[0]) == [AGREE, UNDECIDED, DISAGREE]
+    assert len({trace.marker.symbol for trace in traces.values()}) == 3
+    assert len({trace.marker.color for trace in traces.values()}) == 3
+    part = traces[DISAGREE]
     assert list(part.x) == [0.73]
     assert part.error_x.array[0] == pytest.approx(0.03)
     assert part.error_x.arrayminus[0] == pytest.approx(0.05)
@@ -78,16 +74,16 @@ def test_ratios_shade_the_margin_and_name_the_testbeds() -> None:
     figure = drawn(*ROWS)
     band, line = figure.layout.shapes
     assert (band.x0, band.x1, line.x0) == (0.9, 1.1, 1)
-    (caption,) = [str(one.text) for one in figure.layout.annotations if one.name == "caption"]
+    (caption,) = [str(words.text) for words in figure.layout.annotations if words.name == "caption"]
     assert "second: vagrant · Linux 6.1.0 · first: virtual · Linux 6.1.192" in caption
     assert "0.9 to 1.1" in caption
 
 
 def test_ratios_every_condition_has_its_words() -> None:
-    said = texts(drawn(*ROWS))
-    assert "<b>shaped</b> <b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in said
-    assert any("not compared" in text for text in said)
-    assert any("undecided: 3 runs counted" in text for text in said)
+    words = texts(drawn(*ROWS))
+    assert "<b>shaped</b> <b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in words
+    assert any("not compared" in text for text in words)
+    assert any("undecided: 3 runs counted" in text for text in words)
 
 
 def test_ratios_axis_holds_all_intervals() -> None:

@@ -11,9 +11,9 @@ from typing import Final
 from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
-from labs.read.charts.ladder import ladder
-from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import (
+from labs.read.figures.ladder import ladder
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import (
     BLUE,
     GREEN,
     GREY,
@@ -24,7 +24,7 @@ from labs.read.charts.style import (
     VERMILION,
     dressed,
 )
-from labs.read.charts.time_sequence import time_sequence
+from labs.read.figures.time_sequence import time_sequence
 from labs.read.flows.account_text import NO_TIME, advice, duration, heading, sentence, told
 from labs.read.flows.explain import Account, FileAccount, Finding
 

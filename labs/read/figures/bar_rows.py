@@ -12,7 +12,7 @@ from textwrap import wrap
 
 from plotly.graph_objects import Bar, Figure, Scatter
 
-from labs.read.charts.style import GREY, LEGEND_ABOVE, ORANGE, VERMILION
+from labs.read.figures.style import GREY, LEGEND_ABOVE, ORANGE, VERMILION
 
 NAME_PX, WORDS_PX, BAR_PX, GAP_PX = 19, 16, 11, 9
 FRAME_PX = 190

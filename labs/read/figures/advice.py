@@ -8,7 +8,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import KIB, MIB
-from labs.read.charts.style import (
+from labs.read.display.advice import path_in_words, reached_in_words
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -19,8 +21,6 @@ from labs.read.charts.style import (
     dressed,
     log_title,
 )
-from labs.read.display.advice import path_in_words, reached_in_words
-from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.theory.advice import LARGEST_BYTES, Advice, Reached, reached
 
 TITLE = "Goodput against the largest size of one socket buffer"

@@ -11,7 +11,8 @@ from plotly.graph_objects import Figure, Scatter
 from labs.errors import BadInput
 from labs.read.capture.segment_table import ACK, SYN
 from labs.read.capture.tcp_marks import marks
-from labs.read.charts.style import (
+from labs.read.display.format import size_in_words
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -24,7 +25,6 @@ from labs.read.charts.style import (
     nothing,
     where_from,
 )
-from labs.read.display.format import size_in_words
 
 if TYPE_CHECKING:
     from pandas import Series
