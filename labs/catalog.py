@@ -1,13 +1,11 @@
 """The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
-A lab of the package is a folder with these modules, of which the first five are required
-(`labs/experiments/nagle` has them all). A long one can be a folder of modules instead, as in
-`labs/experiments/buffers`::
+A lab of the package is a folder with these modules, of which the first three are required. A long
+one can be a folder of modules instead, as in `labs/experiments/buffers`::
 
-    lab.py          its title (the docstring), and the names Parameters, conditions; optional:
-                    GROUPS, MARGIN, tools, machine_tools, lines
-    parameters.py   a frozen dataclass derived from LabParameters
-    conditions.py   the conditions that parameters request: link, sysctls, settings, group
+    conditions.py   its title (the docstring), and the names Parameters, conditions; optional:
+                    GROUPS, MARGIN, tools, machine_tools, lines, and PARTS, the modules of parts
+                    that it shares with other labs ({"narrative": "labs.read.display.traffic"})
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results, a dataclass of declared columns, and results(run)
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
@@ -60,11 +58,11 @@ from labs.read.run_results import NOTES
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "results")
-FOLDER = ("lab.py", "parameters.py", "conditions.py", "experiment.py", "results.py")
+FOLDER = ("conditions.py", "experiment.py", "results.py")
 # What a claim may name beside the columns of a lab.
 OF_THE_LINK = ("rtt_ms", "rate_mbit")
 
-LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
+LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
 """The names of the package's labs."""
 
 _loaded: dict[str, Lab] = {}
@@ -139,18 +137,19 @@ def load_folder(folder: Path, package: str) -> Lab:
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     _check_files(folder, package, ledger)
     try:
-        front = importlib.import_module(f"{package}.lab")
+        front = importlib.import_module(f"{package}.conditions")
         _check_front(front, ("Parameters", "conditions"))
         _check_conditions(front)
     except LabError as error:
-        raise BadInput(f"{folder / 'lab.py'}: {error}") from error
+        raise BadInput(f"{folder / 'conditions.py'}: {error}") from error
     except Exception as error:
-        raise _failed(error, folder / "lab.py", folder) from error
+        raise _failed(error, folder / "conditions.py", folder) from error
+    shared: dict[str, str] = vars(front).get("PARTS", {})
 
     def part(name: str) -> ModuleType | None:
-        if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
-            return None
-        return importlib.import_module(f"{package}.{name}")
+        if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
+            return importlib.import_module(f"{package}.{name}")
+        return importlib.import_module(shared[name]) if name in shared else None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
@@ -267,7 +266,7 @@ def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
             _check_ledger(ledger, claims, folder / "results.py")
 
     def question() -> str:
-        globs = ("*.py", "claims/__init__.py", ledger.name if ledger else "lab.py")
+        globs = ("*.py", "claims/__init__.py", ledger.name if ledger else "conditions.py")
         files = {path for one in globs for path in folder.glob(one) if path.is_file()}
         contents = [
             (str(path.relative_to(folder)), sha256(path.read_bytes()).hexdigest())

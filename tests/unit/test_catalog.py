@@ -17,7 +17,7 @@ from labs import catalog
 from labs.cli import new
 from labs.drive.parameters import LabParameters
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from tests.run_folders import inputs, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,22 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # A whole lab, part by part.
 ECHO = {
     "__init__.py": "",
-    "lab.py": '''"""How long an echo takes."""
-
-from labs.drive.result_columns import Margin
-from labs.experiments.echo.conditions import GROUPS, conditions
-from labs.experiments.echo.parameters import Echo as Parameters
-
-MARGIN = Margin(0.9, 1.1, "an echo is short")
-''',
-    "parameters.py": """
-from dataclasses import dataclass
-from labs.drive.parameters import LabParameters, parameter
-
-@dataclass(frozen=True, kw_only=True)
-class Echo(LabParameters):
-    words: int = parameter(3, low=1, high=9, help="how many words are sent")
-""",
     "settings.py": """
 from dataclasses import dataclass
 
@@ -49,19 +33,27 @@ class Settings:
     words: int = 3
     sample_ms: int = 100
 """,
-    "conditions.py": """
+    "conditions.py": '''"""How long an echo takes."""
+from dataclasses import dataclass
 from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.parameters import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.experiments.echo.settings import Settings
 
 GROUPS = (Group("none", "No delay"), Group("delays", "Two delays"))
+MARGIN = Margin(0.9, 1.1, "an echo is short")
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    words: int = parameter(3, low=1, high=9, help="how many words are sent")
 
 def conditions(p):
     settings = as_settings(Settings(p.words))
     return (Condition("near", Link(delay_ms=5.0), {}, settings, "delays"),
             Condition("far", Link(delay_ms=50.0), {}, settings, "delays"),
             Condition("here", Link(), {}, settings, "none"))
-""",
+''',
     "experiment.py": """
 from labs.experiments.echo.settings import Settings
 
@@ -357,9 +349,10 @@ NO_PARAMETER = ECHO["conditions.py"].replace("p.words", "p.word")
 UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
 UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
 SAME_NAME = ECHO["conditions.py"].replace('"far"', '"near"')
-NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
+NO_GROUPS = ECHO["conditions.py"].replace("GROUPS =", "OTHER =")
 TWO_GROUPS = ECHO["conditions.py"].replace('Group("none"', 'Group("delays"')
-TITLES = ECHO["lab.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
+TITLES = ECHO["conditions.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
+NO_FRONT = '"""Echo."""\n'
 NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"')
 
 
@@ -368,13 +361,13 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
     [
         ({"results": None}, "", "missing: results.py"),
         ({"conditions": None}, "", "missing: conditions.py"),
-        ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
+        ({"experiment": None, "conditions": None}, "", "missing: conditions.py, experiment.py"),
         ({"experiment": "x = 1\n"}, "experiment.py", "it defines no measure"),
         ({"results": "x = 1\n"}, "results.py", "it defines no results"),
         ({"experiment": "def ("}, "experiment.py", ", line 1: SyntaxError"),
         ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
         ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
-        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 9: AttributeError"),
+        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 17: AttributeError"),
         (
             {"article9": ECHO["article9.toml"].replace('column = "bytes"', 'column = "byte"')},
             "article9.toml",
@@ -385,12 +378,16 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
         ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
-        ({"conditions": UNDECLARED}, "lab.py", 'far has the group "delay"; did you mean delays?'),
-        ({"conditions": UNGROUPED}, "lab.py", "far has no group. Declared: none, delays"),
-        ({"conditions": SAME_NAME}, "lab.py", "two conditions have the name near"),
-        ({"lab": NO_GROUPS}, "lab.py", 'near has the group "delays". Declared: none'),
-        ({"conditions": TWO_GROUPS}, "lab.py", "GROUPS declares delays twice"),
-        ({"lab": TITLES}, "lab.py", "GROUPS must be a tuple of Group"),
+        (
+            {"conditions": UNDECLARED},
+            "conditions.py",
+            'far has the group "delay"; did you mean delays?',
+        ),
+        ({"conditions": UNGROUPED}, "conditions.py", "far has no group. Declared: none, delays"),
+        ({"conditions": SAME_NAME}, "conditions.py", "two conditions have the name near"),
+        ({"conditions": NO_GROUPS}, "conditions.py", 'near has the group "delays". Declared: none'),
+        ({"conditions": TWO_GROUPS}, "conditions.py", "GROUPS declares delays twice"),
+        ({"conditions": TITLES}, "conditions.py", "GROUPS must be a tuple of Group"),
         (
             {"article9": ECHO["article9.toml"].replace('"grouped"', '"group"')},
             "article9.toml",
@@ -407,7 +404,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
             "imports labs.read.lab",
         ),
         ({"settings": "import numpy\n" + ECHO["settings.py"]}, "settings.py", "it imports numpy"),
-        ({"lab": '"""Echo."""\n'}, "lab.py", "no Parameters and no conditions"),
+        ({"conditions": NO_FRONT}, "conditions.py", "no Parameters and no conditions"),
     ],
 )
 def test_load_folder_refuses(

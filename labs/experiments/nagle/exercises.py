@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.prediction import USUAL_HZ, expected
 from labs.experiments.nagle.results import results
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES

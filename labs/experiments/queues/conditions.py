@@ -1,4 +1,4 @@
-"""The conditions of the lab `queues`, computed from its parameters."""
+"""The lab `queues`: the bottleneck queue of a link, its delay, and what its size changes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from labs.drive import traffic
 from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, select
 from labs.drive.flows import Flow, Requests, Traffic
+from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
-from labs.experiments.queues.parameters import Queues
 from labs.experiments.queues.settings import Settings
 
 BUFFERS = Group("buffers", "One flow, a FIFO of different sizes")
@@ -21,6 +23,53 @@ ACKS = Group("acks", "A slow or lossy reverse path")
 LOSS = Group("loss", "Random loss on the forward path")
 LONGER = Group("longer", "One flow and PIE, for longer")
 GROUPS = (BUFFERS, AQM, FLOWS, DIRECTIONS, ACKS, LOSS, LONGER)
+MARGIN = Margin(
+    0.9,
+    1.1,
+    (
+        "the queue decides the goodput in both testbeds; on machines the moments of losses, and so "
+        "the phase of the sawtooth in the measured half, differ from run to run"
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The path; each condition has a queue, and one to four flows."""
+
+    bottleneck_mbit: float = parameter(
+        20.0,
+        unit="Mbit/s",
+        low=1,
+        high=1000,
+        help="rate of the bottleneck, for conditions about buffers, directions, ACKs and loss",
+    )
+    aqm_mbit: float = parameter(
+        50.0,
+        unit="Mbit/s",
+        low=1,
+        high=1000,
+        help="rate of the bottleneck, for conditions that compare queues",
+    )
+    path_rtt_ms: float = parameter(
+        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
+    )
+    fifo_packets: int = parameter(
+        1000,
+        unit="packets",
+        low=1,
+        high=100_000,
+        help="size of the FIFO that is compared with other queues",
+    )
+    duration_s: float = parameter(
+        30.0,
+        unit="s",
+        low=5,
+        high=1000,
+        help="duration of the flows; those that compare queues last at most 20 s, those with "
+        "random loss eight times as long, up to 1000 s",
+    )
+
 
 SIZES_BDP = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 AQM_S = 20.0
@@ -59,13 +108,13 @@ class Plan:
     queue_ms: int = SAMPLE_MS
 
 
-def conditions(p: Queues) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size."""
     table = [*_forward_queues(p.fifo_packets), *_reverse_path_and_loss()]
     return tuple(_condition(entry, entry.change(Plan()), p) for entry in select(p, table))
 
 
-def _condition(entry: Row, plan: Plan, p: Queues) -> Condition:
+def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
     is_aqm = entry.group == AQM.name
     compared = is_aqm or plan.queue.kind == "pie"
     rate = p.aqm_mbit if compared else p.bottleneck_mbit
@@ -77,7 +126,7 @@ def _condition(entry: Row, plan: Plan, p: Queues) -> Condition:
     duration_s = starts_s + (min(AQM_S, p.duration_s) if is_aqm else p.duration_s)
     if plan.lasts_long:
         duration_s = min(LOSS_TIMES * p.duration_s, LONGEST_S)
-    traffic = Traffic(
+    plan_of_run = Traffic(
         NetworkPath(down, replace(plan.up, delay_ms=half_ms)),
         tuple(replace(flow, start_s=starts_s) for flow in plan.flows),
         duration_s,
@@ -92,7 +141,7 @@ def _condition(entry: Row, plan: Plan, p: Queues) -> Condition:
         bottleneck_mbit=None if compared else rate,
         aqm_mbit=rate if compared else None,
     )
-    return traffic.condition(
+    return plan_of_run.condition(
         entry.name, p.testbed, settings=as_settings(settings), group=entry.group
     )
 
@@ -173,3 +222,7 @@ def _reverse_path_and_loss() -> Iterator[Row]:
     )
     pie = row("pie-long", small=True, queue=Queue("pie"), **rare, queue_ms=2 * SAMPLE_MS)
     yield from rows(LONGER, pie)
+
+
+tools, lines = traffic.tools, traffic.lines
+PARTS = {"narrative": "labs.read.display.traffic"}

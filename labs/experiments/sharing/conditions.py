@@ -1,16 +1,18 @@
-"""The conditions of the lab `sharing`, computed from its parameters."""
+"""The lab `sharing`: how flows share a link, by control, RTT, start and number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labs.drive import traffic
 from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, select
 from labs.drive.flows import Flow, Traffic
+from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
 from labs.drive.units import KIB
-from labs.experiments.sharing.parameters import Sharing
 from labs.experiments.sharing.settings import Settings
 
 AGAINST_BBR = Group("against_bbr", "BBR against CUBIC, buffers of different sizes")
@@ -20,6 +22,41 @@ STARTS = Group("starts", "A flow that starts later")
 CROWDS = Group("crowds", "Many flows")
 INCAST = Group("incast", "Many senders at the same moment")
 GROUPS = (AGAINST_BBR, CONTROLS, RTTS, STARTS, CROWDS, INCAST)
+MARGIN = Margin(
+    0.9,
+    1.1,
+    (
+        "the sum of the flows fills the link in both testbeds; on machines the moments of losses, "
+        "and so the shares, differ from run to run"
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The path; each condition has flows that compete on it."""
+
+    bottleneck_mbit: float = parameter(
+        10.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for pairs of flows"
+    )
+    crowd_mbit: float = parameter(
+        50.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for crowds and incast"
+    )
+    path_rtt_ms: float = parameter(
+        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
+    )
+    far_times: float = parameter(
+        4.0, low=1, high=20, help="RTT of the distant flow as a multiple, where RTTs differ"
+    )
+    duration_s: float = parameter(
+        60.0,
+        unit="s",
+        low=10,
+        high=1000,
+        help="duration of the flows of a pair; a pair with two RTTs, or at a buffer of 16 BDP, "
+        "lasts four times as long, up to 3600 s",
+    )
+
 
 SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0)
 LONGEST_S = 3600.0
@@ -69,16 +106,16 @@ class Plan:
     queue_ms: int = 20
 
 
-def conditions(p: Sharing) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size."""
     table = [*_pairs(p), *_round_trips(p), *_starts(p), *_crowds(p), *_incast(p)]
     return tuple(_condition(entry, entry.change(Plan()), p) for entry in select(p, table))
 
 
-def _condition(entry: Row, plan: Plan, p: Sharing) -> Condition:
+def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
     half_ms = plan.rtt_ms / 2
     path = NetworkPath(Direction(plan.mbit, half_ms, queue=plan.queue), Direction(delay_ms=half_ms))
-    traffic = Traffic(
+    plan_of_run = Traffic(
         path,
         plan.flows,
         plan.duration_s,
@@ -93,12 +130,12 @@ def _condition(entry: Row, plan: Plan, p: Sharing) -> Condition:
         crowd_mbit=plan.mbit if many else None,
         path_rtt_ms=None if many else plan.rtt_ms,
     )
-    return traffic.condition(
+    return plan_of_run.condition(
         entry.name, p.testbed, settings=as_settings(settings), group=entry.group
     )
 
 
-def _of_a_pair(p: Sharing, times: float = 1, interval_ms: int = PAIR_MS) -> Changes:
+def _of_a_pair(p: Parameters, times: float = 1, interval_ms: int = PAIR_MS) -> Changes:
     """What the conditions of two flows have in common, unless they say otherwise."""
     return {
         "mbit": p.bottleneck_mbit,
@@ -109,7 +146,7 @@ def _of_a_pair(p: Sharing, times: float = 1, interval_ms: int = PAIR_MS) -> Chan
     }
 
 
-def _pairs(p: Sharing) -> Iterator[Row]:
+def _pairs(p: Parameters) -> Iterator[Row]:
     """Two flows; the one whose share is the question comes first."""
     deep = _of_a_pair(p, DEEP_TIMES, DEEP_TIMES * PAIR_MS)
     yield from rows(
@@ -133,7 +170,7 @@ def _pairs(p: Sharing) -> Iterator[Row]:
     )
 
 
-def _round_trips(p: Sharing) -> Iterator[Row]:
+def _round_trips(p: Parameters) -> Iterator[Row]:
     def pair(control: str, rtt_ms: float = p.path_rtt_ms) -> tuple[Flow, ...]:
         return Flow(control, extra_delay_ms=(p.far_times - 1) * rtt_ms), Flow(control)
 
@@ -147,7 +184,7 @@ def _round_trips(p: Sharing) -> Iterator[Row]:
     )
 
 
-def _starts(p: Sharing) -> Iterator[Row]:
+def _starts(p: Parameters) -> Iterator[Row]:
     def pair(control: str) -> tuple[Flow, ...]:
         return Flow(control, start_s=LATE_S), Flow(control)
 
@@ -155,7 +192,7 @@ def _starts(p: Sharing) -> Iterator[Row]:
     yield from rows(STARTS, late, **_of_a_pair(p))
 
 
-def _crowds(p: Sharing) -> Iterator[Row]:
+def _crowds(p: Parameters) -> Iterator[Row]:
     crowd = tuple(Flow("reno", start_s=STAGGER_S * place) for place in range(CROWD))
     cubic = tuple(Flow("cubic", start_s=flow.start_s) for flow in crowd[1:])
     against: Changes = {"queue": Queue(bdp=2.0), "duration_s": AGAINST_CROWD_S}
@@ -176,7 +213,7 @@ def _crowds(p: Sharing) -> Iterator[Row]:
     )
 
 
-def _incast(p: Sharing) -> Iterator[Row]:
+def _incast(p: Parameters) -> Iterator[Row]:
     def senders(size_bytes: int) -> tuple[Flow, ...]:
         return (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
 
@@ -195,3 +232,7 @@ def _incast(p: Sharing) -> Iterator[Row]:
         queue=port(INCAST_PACKETS),
         mbit=p.crowd_mbit,
     )
+
+
+tools, lines = traffic.tools, traffic.lines
+PARTS = {"narrative": "labs.read.display.traffic"}

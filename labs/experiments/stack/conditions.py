@@ -1,18 +1,21 @@
-"""The conditions of the lab `stack`, computed from its parameters."""
+"""The lab `stack`: what the settings of a network stack do to the latency of a server."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, read_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
-from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack import knobs
 from labs.experiments.stack.settings import (
     APART,
     BLOCKING_MS,
@@ -39,6 +42,40 @@ DEVICE = Group("device", "The network device")
 SERVERS = Group("servers", "Another server")
 LOOPS = Group("loops", "Closed loop and open loop")
 GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
+MARGIN = Margin(
+    0.5, 2.0, "absolute latencies belong to a machine: only their ratios within it are compared"
+)
+
+
+TESTBEDS = ("namespaces", "vagrant", "recorded")
+"""Testbeds with a wall clock. In virtual time the CPU works in no time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """A server and a load, on one machine or on two; each condition changes one setting."""
+
+    testbed: str = parameter(
+        "namespaces", choices=TESTBEDS, help="where the hosts are; this lab needs a wall clock"
+    )
+    duration_s: int = parameter(1, unit="s", low=1, high=60, help="duration of each load")
+    connections: int = parameter(
+        100, low=2, high=1000, help="connections of the conditions with many of them"
+    )
+    work_us: int = parameter(
+        200,
+        unit="us",
+        low=10,
+        high=100_000,
+        help="CPU time per request of the open and closed loops: one thread serves at most "
+        "1,000,000 / WORK_US requests per second",
+    )
+
+    @classmethod
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        """Few repetitions in size small, which is to end within minutes."""
+        return {"repetitions_max": 6, "ci_width_pct": 20.0} if size == "small" else {}
+
 
 PORT = 8080
 SECOND_US = 1_000_000
@@ -67,7 +104,7 @@ NO_ROOT = (
 )
 
 
-def conditions(p: Stack) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size, without
     those that this machine has no program for."""
     if p.capture:
@@ -79,7 +116,7 @@ def conditions(p: Stack) -> tuple[Condition, ...]:
     return tuple(condition for condition in chosen if condition.name not in left_out)
 
 
-def lacking(p: Stack) -> dict[str, list[str]]:
+def lacking(p: Parameters) -> dict[str, list[str]]:
     """The conditions that are left out because this machine lacks a program, by what is missing and
     what to do. A condition that `only` names is never left out: `tools` raises Missing for it. Two
     machines have no vegeta."""
@@ -102,7 +139,7 @@ def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def _selected(p: Stack) -> list[Condition]:
+def _selected(p: Parameters) -> list[Condition]:
     table = chain(*_of_the_server(p), *_of_the_kernel(p), *_of_the_load(p))
     base, link = Settings(duration_s=p.duration_s), Link(port=PORT)
     return [entry.condition(base, link) for entry in select(p, table)]
@@ -116,7 +153,7 @@ def not_installed(program: str) -> str:
     return f"{program} is not installed. Run: {step}"
 
 
-def _of_the_server(p: Stack) -> tuple[Iterator[Row], ...]:
+def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
     """How the server waits, with rules and without; in FACTORIAL three factors of two levels."""
     many = p.connections
     return (
@@ -151,7 +188,7 @@ def _of_the_server(p: Stack) -> tuple[Iterator[Row], ...]:
     )
 
 
-def _of_the_kernel(p: Stack) -> tuple[Iterator[Row], ...]:
+def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
     many = p.connections
     busy: Changes = {
         "connections": many,
@@ -192,7 +229,7 @@ def _of_the_kernel(p: Stack) -> tuple[Iterator[Row], ...]:
     )
 
 
-def _of_the_load(p: Stack) -> tuple[Iterator[Row], ...]:
+def _of_the_load(p: Parameters) -> tuple[Iterator[Row], ...]:
     """Another server; and one load generator with and without a rate, whose requests take `work_us`
     of CPU time each."""
     return (
@@ -261,3 +298,6 @@ def _reads_sysfs(settings: Settings) -> bool:
 def _uses_ethtool(settings: Settings) -> bool:
     changed = (settings.offloads != DEFAULT, settings.queues > 1, settings.rx_usecs is not None)
     return any(changed)
+
+
+lines = knobs.lines

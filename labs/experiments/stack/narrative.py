@@ -7,6 +7,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.conditions import lacking
 from labs.experiments.stack.effects import (
     effects,
@@ -15,7 +16,6 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.results import results
 from labs.read.display.format import in_digits, in_three_digits, is_known
 from labs.read.runs.run import Run

@@ -1,17 +1,18 @@
-"""The conditions of the lab `sweeps`, computed from its parameters."""
+"""The lab `sweeps`: goodput against the size of the socket buffers at both ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link
 from labs.drive.units import KIB, MIB, bytes_carried
-from labs.experiments.sweeps.parameters import Sweeps
-from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.settings import WRITE_BYTES_MAX, Settings
 
 ARTICLE = Group("article", "The article's five series")
 SURFACE = Group("surface", "Send buffer by receive buffer")
@@ -23,6 +24,57 @@ IMPLIED = Group("implied", "The receive buffer at the BDP of the article's best 
 ADVISED = Group("advised", "The article's recommendations at the BDP of its best goodput")
 OVERFLOW = Group("overflow", "An output queue that overflows")
 GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED, ADVISED, OVERFLOW)
+MARGIN = Margin(
+    0.85,
+    1.1,
+    (
+        "the link check before a run allows deviations of 5 % in the rate and 2 % in the RTT; a "
+        "small buffer passes once per round trip, which a machine's own work lengthens by up to a "
+        "millisecond of 20"
+    ),
+)
+
+
+# Emulated machines carry this rate, and the BDP is between the sizes of the series.
+ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """A link, and the transfers that iperf3 makes over it with different socket buffers.
+
+    The client always captures packets, because the times of a transfer are those of its arrivals.
+    """
+
+    rate_mbit: float = parameter(
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+    )
+    delay_ms: float = parameter(8.0, unit="ms", low=0.01, high=10_000, help="RTT of the link")
+    write_bytes: int = parameter(
+        2048,
+        unit="bytes",
+        low=1,
+        high=WRITE_BYTES_MAX,
+        help="size of a write (iperf3 -l) of the series",
+    )
+    transfer_mib: int = parameter(
+        8, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
+    )
+    sndbuf_kib: int = parameter(
+        64,
+        unit="KiB",
+        low=1,
+        high=524_288,
+        help="send buffer of the conditions that vary the size of a write",
+    )
+    limit_s: float = parameter(
+        60.0, unit="s", low=0.1, high=3600, help="when a transfer is ended that has not finished"
+    )
+
+    @classmethod
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
+
 
 PORT = 5201
 QUEUE_PACKETS = 1_000_000
@@ -67,7 +119,7 @@ OVERFLOW_PACKETS = 45
 """A queue that a window of some MB overflows."""
 
 
-def conditions(p: Sweeps) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
     On machines size small is one series, at a rate that they carry.

@@ -1,17 +1,18 @@
-"""The conditions of the lab `windows`, computed from its parameters."""
+"""The lab `windows`: the contents of a receive buffer, and the growth of its window."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.experiments.windows import paths
-from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.settings import (
     ACCEPT,
     BYTES,
@@ -38,6 +39,57 @@ SCALES = Group("scales", "tcp_adv_win_scale")
 READERS = Group("readers", "A receiver that reads late or slowly")
 SEGMENT_SIZES = Group("segment_sizes", "Segment sizes")
 GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES))
+MARGIN = Margin(
+    0.95,
+    1.05,
+    (
+        "the window decides how much is queued, in both testbeds by the same code; only the memory "
+        "that a packet takes depends on the device"
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The receive buffer, the segments and the path; each condition changes one of them.
+
+    Packets are always captured at the receiver; with `capture` also at the sender, if it is
+    another host.
+    """
+
+    rcvbuf_kib: int = parameter(
+        32,
+        unit="KiB",
+        low=1,
+        high=4096,
+        help="SO_RCVBUF of the receiver, for conditions without a size in their name",
+    )
+    mss_bytes: int = parameter(
+        1024,
+        unit="bytes",
+        low=88,
+        high=32_767,
+        help="TCP_MAXSEG of both ends, for conditions without a size in their name",
+    )
+    delay_ms: float = parameter(200.0, unit="ms", low=0, high=1000, help="RTT of the path")
+    initcwnd: int = parameter(
+        10_000,
+        unit="segments",
+        low=1,
+        high=100_000,
+        help="initial congestion window (route option of the sender)",
+    )
+    initrwnd: int = parameter(
+        1000,
+        unit="segments",
+        low=1,
+        high=100_000,
+        help="initial receive window of the condition `initrwnd` (route option of the receiver)",
+    )
+    duration_s: float = parameter(
+        10.0, unit="s", low=2, high=1000, help="time from connecting to the end of the run"
+    )
+
 
 PORT = 1234
 LARGE_KIB = 1024
@@ -61,7 +113,7 @@ PATCHED = "initrwnd-patched"
 name."""
 
 
-def conditions(p: Windows) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
     Machines have no router; there the two hosts are connected directly.
@@ -83,7 +135,7 @@ def conditions(p: Windows) -> tuple[Condition, ...]:
     )
 
 
-def _condition(entry: Row, settings: Settings, p: Windows) -> Condition:
+def _condition(entry: Row, settings: Settings, p: Parameters) -> Condition:
     shaped_at = "router" if settings.path == ROUTER else "server"
     link = Link(delay_ms=p.delay_ms, shaped_at=shaped_at, port=PORT)
     server = dict(ARTICLES_OWN)
@@ -95,7 +147,7 @@ def _condition(entry: Row, settings: Settings, p: Windows) -> Condition:
     return Condition(entry.name, link, sysctls, as_settings(settings), entry.group)
 
 
-def _on_loopback(p: Windows) -> Iterator[Row]:
+def _on_loopback(p: Parameters) -> Iterator[Row]:
     """The article's rig. Of the senders, `chunks-spread` spreads the chunks of the article's
     program evenly over a round trip, so that none is acknowledged to the sender before the next
     arrives."""
@@ -126,7 +178,7 @@ def _on_loopback(p: Windows) -> Iterator[Row]:
     )
 
 
-def _on_hosts(p: Windows) -> Iterator[Row]:
+def _on_hosts(p: Parameters) -> Iterator[Row]:
     """Before 6.6 the window stays at what the handshake allowed, so a large buffer that is set on
     the accepted socket fills slowly."""
     slow_s = max(p.duration_s, SLOW_S)
@@ -163,6 +215,4 @@ def tools(condition: Condition) -> tuple[str, ...]:
     return ("tcpdump", "ethtool")
 
 
-def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The commands that a condition adds to those of its link: host and words."""
-    return paths.lines(condition)
+lines = paths.lines

@@ -9,8 +9,8 @@ from typing import Any
 import pandas
 from pandas import DataFrame
 
+from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.results import results
 from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.format import in_digits, is_known, size_in_words

@@ -18,9 +18,9 @@ from labs.drive.parameters.axes import MOST_POINTS, Axes
 from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
 from labs.errors import BadInput
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.conditions import conditions
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 
 CLASSES = [find(lab).Parameters for lab in LABS]
 P = TypeVar("P", bound=LabParameters)

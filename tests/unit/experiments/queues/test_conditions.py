@@ -6,7 +6,7 @@ from labs.catalog import find
 from labs.drive.condition import Condition
 from labs.drive.flows import Traffic, traffic_from_json
 from labs.experiments.queues.conditions import IDLE_S
-from labs.experiments.queues.parameters import Queues
+from labs.experiments.queues.conditions import Parameters as Queues
 from labs.read.claims.ledger import read
 
 

@@ -8,7 +8,7 @@ from labs.catalog import find
 from labs.drive.condition import Condition
 from labs.drive.flows import Traffic, traffic_from_json
 from labs.errors import BadInput
-from labs.experiments.sharing.parameters import Sharing
+from labs.experiments.sharing.conditions import Parameters as Sharing
 from labs.read.claims.ledger import WILD, read
 from labs.read.readings.traffic_results import beyond_transfer_ms
 

@@ -12,7 +12,7 @@ from labs.drive.condition import Condition
 from labs.drive.parameters.declare import check
 from labs.errors import BadInput, Missing
 from labs.experiments.sweeps import conditions as sweeps
-from labs.experiments.sweeps.parameters import Sweeps
+from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.launch import inventory
 
 KIB, MIB = 1 << 10, 1 << 20

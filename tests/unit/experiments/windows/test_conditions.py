@@ -7,7 +7,7 @@ from labs.drive.condition import Condition, read_settings
 from labs.drive.preview import preview
 from labs.experiments.windows import conditions as windows
 from labs.experiments.windows import paths
-from labs.experiments.windows.parameters import Windows
+from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.settings import Settings
 
 
