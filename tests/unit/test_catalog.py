@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import shutil
 import subprocess
@@ -427,59 +426,6 @@ def test_load_folder_refuses(
             del sys.modules[name]
     text = str(caught.value)
     assert text.startswith(str(folder / file)) and said in text and "\n" not in text
-
-
-def test_files_that_passed_are_checked_again_after_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = write_parts(tmp_path / "labs_echo")
-    ledger = folder / "article9.toml"
-    parsed: list[Path] = []
-    tree = catalog._tree
-
-    def counted(path: Path) -> ast.Module:
-        parsed.append(path)
-        return tree(path)
-
-    monkeypatch.setattr(catalog, "_tree", counted)
-
-    def check() -> int:
-        parsed.clear()
-        catalog._check_files(folder, "labs.experiments.echo", ledger)
-        return len(parsed)
-
-    assert check() > 0
-    assert check() == 0
-    (folder / ".#results.py").symlink_to("me@host.123:1")  # an editor's lock
-    assert check() == 0
-    (folder / "results.py").write_text(ECHO["results.py"] + "\n")
-    assert check() > 0
-    (folder / "experiment.py").write_text("import pandas\n" + ECHO["experiment.py"])
-    for _ in range(2):
-        with pytest.raises(BadInput, match="it imports pandas"):
-            check()
-
-
-def test_files_that_change_while_they_are_checked_are_checked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = write_parts(tmp_path / "labs_echo")
-    good = ECHO["experiment.py"]
-    (folder / "experiment.py").write_text("import pandas\n" + good)
-    defines = catalog._check_defines
-
-    def repaired(path: Path, name: str) -> None:
-        (folder / "experiment.py").write_text(good)
-        defines(path, name)
-
-    with monkeypatch.context() as while_checking:
-        while_checking.setattr(catalog, "_check_defines", repaired)
-        catalog._check_files(folder, "labs.experiments.echo", None)
-    (folder / "experiment.py").write_text("import pandas\n" + good)
-    with pytest.raises(BadInput, match="it imports pandas"):
-        catalog._check_files(folder, "labs.experiments.echo", None)
 
 
 @pytest.mark.parametrize(
