@@ -12,8 +12,8 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.result_columns import values_of
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study

@@ -28,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
     lab = find(args.lab)
     cls = lab.Parameters
     if args.json:
-        print(json.dumps(schema(cls), indent=2))
+        print(json.dumps({**schema(cls), "title": lab.name.capitalize()}, indent=2))
     elif args.notebook:
         print(literals(cls))
     elif args.markdown:

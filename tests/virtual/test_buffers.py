@@ -16,7 +16,7 @@ import labs
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.errors import LabError
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import Results
 from labs.experiments.buffers.sweep import smallest
 from labs.launch.launch import run as perform

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.requests import answered, following, held_segment, requests_of, table_of
 from labs.experiments.nagle.results import Results, goodput_mbit
 from labs.launch.launch import run as perform

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from labs.catalog import find
 from labs.drive.record.seal import key, pretty
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.publish import bundle
 from labs.publish.rerun import BEYOND, IDENTICAL
 from labs.publish.verified import Verified

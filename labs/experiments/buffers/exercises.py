@@ -16,7 +16,7 @@ from labs.experiments.buffers.conditions import (
     LOSS_DELAY_MS,
     SENDER_RAISED,
 )
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.prediction import expected as predicted_for
 from labs.experiments.buffers.results import Results, article

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.results import USUAL_HZ, Results, expected
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn

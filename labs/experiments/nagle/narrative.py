@@ -18,7 +18,7 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.experiments.nagle.parameters import Nagle
+    from labs.experiments.nagle.conditions import Parameters as Nagle
 
 MOST_OTHERS = 3
 CLOSED_LOOP = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import KIB, MIB, bytes_per_second
-from labs.experiments.queues.parameters import Queues
+from labs.experiments.queues.conditions import Parameters as Queues
 from labs.experiments.queues.results import Results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import bytes_per_second
-from labs.experiments.sharing.parameters import Sharing
+from labs.experiments.sharing.conditions import Parameters as Sharing
 from labs.experiments.sharing.results import Results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess

@@ -8,6 +8,7 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.conditions import lacking
 from labs.experiments.stack.effects import (
     effects,
@@ -16,7 +17,6 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.results import Results
 from labs.read.display.format import in_digits, in_three_digits, is_known
 from labs.read.runs.run import Run

@@ -18,7 +18,7 @@ from labs.read.display.format import in_three_digits, is_known, size_in_words
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.experiments.sweeps.parameters import Sweeps
+    from labs.experiments.sweeps.conditions import Parameters as Sweeps
     from labs.read.runs.run import Run
 
 MOST_REQUESTS = 4

@@ -10,8 +10,8 @@ import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
+from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.results import Results
 from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.format import in_digits, is_known, size_in_words

@@ -21,7 +21,7 @@ from labs.batches.plan_file import read_plan
 from labs.cli.new import source as source_of_a_lab
 from labs.drive.parameters.declare import declared
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from tests.plans import plan, refused_at, write_plan
 
 FULL = """\

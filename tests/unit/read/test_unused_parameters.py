@@ -12,7 +12,7 @@ import pytest
 from labs.catalog import find
 from labs.cli.__main__ import main
 from labs.cli.run import as_json, as_text
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.result_row import UNUSED
 from labs.read.unused_parameters import changes_condition, unused
 from labs.studies.study import Study

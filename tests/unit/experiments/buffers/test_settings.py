@@ -27,8 +27,8 @@ from labs.experiments.buffers.conditions import (
     WAIT,
     conditions,
 )
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.narrative import describe, describe_run
-from labs.experiments.buffers.parameters import Buffers
 from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL, Results, article, series_of
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter

@@ -14,10 +14,10 @@ import pytest
 from labs.catalog import find
 from labs.cli.run import as_json
 from labs.errors import BadInput
-from labs.experiments.nagle.lab import MARGIN
+from labs.experiments.nagle.conditions import MARGIN
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.notebook import by_ab, exchanged, held_segments
-from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.requests import (
     answered,
     autocorked,

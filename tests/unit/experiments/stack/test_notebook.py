@@ -9,6 +9,7 @@ import pytest
 from labs.experiments.stack.charts import work_per_request
 from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.claims import parameter
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import (
@@ -20,7 +21,6 @@ from labs.experiments.stack.notebook import (
     ratio,
     settings,
 )
-from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.results import Results, article
 from labs.read.claims.ledger import has_articles_parameters
 from labs.studies.study import Study, study

@@ -10,8 +10,8 @@ from plotly.graph_objects import Figure
 
 from labs.catalog import find
 from labs.experiments.sweeps import charts
+from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.curves import SERIES
-from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.results import Results
 from labs.studies.study import Study
 from tests.real_runs import known, sweeps_study, with_condition

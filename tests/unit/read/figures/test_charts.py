@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure
 import labs
 from labs.catalog import find
 from labs.experiments.buffers.charts.timeline import timeline
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.studies.study import Study
 from tests.real_runs import real
 
