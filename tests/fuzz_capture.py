@@ -30,7 +30,7 @@ from labs.read.capture.connection_tracking import connection_rows, connection_ta
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
-from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.account_text import as_json, describe_file
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.explain import account
@@ -171,7 +171,7 @@ def explain(columns: Columns, reader: Reader) -> None:
     for name in ("before", "after"):
         assert silent[name].isin(segments.index).all()
     told = account("x", segments, connection_rows(reader.connections), remarks(reader.counts))
-    assert as_text(told)
+    assert describe_file(told)
     json.dumps(as_json(told), allow_nan=False)
     for one in told.accounts:
         parts = sum(finding.time_ms for finding in one.findings)

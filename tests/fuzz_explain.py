@@ -30,7 +30,7 @@ from labs.errors import LabError
 from labs.read.capture.connection_tracking import connection_rows
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
-from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.account_text import as_json, describe_file
 from labs.read.flows.explain import FileAccount, account, icmp_errors
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
@@ -82,7 +82,7 @@ def joined(inputs: Sequence[Input]) -> FileAccount:
 
 def judge(told: FileAccount) -> None:
     """The account holds together and can be printed."""
-    assert as_text(told, most=len(told.accounts))
+    assert describe_file(told, most=len(told.accounts))
     json.dumps(as_json(told), allow_nan=False)
     for one in told.accounts:
         parts = sum(finding.time_ms for finding in one.findings)

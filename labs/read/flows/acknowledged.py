@@ -25,7 +25,7 @@ def find_first_acks(
     sent_1: Int64s,
     fresh: Int64s,
     covers: Int64s,
-    found: Int64s,
+    acked_by: Int64s,
 ) -> None:
     """Write the place of the first ACK of each segment into `found`, which is filled with NOT_ONCE.
 
@@ -60,7 +60,7 @@ def find_first_acks(
                     if reach < end[at]:
                         place += 1
                 # An ACK that precedes its segment in the file was captured out of order.
-                found[at] = place if at < place and place < last else -1
+                acked_by[at] = place if at < place and place < last else -1
 
 
 @compiled

@@ -61,11 +61,11 @@ def test_common_names_the_cpus_that_differ() -> None:
 def test_said_gives_the_reason_of_the_tool() -> None:
     raw = recorded(USER)
     with pytest.raises(Unknown, match="netlink error: Operation not supported"):
-        raw.said("ethtool", "-a", "eth0")
+        raw.output("ethtool", "-a", "eth0")
     with pytest.raises(Unknown, match="ethtool is not installed"):
-        recorded_without_ethtool().said("ethtool", "-i", "eth0")
+        recorded_without_ethtool().output("ethtool", "-i", "eth0")
     with pytest.raises(Unknown, match="was not started"):
-        raw.said("ethtool", "-i", "eth7")
+        raw.output("ethtool", "-i", "eth7")
 
 
 def recorded_without_ethtool() -> Any:

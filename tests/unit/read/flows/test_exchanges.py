@@ -23,9 +23,9 @@ from labs.read.flows.exchanges import (
     SERVER_ACK,
     WHOLE,
     WINDOW,
+    describe_steps,
     exchanges,
     followed,
-    in_words,
 )
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, SENDING
 from labs.read.flows.stalls import stalls
@@ -71,10 +71,10 @@ def test_followed_of_a_connection_per_request_has_no_silence() -> None:
 
 
 def test_in_words_of_the_article_s_sequences() -> None:
-    assert in_words(ARTICLE_OFF) == (
+    assert describe_steps(ARTICLE_OFF) == (
         "request; first part; silence; client's ACK; rest; client's ACK"
     )
-    assert in_words(ARTICLE_ON) == "request; first part; rest; client's ACK"
+    assert describe_steps(ARTICLE_ON) == "request; first part; rest; client's ACK"
 
 
 def test_exchanges_sizes_and_silences_of_the_stalled() -> None:

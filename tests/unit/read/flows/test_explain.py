@@ -23,7 +23,7 @@ from labs.read.capture import read
 from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
 from labs.read.flows.account_schema import SCHEMA
-from labs.read.flows.account_text import as_json, as_text, sentence
+from labs.read.flows.account_text import as_json, describe_file, describe_finding
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.explain import Account, explain
 from labs.read.flows.limits import LIMITS
@@ -64,7 +64,7 @@ def trouble(account: Account) -> set[str]:
 def test_1_a_refused_syn_is_no_loss() -> None:
     found = explain(TRUTH / "explain-connection-refused.pcap.gz")
     assert all(trouble(one) == {of.REFUSED} for one in found.accounts)
-    assert "refused" in as_text(found)
+    assert "refused" in describe_file(found)
 
 
 def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Pat
         comments = {int(number): text for number, text in shown}
         (finding,) = [one for one in only(path).findings if one.reason == reason]
         assert frame in (None, finding.frames[0][1])
-        assert sentence(finding) in comments[finding.frames[0][1]]
+        assert describe_finding(finding) in comments[finding.frames[0][1]]
 
 
 def test_ladder_command_draws_the_worst_wait(
@@ -570,7 +570,7 @@ def test_17_what_was_sent_in_vain_takes_no_time() -> None:
 
 
 def test_17_before_a_reset_nothing_is_known() -> None:
-    said = as_text(explain(TRUTH / "explain-reset.pcap.gz"))
+    said = describe_file(explain(TRUTH / "explain-reset.pcap.gz"))
     assert "nothing was sent until the server reset" in said
     assert "all data had been acknowledged" in said and "nobody had anything" not in said
 
@@ -676,12 +676,12 @@ def test_22_a_later_fragment_of_a_tunnel_has_no_header(tmp_path: Path) -> None:
 
 
 def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
-    said = as_text(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
+    said = describe_file(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
     assert "the handshake took 22.3 ms" in said and "28 requests and their responses" in said
     assert "1 ACK was delayed, but nobody waited for it" in said
-    said = as_text(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
+    said = describe_file(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
     assert "a lost SYN or SYN-ACK was repeated" in said
-    said = as_text(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
+    said = describe_file(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
     assert "See it" in said and "--frames" in said.split("See it")[1]
     late = [*answered(), *burst(40_500, 5001, 2)][1:]
     lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines
