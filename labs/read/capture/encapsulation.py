@@ -371,6 +371,21 @@ def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
+def in_nflog(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """The packet among the attributes of a netfilter log, of which the first is at `at`."""
+    for _ in range(64):
+        if at + 4 > end:
+            return NOTHING, -SHORT
+        length = le16(data, at)
+        if le16(data, at + 2) == 9:
+            return IP, at + 4
+        if length < 4:
+            return NOTHING, -DAMAGED_HEADER
+        at += length + 3 & ~3
+    return NOTHING, -NESTED
+
+
+@rare
 def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
     if link == ETHERNET:
@@ -420,17 +435,7 @@ def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     if link == NETANALYZER:
         return MAC, at + 4
     if link == NFLOG:
-        at += 4
-        for _ in range(64):
-            if at + 4 > end:
-                return NOTHING, -SHORT
-            length = le16(data, at)
-            if le16(data, at + 2) == 9:
-                return IP, at + 4
-            if length < 4:
-                return NOTHING, -DAMAGED_HEADER
-            at += length + 3 & ~3
-        return NOTHING, -NESTED
+        return in_nflog(data, at + 4, end)
     if link in (9, 50):
         return PPP_FRAME, at
     return NOTHING, -LINK

@@ -27,7 +27,7 @@ def find_first_acks(
     covers: Int64s,
     acked_by: Int64s,
 ) -> None:
-    """Write the place of the first ACK of each segment into `found`, which is filled with NOT_ONCE.
+    """Write the place of the first ACK of each segment into `acked_by`, filled with NOT_ONCE.
 
     `fresh` and `covers` are scratch, a word longer than the arrays of `ConnectionState`.
     """

@@ -424,7 +424,7 @@ def _chain(following: Array) -> Array:
 
 @native
 def _follow_chain(following: Int64s, chain: Int64s) -> int:
-    """Write the places that `_chain` returns into `found`; return how many there are. Each entry of
+    """Write the places that `_chain` returns into `chain`; return how many there are. Each entry of
     `following` must be greater than its own place."""
     at, count = 0, 0
     while at < len(following) and count < len(chain):

@@ -39,6 +39,56 @@ TICKS_NS: Final = (1e3, 1e6, 1e9 / 300, 4e6, 1e7)
 """What a timestamp counts (RFC 7323 5.4): in Linux 1 ms, or 1 us with tcp_usec_ts; elsewhere ticks
 of 100 to 1000 Hz."""
 TICK_ERROR: Final = 0.2
+SENTENCES: Final = (
+    (
+        "copies_removed",
+        "1 packet was captured twice. The copy is ignored.",
+        "{n} packets were captured twice. The copies are ignored.",
+    ),
+    (
+        "one_direction",
+        "{this} has packets of one direction only. No reason is given for its waits.",
+        "{n} {of} have packets of one direction only. No reason is given for their waits.",
+    ),
+    (
+        "without_syn",
+        "{this} began before the capture, so its window scale is unknown.",
+        "{n} {of} began before the capture, so their window scale is unknown.",
+    ),
+    (
+        "rtt_unknown",
+        "{this} has no measurable RTT. Reasons that need it are not given.",
+        "{n} {of} have no measurable RTT. Reasons that need it are not given.",
+    ),
+    (
+        "holes",
+        "Once the capture lacks packets. No reason is given for a wait next to them.",
+        "{n} times the capture lacks packets. No reason is given for waits next to them.",
+    ),
+    (
+        "filtered",
+        "{this} lacks nearly all its data: a capture filter removed it.",
+        "{n} {of} lack nearly all their data: a capture filter removed it.",
+    ),
+    (
+        "clipped",
+        "1 packet was captured without its whole headers.",
+        "{n} packets were captured without their whole headers.",
+    ),
+    (
+        "clock_steps",
+        "The clock of the capture was set while it ran.",
+        "{n} times the clock of the capture was set while it ran.",
+    ),
+    (
+        "answered_nearby",
+        "{this} was answered by something nearer than the server: a proxy or firewall "
+        "completes the handshake.",
+        "{n} {of} were answered by something nearer than the server: a proxy or firewall "
+        "completes the handshake.",
+    ),
+)
+"""For a count that is not 0: its field, the sentence for 1, and that for more."""
 
 
 @dataclass(frozen=True)
@@ -69,58 +119,10 @@ class Verdict:
                 f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
                 "or joins them (TSO, GRO), so times within a burst are not those of the wire."
             )
-        for count, singular, many in (
-            (
-                self.copies_removed,
-                "1 packet was captured twice. The copy is ignored.",
-                "{n} packets were captured twice. The copies are ignored.",
-            ),
-            (
-                self.one_direction,
-                "{this} has packets of one direction only. No reason is given for its waits.",
-                "{n} {of} have packets of one direction only. No reason is given for their waits.",
-            ),
-            (
-                self.without_syn,
-                "{this} began before the capture, so its window scale is unknown.",
-                "{n} {of} began before the capture, so their window scale is unknown.",
-            ),
-            (
-                self.rtt_unknown,
-                "{this} has no measurable RTT. Reasons that need it are not given.",
-                "{n} {of} have no measurable RTT. Reasons that need it are not given.",
-            ),
-            (
-                self.holes,
-                "Once the capture lacks packets. No reason is given for a wait next to them.",
-                "{n} times the capture lacks packets. No reason is given for waits next to them.",
-            ),
-            (
-                self.filtered,
-                "{this} lacks nearly all its data: a capture filter removed it.",
-                "{n} {of} lack nearly all their data: a capture filter removed it.",
-            ),
-            (
-                self.clipped,
-                "1 packet was captured without its whole headers.",
-                "{n} packets were captured without their whole headers.",
-            ),
-            (
-                self.clock_steps,
-                "The clock of the capture was set while it ran.",
-                "{n} times the clock of the capture was set while it ran.",
-            ),
-            (
-                self.answered_nearby,
-                "{this} was answered by something nearer than the server: a proxy or firewall "
-                "completes the handshake.",
-                "{n} {of} were answered by something nearer than the server: a proxy or firewall "
-                "completes the handshake.",
-            ),
-        ):
-            if count:
+        for name, singular, plural in SENTENCES:
+            if count := getattr(self, name):
                 this = "The connection" if self.connections == 1 else f"1 {all_of}"
-                words = singular if count == 1 else many
+                words = singular if count == 1 else plural
                 sentences.append(words.format(n=f"{count:,}", of=all_of, this=this))
         return tuple(sentences)
 
@@ -191,7 +193,7 @@ class Judge:
         self._far_ns: list[Array] = []  # of parts: the distances of measured connections to ends
 
     def add(self, segments: Table, waits: Waits, copies: int = 0) -> None:
-        """Judge some connections: `segments` is their table without copies, `found` its waits."""
+        """Judge some connections: `segments` is their table without copies, `waits` its waits."""
         state, far = waits.state, waits.far
         firsts = state.starts[:-1]
         for first, last in zip(firsts.tolist(), state.starts[1:].tolist(), strict=True):
