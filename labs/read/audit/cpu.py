@@ -115,7 +115,7 @@ def _of_first(raw: Raw, what: str) -> dict[str, str]:
     }
 
 
-def idle_states_text(raw: Raw) -> str:
+def describe_idle_states(raw: Raw) -> str:
     return ", ".join(
         f"{name} {wake_us} µs{' (disabled)' if disabled else ''}"
         for name, wake_us, disabled in idle_states(raw)
@@ -262,7 +262,7 @@ RULES: dict[str, Rule] = {
     ),
     "cpu.idle_driver": lambda raw: raw.text(f"{CPU}/cpuidle/current_driver"),
     "cpu.idle_governor": lambda raw: raw.text(f"{CPU}/cpuidle/current_governor"),
-    "cpu.idle_states": idle_states_text,
+    "cpu.idle_states": describe_idle_states,
     "cpu.deepest_idle": deepest_idle,
     "cpu.boot_idle": boot_idle,
     "cpu.wakeup_limit": wakeup_limit,

@@ -70,11 +70,11 @@ def of_side(runs: Iterable[Run]) -> dict[str, Raw]:
 def compared(first: Iterable[Run], second: Iterable[Run]) -> list[MachinePair]:
     """The machines of two sides: those of the same name, or each with each if no name is common.
     Empty if a side has no audit, such as runs in virtual time."""
-    ones, others = of_side(first), of_side(second)
-    common = [(name, name) for name in ones if name in others]
-    pairs = common or [(name, other) for name in ones for other in others]
+    machines, others = of_side(first), of_side(second)
+    common = [(name, name) for name in machines if name in others]
+    pairs = common or [(name, other) for name in machines for other in others]
     return [
-        MachinePair(name, other, tuple(differences(ones[name], others[other])))
+        MachinePair(name, other, tuple(differences(machines[name], others[other])))
         for name, other in pairs
     ]
 
@@ -89,10 +89,10 @@ def as_lines(pairs: Sequence[MachinePair]) -> list[str]:
 def differences(first: Raw, second: Raw) -> list[Difference]:
     """What differs between two machines: every item that both know and that does not vary by the
     moment, and every sysctl, also those that have their default on both."""
-    ones, others = _comparable(first), _comparable(second)
+    items, others = _comparable(first), _comparable(second)
     differing = [
         Difference(item.title, item.shown, others[key].shown)
-        for key, item in ones.items()
+        for key, item in items.items()
         if key in others and item.shown != others[key].shown
     ]
     here, there = first.sysctls(), second.sysctls()

@@ -144,13 +144,10 @@ def connection_state(segments: Table) -> ConnectionState:
     Raises Missing if that takes more memory than is available, BadInput for a table with other
     directions than 0 and 1.
     """
-    must_fit(
-        len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
-    )
+    _must_be_readable(segments)
     order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
     column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
     connection, direction, flags = (column[name] for name in ("connection", "direction", "flags"))
-    _must_be_directions(direction)
     begin, ack = column["seq_rel"], column["ack_rel"]
     length, window = (
         column[name].astype(numpy.int64) for name in ("payload_bytes", "window_bytes")
@@ -160,7 +157,10 @@ def connection_state(segments: Table) -> ConnectionState:
         numpy.flatnonzero(numpy.diff(connection, prepend=both_sides.NONE)), len(order)
     )
     full = mss_bytes(segments)[order]
-    states = _states(starts, direction, flags, length, end, ack, window, column["window"], full)
+    states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
+    columns = (direction, flags, length, end, ack, window, column["window"], full)
+    scratch = numpy.empty(both_sides.ROWS, dtype=numpy.int64)
+    both_sides.write_states(starts, *columns, scratch, states)
 
     def both(row: int) -> tuple[Array, Array]:
         return states[row], states[row + 1]
@@ -198,20 +198,16 @@ def connection_state(segments: Table) -> ConnectionState:
     )
 
 
-def _must_be_directions(direction: Array) -> None:
+def _must_be_readable(segments: Table) -> None:
+    must_fit(
+        len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
+    )
+    direction = numpy.asarray(segments["direction"])
     if len(direction) and not 0 <= direction.min() <= direction.max() <= 1:
         raise BadInput(
             f"the table of segments has a direction of {int(direction.min())} or "
             f"{int(direction.max())}. Allowed: 0 (from the client) and 1 (from the server)"
         )
-
-
-def _states(starts: Array, *columns: Array) -> Array:
-    """What both sides have sent and acknowledged before each segment: the rows of `both_sides`."""
-    states = numpy.empty((both_sides.ROWS, len(columns[0])), dtype=numpy.int64)
-    state = numpy.empty(both_sides.ROWS, dtype=numpy.int64)
-    both_sides.write_states(starts, *columns, state, states)
-    return states
 
 
 def _selective(segments: Table) -> tuple[Array, Array]:
