@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
     if args.most < 1:
         raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
-    from labs.read.flows.account_text import as_json, as_text
+    from labs.read.flows.account_text import as_json, describe_file
     from labs.read.flows.explain import explain, read_account
 
     with kept_input(args.file) as file:
@@ -93,7 +93,7 @@ def main(args: argparse.Namespace) -> int:
         return 0
     for line in found.remarks.lines:
         print(f"labs: {line}", file=sys.stderr)
-    print(as_text(found, most=args.most))
+    print(describe_file(found, most=args.most))
     if out is not None:
         print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
     return 0

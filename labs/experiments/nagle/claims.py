@@ -25,7 +25,7 @@ from labs.read.claims.judge import Judge, compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, milliseconds
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.theory.nagle import wait
 
@@ -96,7 +96,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     follow = table[table["steps"] == found.steps]
     reason = (
         f"{found.follow} of {found.requests} requests follow this sequence: "
-        f"{in_words(found.steps)}{_silence(follow)}{_others(found.others)}"
+        f"{describe_steps(found.steps)}{_silence(follow)}{_others(found.others)}"
     )
     figures: dict[str, Any] = {"measured": measured, "predicted": predicted, "reason": reason}
     if not found.follow:
@@ -123,7 +123,7 @@ def _silence(follow: DataFrame) -> str:
 
 
 def _others(others: Mapping[tuple[str, ...], int]) -> str:
-    said = [f"{count}: {in_words(steps)}" for steps, count in others.items()]
+    said = [f"{count}: {describe_steps(steps)}" for steps, count in others.items()]
     return f". The others, {'. '.join(said)}" if said else ""
 
 

@@ -28,7 +28,7 @@ from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.as_printed import Printed, as_printed, last_match
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table
-from labs.read.flows.exchanges import AND_SO_ON, in_words
+from labs.read.flows.exchanges import AND_SO_ON, describe_steps
 from labs.read.flows.reasons import explained
 from labs.read.readings.latency import latency
 from labs.read.theory.nagle import answer, sent, wait
@@ -76,7 +76,7 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
             rows.append(
                 {
                     "Condition": name,
-                    "Steps": in_words(steps),
+                    "Steps": describe_steps(steps),
                     "Requests": count,
                     "Share (%)": 100 * count / max(1, found.requests),
                     "Which": "the first on their connection" if first else "",

@@ -25,7 +25,14 @@ from labs.read.figures.style import (
     dressed,
 )
 from labs.read.figures.time_sequence import time_sequence
-from labs.read.flows.account_text import NO_TIME, advice, duration, heading, sentence, told
+from labs.read.flows.account_text import (
+    NO_TIME,
+    advice,
+    describe_connection,
+    describe_finding,
+    duration,
+    worth_a_sentence,
+)
 from labs.read.flows.explain import Account, FileAccount, Finding
 
 MOST_BARS: Final = 12
@@ -120,10 +127,10 @@ def _list(items: list[str]) -> str:
 
 
 def _connection(account: Account) -> list[str]:
-    found = told(account)
-    said = heading(account)
+    found = worth_a_sentence(account)
+    said = describe_connection(account)
     sentences = [
-        f"<li{'' if one.is_trouble else ' class=usual'}>{escape(sentence(one))}</li>"
+        f"<li{'' if one.is_trouble else ' class=usual'}>{escape(describe_finding(one))}</li>"
         for one in found
     ]
     changes = [
