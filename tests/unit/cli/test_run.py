@@ -12,7 +12,7 @@ import pytest
 from labs import catalog as catalogue
 from labs.catalog import LABS, find
 from labs.cli.new import source
-from labs.cli.run import PIECES, as_json, as_text
+from labs.cli.run_report import PIECES, as_json, describe
 from labs.errors import LabError
 from labs.read.result_row import NO_RESULTS
 from labs.read.runs.archive import run_folders
@@ -55,7 +55,7 @@ def printed(found: Study) -> list[list[str]]:
     """The first two lines of the table: its head, and the row of the only run."""
     said = as_json(found.lab, found.parameters, found)
     assert json.loads(json.dumps(said)) == said
-    text = as_text(found.lab, said)
+    text = describe(found.lab, said)
     return [line.split() for line in text.splitlines()[:2]]
 
 
@@ -94,9 +94,9 @@ def test_as_text_names_the_remedy_for_a_loss_that_is_not_as_requested() -> None:
     said = as_json(found.lab, found.parameters, found)
     link = said["results"][0]["link"]
     link |= {"ok": False, "problems": ["0.552 % lost, asked 1 within 0.21 points"]}
-    assert PIECES in as_text(found.lab, said)
+    assert PIECES in describe(found.lab, said)
     link["asked"]["shaped_at"] = "router"
-    assert PIECES not in as_text(found.lab, said)
+    assert PIECES not in describe(found.lab, said)
 
 
 def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
@@ -110,13 +110,13 @@ def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
     assert [row["kernel"] for row in said["results"]] == ["6.1.192", "7.2.13"]
     assert (said["kernel"], said["other_kernels"][0]["kernel"]) == ("6.1.192", "7.2.13")
     assert said["lacking"] == ["no kernel 5.10 is built"]
-    lines = [line.split() for line in as_text(found.lab, said).splitlines()]
+    lines = [line.split() for line in describe(found.lab, said).splitlines()]
     assert [line[:2] for line in lines[:3]] == [
         ["condition", "kernel"],
         ["far", "6.1.192"],
         ["far", "7.2.13"],
     ]
-    assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in as_text(
+    assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in describe(
         found.lab, said
     )
 
@@ -131,7 +131,7 @@ def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
             [f"Linux 6.1.192: {remark}", f"Linux 6.12.117: {remark}"],
         ),
     ):
-        text = as_text(found.lab, as_json(found.lab, found.parameters, found))
+        text = describe(found.lab, as_json(found.lab, found.parameters, found))
         assert [line for line in text.splitlines() if remark in line] == expected
 
 
@@ -148,5 +148,5 @@ def test_as_text_hides_declared_columns(name: str) -> None:
     hidden = {column for column, one in lab.columns.items() if one.hidden}
     found = study(lab.Parameters(testbed="recorded", **RECORDED.get(name, {})))
     assert hidden <= set(found.results().columns)
-    head = as_text(lab, as_json(lab, found.parameters, found)).splitlines()[0].split()
+    head = describe(lab, as_json(lab, found.parameters, found)).splitlines()[0].split()
     assert head[0] == "condition" and not hidden & set(head)

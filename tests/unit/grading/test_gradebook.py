@@ -17,7 +17,7 @@ from labs.errors import BadInput, Missing
 from labs.grading.grade_page import grade_page
 from labs.grading.grade_sheet import Sheet, exercises_of, grade_file, grade_submission
 from labs.grading.grade_tables import as_csv, as_moodle
-from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, gradebook, in_words
+from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, describe, gradebook
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import Submission, due_time, submissions
 from labs.read.exercises.graded_answer import unanswered
@@ -85,7 +85,7 @@ def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
         handed_in(course / name, {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
     book = graded(course)
     assert book.equal == (EqualSheets(START, ("Ann", "bob", "carl")),)
-    assert "".join(in_words(book)).count("Ann, bob, carl") == 1
+    assert "".join(describe(book)).count("Ann, bob, carl") == 1
     assert grade_page(book).count('<td style="text-align: left">Ann, bob, carl</td>') == 1
     marks = {
         row["student"]: row["equal sheets"] for row in csv.DictReader(as_csv(book).split("\n"))
