@@ -28,6 +28,7 @@ PARTS = {
     "new_lab",
     "new_flows",
     "run_grid",
+    "run_report",
     "runs_export",
     "run_flags",
     "claims_draws",
