@@ -94,7 +94,7 @@ def boot_to_init() -> None:
         )
         with kernel:
             assert kernel.stdout is not None
-            begun = any(b"as init process" in said for said in kernel.stdout)
+            begun = any(b"as init process" in line for line in kernel.stdout)
             os.killpg(kernel.pid, signal.SIGKILL)  # the programs of the guest, too
             if not begun:
                 raise RuntimeError("the kernel started no program")
@@ -108,14 +108,14 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
         (first, started_s), (last, ended_s) = told[0], told[-1]
         return (ended_s - started_s) / (last - first)
 
-    found: dict[str, object] = {
+    measured: dict[str, object] = {
         "figure": f"a download at the line rate, client {client}"
         + "".join(f", {name} {value}" for name, value in given.items()),
         "unit": "virtual s per real s",
         "measured": statistics.median(once() for _ in range(repeats)),
     }
-    found["at_least"] = 20.0 if client == "discard" else 1.5
-    return found
+    measured["at_least"] = 20.0 if client == "discard" else 1.5
+    return measured
 
 
 FLOWS = '''"""Flows over a FIFO of one BDP."""
@@ -140,12 +140,12 @@ def traffic(flows: int, rate_mbit: int, duration_s: int) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         lab = Path(folder) / f"flows_{flows}.py"
         lab.write_text(FLOWS.format(flows=flows, rate_mbit=rate_mbit, duration_s=duration_s))
-        found = find(str(lab))
-        p = found.Parameters(runs=folder)
-        took_s = elapsed(lambda: run(found, p, jobs=1))
+        lab_of_flows = find(str(lab))
+        p = lab_of_flows.Parameters(runs=folder)
+        took_s = elapsed(lambda: run(lab_of_flows, p, jobs=1))
         (shown,) = Path(folder).glob("*/router/queues-after.json")
         packets = [
-            one["packets"] for one in json.loads(shown.read_text()) if one["kind"] == "pfifo"
+            queue["packets"] for queue in json.loads(shown.read_text()) if queue["kind"] == "pfifo"
         ]
     return took_s, sum(packets)
 
@@ -259,14 +259,14 @@ def run_all_again() -> dict[str, object]:
     }
 
 
-def line(found: dict[str, object]) -> str:
+def line(measured: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
     bound = "".join(
-        f"  ({name.replace('_', ' ')} {found[name]})"
+        f"  ({name.replace('_', ' ')} {measured[name]})"
         for name in ("at_least", "at_most")
-        if name in found
+        if name in measured
     )
-    return f"{found['figure']}: {found['measured']:.2f} {found['unit']}{bound}"
+    return f"{measured['figure']}: {measured['measured']:.2f} {measured['unit']}{bound}"
 
 
 def main() -> int:
@@ -281,12 +281,14 @@ def main() -> int:
         cost_of_flows,
         many_flows,
     ]
-    found = []
+    measured = []
     for figure in figures:
-        found.append(figure())
-        print(line(found[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True)
+        measured.append(figure())
+        print(
+            line(measured[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True
+        )
     if "--json" in sys.argv:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(measured, indent=1))
     return 0
 
 

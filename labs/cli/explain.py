@@ -81,33 +81,33 @@ def main(args: argparse.Namespace) -> int:
 
     with kept_input(args.file) as file:
         if out is None or args.dry_run:
-            found = explain(file, connection=args.connection)
+            account = explain(file, connection=args.connection)
         else:
-            segments, found = read_account(file, args.connection)
-            _write(file, out, segments, found)
+            segments, account = read_account(file, args.connection)
+            _write(file, out, segments, account)
     if args.json:
-        print(json.dumps(as_json(found)))
+        print(json.dumps(as_json(account)))
         return 0
-    if not found.remarks.segments:
-        print(f"{found.file}: no TCP. {'; '.join(found.remarks.lines)}")
+    if not account.remarks.segments:
+        print(f"{account.file}: no TCP. {'; '.join(account.remarks.lines)}")
         return 0
-    for line in found.remarks.lines:
+    for line in account.remarks.lines:
         print(f"labs: {line}", file=sys.stderr)
-    print(describe_file(found, most=args.most))
+    print(describe_file(account, most=args.most))
     if out is not None:
         print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
     return 0
 
 
-def _write(file: Path, out: Path, segments: DataFrame, found: FileAccount) -> None:
+def _write(file: Path, out: Path, segments: DataFrame, account: FileAccount) -> None:
     from labs.drive.record.disk import write_whole
 
     if out.suffix == ".html":
         from labs.read.figures.account_page import page
 
-        write_whole(out, page(segments, found).encode())
+        write_whole(out, page(segments, account).encode())
         return
     from labs.read.exports.packet_comments import comments_of
     from labs.read.exports.pcapng import annotated
 
-    write_whole(out, annotated(file, comments_of(segments, found.accounts, found.errors)))
+    write_whole(out, annotated(file, comments_of(segments, account.accounts, account.errors)))

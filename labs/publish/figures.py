@@ -46,9 +46,12 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
     if steps:
         _leave_the_controls(layout, float(meta["controls_px"]))
     _leave_the_plot(layout)
-    for one in (layout, *(frame.get("layout", {}) for frame in figure.get("frames") or ())):
-        if marks := one.get("annotations"):
-            one["annotations"] = [mark for mark in marks if mark.get("name") != "caption"]
+    for shown_layout in (
+        layout,
+        *(frame.get("layout", {}) for frame in figure.get("frames") or ()),
+    ):
+        if marks := shown_layout.get("annotations"):
+            shown_layout["annotations"] = [mark for mark in marks if mark.get("name") != "caption"]
     drawn = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
     plot = (
         f'<div id="chart-{number}" style="height: {layout["height"]}px"></div>'
@@ -134,7 +137,9 @@ def _legend(figure: Mapping[str, Any]) -> str:
 def _entry(number: int, trace: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> str:
     """An entry of the legend: its traces, its sign, its name."""
     group = trace.get("legendgroup")
-    same = [other for other, one in enumerate(data) if group and one.get("legendgroup") == group]
+    same = [
+        other for other, curve in enumerate(data) if group and curve.get("legendgroup") == group
+    ]
     name = _text(str(trace["name"]).replace("<br>", ", "))
     return (
         f'<li><button type="button" aria-pressed="true" '
