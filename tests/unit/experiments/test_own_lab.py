@@ -11,7 +11,7 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
-from labs.cli.run import as_json, as_text
+from labs.cli.run_report import as_json, describe
 from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.lab import Lab
@@ -104,7 +104,7 @@ def test_as_text_prints_the_results(lab: Lab) -> None:
     """Columns that other labs have too, and hide."""
     study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
     said = as_json(lab, study.parameters, study)
-    head, row = (line.split() for line in as_text(lab, said).splitlines()[:2])
+    head, row = (line.split() for line in describe(lab, said).splitlines()[:2])
     assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
     assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)

@@ -12,7 +12,7 @@ import pandas
 import pytest
 
 from labs.catalog import find
-from labs.cli.run import as_json
+from labs.cli.run_report import as_json
 from labs.errors import BadInput
 from labs.experiments.nagle.conditions import MARGIN
 from labs.experiments.nagle.conditions import Parameters as Nagle

@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 from labs.catalog import find
-from labs.cli.run import as_json
+from labs.cli.run_report import as_json
 from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
 from labs.experiments.windows.notebook import as_printed
 from labs.experiments.windows.packets import packets
