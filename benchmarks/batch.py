@@ -44,7 +44,7 @@ def batch(plan: str, folder: Path, *words: str) -> float:
 def real_s(folder: Path) -> list[float]:
     """The seconds of every run of a batch."""
     hosts = (folder / "b" / "runs").glob("*/host.json")
-    return [float(json.loads(one.read_text())["real_s"]) for one in hosts]
+    return [float(json.loads(host.read_text())["real_s"]) for host in hosts]
 
 
 def in_a_folder(measure: Callable[[Path], float]) -> float:
@@ -140,14 +140,14 @@ def notebooks() -> list[dict[str, object]]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as other:
         lab = "lab: buffers\nONLY: unshaped,default,both"
-        runs_s = cpu_s(NINE.replace(f"notebook: {NOTEBOOK}", lab), Path(one))
+        runs_s = cpu_s(NINE.replace(f"notebook: {NOTEBOOK}", lab), Path(first))
         whole_s = cpu_s(NINE, Path(other))
-        found = len(real_s(Path(other)))
+        run_count = len(real_s(Path(other)))
     return [
         {
-            "figure": f"nine notebooks ({found} runs) over 1.3 times their runs plus 5 s each",
+            "figure": f"nine notebooks ({run_count} runs) over 1.3 times their runs plus 5 s each",
             "unit": "ratio of CPU time",
             "measured": whole_s / (1.3 * runs_s + 9 * 5.0),
             "at_most": 1.0,
@@ -165,13 +165,13 @@ def main() -> int:
         print(f"{wrong[0]} is not a figure. Allowed: {', '.join(FIGURES)}", file=sys.stderr)
         return 2
     os.environ["PYTHONPATH"] = str(ROOT)
-    found = []
+    figures = []
     for name in chosen:
         for figure in FIGURES[name]():
-            found.append(figure)
+            figures.append(figure)
             print(line(figure), file=sys.stderr if as_json else sys.stdout, flush=True)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
     return 0
 
 

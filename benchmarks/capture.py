@@ -133,11 +133,11 @@ def turns(path: Path) -> dict[str, dict[str, float]]:
         "labs capture stalls": (*labs, "capture", "stalls", str(path)),
         "tshark": tshark_argv(path),
     }
-    found: dict[str, list[tuple[float, float, float]]] = {
+    timings: dict[str, list[tuple[float, float, float]]] = {
         name: [] for name, argv in commands.items() if shutil.which(argv[0])
     }
     for _ in range(TURNS):
-        for name, measured in found.items():
+        for name, measured in timings.items():
             out.unlink(missing_ok=True)
             begun = time.perf_counter()
             with subprocess.Popen(
@@ -155,7 +155,7 @@ def turns(path: Path) -> dict[str, dict[str, float]]:
     names = ("seconds", "cpu_s", "bytes")
     return {
         name: dict(zip(names, map(statistics.median, zip(*measured, strict=True)), strict=True))
-        for name, measured in found.items()
+        for name, measured in timings.items()
     }
 
 
@@ -261,14 +261,14 @@ def this_project(path: Path, folder: Path, packets: int) -> dict[str, Any]:
     cold = labs(path, folder / "first.parquet", XDG_CACHE_HOME=str(folder / "cache"))
     read(path)
     warm = [timed(lambda: read(path)) for _ in range(REPEATS)]
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", MEMORY, str(path)],
         check=True,
         text=True,
         capture_output=True,
         env=ENVIRONMENT,
     ).stdout
-    peak, table = map(int, said.split())
+    peak, table = map(int, printed.split())
     return {
         "packets_s": packets / statistics.median(warm),
         "best_packets_s": packets / min(warm),
@@ -335,10 +335,10 @@ def shown(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def in_turns(found: dict[str, dict[str, float]]) -> list[str]:
+def in_turns(timings: dict[str, dict[str, float]]) -> list[str]:
     """The whole processes, each beside its goal."""
-    table = found["labs capture table"]
-    peer = found.get("pcap-toolkit")
+    table = timings["labs capture table"]
+    peer = timings.get("pcap-toolkit")
     goals = {
         "labs capture table": (
             f"at most {MOST_PROCESS_S} s and {MOST_TABLE_BYTES / 1e6:.0f} MB"
@@ -354,13 +354,13 @@ def in_turns(found: dict[str, dict[str, float]]) -> list[str]:
     }
     for name in ("labs explain", "labs capture stalls"):
         goals[name] = (
-            f"{found[name]['cpu_s'] / table['cpu_s']:.1f} times the table's CPU time, at most "
+            f"{timings[name]['cpu_s'] / table['cpu_s']:.1f} times the table's CPU time, at most "
             f"{MOST_TIMES_TABLE}; at most {MOST_EXPLAIN_BYTES / 1e6:.0f} MB"
         )
     lines = [f"whole processes, medians of {TURNS} in turns:"] + [
-        f"{name:<20} {one['seconds']:>6.2f} s {one['cpu_s']:>6.2f} s CPU "
-        f"{one['bytes'] / 1e6:>5.0f} MB ({goals[name]})"
-        for name, one in found.items()
+        f"{name:<20} {timing['seconds']:>6.2f} s {timing['cpu_s']:>6.2f} s CPU "
+        f"{timing['bytes'] / 1e6:>5.0f} MB ({goals[name]})"
+        for name, timing in timings.items()
     ]
     return lines if peer else [*lines, "pcap-toolkit not here: cargo install pcap-toolkit"]
 

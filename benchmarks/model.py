@@ -200,7 +200,7 @@ def downloaded(point: Point) -> dict[str, Any]:
 
 def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, Run | str]:
     """The run of each point by name, or why there is none."""
-    found: dict[str, Run | str] = {}
+    outcomes: dict[str, Run | str] = {}
     ordered = sorted(points, key=lambda point: point.kernel)
     with Bar("model", [point.name for point in points]) as bar:
         for kernel, of_kernel in groupby(ordered, lambda point: point.kernel):
@@ -208,17 +208,17 @@ def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, R
             while left:
                 try:
                     runs = perform(
-                        [condition_of(one) for one in left], kernel, into, jobs, bar.tell
+                        [condition_of(point) for point in left], kernel, into, jobs, bar.tell
                     )
-                    found |= {one.condition: one for one in runs}
+                    outcomes |= {run.condition: run for run in runs}
                     break
                 except RunFailed as error:
                     failed = named(str(error), left)
                     if failed is None:
                         raise
-                    found[failed.name] = str(error)
+                    outcomes[failed.name] = str(error)
                     left.remove(failed)
-    return found
+    return outcomes
 
 
 def perform(
@@ -229,15 +229,15 @@ def perform(
     tell: Callable[[str, str], None],
 ) -> tuple[Run, ...]:
     """The runs of these conditions on one kernel; existing ones are reused."""
-    found = find("sweeps" if conditions[0].link.port == PORT else "buffers")
-    lab = replace(found, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
-    return run(lab, found.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+    base_lab = find("sweeps" if conditions[0].link.port == PORT else "buffers")
+    lab = replace(base_lab, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
+    return run(lab, base_lab.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
 
 
 def named(message: str, points: Iterable[Point]) -> Point | None:
     """The point that the message of a failed run names."""
-    found = re.match(r"(?:sweeps|buffers) (\S+): ", message)
-    return next((point for point in points if found and point.name == found[1]), None)
+    match = re.match(r"(?:sweeps|buffers) (\S+): ", message)
+    return next((point for point in points if match and point.name == match[1]), None)
 
 
 def compare(point: Point, measured: Run | str) -> Compared:
@@ -253,46 +253,46 @@ def compare(point: Point, measured: Run | str) -> Compared:
     return judged(_compared(point, measured, predicted, reason))
 
 
-def judged(one: Compared) -> Compared:
+def judged(result: Compared) -> Compared:
     """The same, with `beyond_pct` if the error is above the goal."""
-    if one.error_pct is None or one.error_pct <= GOAL_WORST_PCT:
-        return one
-    return replace(one, beyond_pct=beyond_pct(one))
+    if result.error_pct is None or result.error_pct <= GOAL_WORST_PCT:
+        return result
+    return replace(result, beyond_pct=beyond_pct(result))
 
 
-def beyond_pct(one: Compared) -> float | None:
+def beyond_pct(result: Compared) -> float | None:
     """How far a measurement lies outside the model's interval, in percent of the measurement."""
-    wide = interval(flow_of(one.point), one.point.transfer_bytes)
+    wide = interval(flow_of(result.point), result.point.transfer_bytes)
     if wide is None:
         return None
     return max(
         100 * max(low / measured - 1, 1 - high / measured, 0)
         for (low, high), measured in (
-            (wide.steady_bytes_s, one.measured_steady_bytes_s or 0),
-            (wide.goodput_bytes_s, one.measured_goodput_bytes_s or 0),
+            (wide.steady_bytes_s, result.measured_steady_bytes_s or 0),
+            (wide.goodput_bytes_s, result.measured_goodput_bytes_s or 0),
         )
     )
 
 
 def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason: str) -> Compared:
     seen = arrivals(run) if run else None
-    said = predicted if predicted and not predicted.cannot_say else None
+    usable = predicted if predicted and not predicted.cannot_say else None
     measured_s = seen.took_s if seen else None
     steady = seen.steady_bytes_s if seen else None
     goodput = seen.goodput_bytes_s if seen else None
-    predicted_s = said.took_s if said else None
+    predicted_s = usable.took_s if usable else None
     return Compared(
         point=point,
         run=run.name if run else None,
         measured_goodput_bytes_s=goodput,
         measured_steady_bytes_s=steady,
         measured_s=measured_s,
-        predicted_goodput_bytes_s=said.goodput_bytes_s if said else None,
-        predicted_steady_bytes_s=said.steady_bytes_s if said else None,
+        predicted_goodput_bytes_s=usable.goodput_bytes_s if usable else None,
+        predicted_steady_bytes_s=usable.steady_bytes_s if usable else None,
         predicted_s=predicted_s,
-        steady_error_pct=error_pct(said.steady_bytes_s if said else None, steady),
+        steady_error_pct=error_pct(usable.steady_bytes_s if usable else None, steady),
         # The time for N bytes is N by goodput.
-        time_error_pct=error_pct(goodput, said.goodput_bytes_s if said else None),
+        time_error_pct=error_pct(goodput, usable.goodput_bytes_s if usable else None),
         bound=predicted.bound if predicted else "",
         reason=reason,
         disturbed=disturbed(run) if run else "",
@@ -304,13 +304,13 @@ def disturbed(run: Run) -> str:
     short queue."""
     short = (run.link.asked.queue_packets or 0) < QUEUE_PACKETS
     lost = 0 if short else run.nstat("server").get("TcpRetransSegs", 0)
-    found = (
+    problems = (
         *run.link.problems,
         *([f"{lost} retransmissions"] if lost else []),
         *(["not all bytes arrived"] if run.ended != "complete" else []),
         *(["tcpdump lost packets"] if capture_losses(run) else []),
     )
-    return "; ".join(found)
+    return "; ".join(problems)
 
 
 def error_pct(predicted: float | None, measured: float | None) -> float | None:
@@ -339,7 +339,7 @@ class Summary:
 
 def summary(group: str, compared: Sequence[Compared]) -> Summary:
     """The errors of these points; of each, the larger one counts."""
-    errors = sorted(one.error_pct for one in compared if one.error_pct is not None)
+    errors = sorted(result.error_pct for result in compared if result.error_pct is not None)
     if not errors:
         return Summary(group, len(compared), 0, None, None, None)
     p95 = quantiles(errors, n=20, method="inclusive")[-1] if len(errors) > 1 else errors[0]
@@ -350,10 +350,10 @@ def summaries(compared: Sequence[Compared]) -> list[Summary]:
     """The errors of all points, per kernel, per bound, per size of a write and per MSS."""
     made = [summary("all points", compared)]
     for by in (
-        lambda one: f"Linux {one.point.kernel}",
-        lambda one: f"bound: {one.bound or 'cannot say'}",
-        lambda one: f"writes: {pattern(one.point)}",
-        lambda one: f"MSS {one.point.mss_bytes}",
+        lambda result: f"Linux {result.point.kernel}",
+        lambda result: f"bound: {result.bound or 'cannot say'}",
+        lambda result: f"writes: {pattern(result.point)}",
+        lambda result: f"MSS {result.point.mss_bytes}",
     ):
         ordered = sorted(compared, key=by)
         made += [summary(group, list(some)) for group, some in groupby(ordered, by)]
@@ -388,15 +388,15 @@ def as_text(compared: Sequence[Compared]) -> str:
     head = ("Error of", "Points", "Predicted", "Median (%)", "95 % (%)", "Worst (%)", "Silent (%)")
     rows = [
         (
-            one.group,
-            str(one.points),
-            str(one.predicted),
-            *(percent(value) for value in (one.median_pct, one.p95_pct, one.worst_pct)),
-            percent(one.silent_pct),
+            summary.group,
+            str(summary.points),
+            str(summary.predicted),
+            *(percent(value) for value in (summary.median_pct, summary.p95_pct, summary.worst_pct)),
+            percent(summary.silent_pct),
         )
-        for one in summaries(compared)
+        for summary in summaries(compared)
     ]
-    short = any(one.point.queue_packets < QUEUE_PACKETS for one in compared)
+    short = any(result.point.queue_packets < QUEUE_PACKETS for result in compared)
     met = outside(compared) if short else goal(compared)
     parts = (table([head, *rows]), met, furthest(compared))
     return "\n\n".join([*parts, silent(compared)]).rstrip()
@@ -404,13 +404,13 @@ def as_text(compared: Sequence[Compared]) -> str:
 
 def missed(compared: Sequence[Compared]) -> list[str]:
     """The parts of the goal that these points do not meet."""
-    found = summary("all points", compared)
-    silent_points = found.points - found.predicted
+    overall = summary("all points", compared)
+    silent_points = overall.points - overall.predicted
     allowed = within(compared)[: int(GOAL_CHANCE_SHARE * len(compared))]
-    held = [one for one in compared if one not in allowed]
+    held = [result for result in compared if result not in allowed]
     limits = (
-        ("median", found.median_pct, GOAL_MEDIAN_PCT),
-        ("95 % of the points", found.p95_pct, GOAL_95_PCT),
+        ("median", overall.median_pct, GOAL_MEDIAN_PCT),
+        ("95 % of the points", overall.p95_pct, GOAL_95_PCT),
         ("worst", summary("", held).worst_pct, GOAL_WORST_PCT),
     )
     lacking = [
@@ -427,13 +427,15 @@ def within(compared: Sequence[Compared]) -> list[Compared]:
     """The points above the goal whose measurement lies within the model's interval, or at most
     GOAL_BEYOND_PCT outside it."""
     return [
-        one for one in compared if one.beyond_pct is not None and one.beyond_pct <= GOAL_BEYOND_PCT
+        result
+        for result in compared
+        if result.beyond_pct is not None and result.beyond_pct <= GOAL_BEYOND_PCT
     ]
 
 
 def goal(compared: Sequence[Compared]) -> str:
     """The goal, whether it is met, and the points above it that the model's interval permits."""
-    lacking, wide = missed(compared), [one.point.name for one in within(compared)]
+    lacking, wide = missed(compared), [result.point.name for result in within(compared)]
     return (
         f"Goal: median error at most {GOAL_MEDIAN_PCT:g} %, 95 % of the points within "
         f"{GOAL_95_PCT:g} %, none above {GOAL_WORST_PCT:g} % (but one in a hundred whose "
@@ -445,8 +447,8 @@ def goal(compared: Sequence[Compared]) -> str:
 
 def outside(compared: Sequence[Compared]) -> str:
     """The points above the goal whose measurement is outside the model's interval."""
-    found = [one.point.name for one in compared if one.beyond_pct]
-    return f"Above {GOAL_WORST_PCT:g} % and outside the interval: {', '.join(found) or 'none'}."
+    beyond = [result.point.name for result in compared if result.beyond_pct]
+    return f"Above {GOAL_WORST_PCT:g} % and outside the interval: {', '.join(beyond) or 'none'}."
 
 
 def furthest(compared: Sequence[Compared]) -> str:
@@ -455,17 +457,21 @@ def furthest(compared: Sequence[Compared]) -> str:
         *("Point", "Kernel", "Mbit/s", "RTT (ms)", "MSS", "sndbuf", "rcvbuf", "Write"),
         *("Steady (MB/s)", "Error (%)", "Time (s)", "Error (%)", "Bound"),
     )
-    known = [one for one in compared if one.error_pct is not None]
-    worst = sorted(known, key=lambda one: one.error_pct or 0, reverse=True)[:WORST_SHOWN]
+    predicted = [result for result in compared if result.error_pct is not None]
+    worst = sorted(predicted, key=lambda result: result.error_pct or 0, reverse=True)[:WORST_SHOWN]
     rows = [
         (
-            *(one.point.name, one.point.kernel, f"{one.point.rate_mbit:g}"),
-            *(f"{one.point.rtt_ms:g}", str(one.point.mss_bytes)),
-            *(size(one.point.sndbuf_kib), size(one.point.rcvbuf_kib), str(one.point.write_bytes)),
-            *(f"{(one.measured_steady_bytes_s or 0) / MB:.3f}", signed(one.steady_error_pct)),
-            *(f"{one.measured_s or 0:.3f}", signed(one.time_error_pct), one.bound),
+            *(result.point.name, result.point.kernel, f"{result.point.rate_mbit:g}"),
+            *(f"{result.point.rtt_ms:g}", str(result.point.mss_bytes)),
+            *(
+                size(result.point.sndbuf_kib),
+                size(result.point.rcvbuf_kib),
+                str(result.point.write_bytes),
+            ),
+            *(f"{(result.measured_steady_bytes_s or 0) / MB:.3f}", signed(result.steady_error_pct)),
+            *(f"{result.measured_s or 0:.3f}", signed(result.time_error_pct), result.bound),
         )
-        for one in worst
+        for result in worst
     ]
     return table([head, *rows]) if rows else ""
 
@@ -481,8 +487,10 @@ def signed(value: float | None) -> str:
 
 def silent(compared: Sequence[Compared]) -> str:
     """The points without a prediction or a measurement, and those whose run was disturbed."""
-    lines = [f"{one.point.name}: {one.reason}" for one in compared if one.error_pct is None]
-    lines += [f"{one.point.name}: {one.disturbed}" for one in compared if one.disturbed]
+    lines = [
+        f"{result.point.name}: {result.reason}" for result in compared if result.error_pct is None
+    ]
+    lines += [f"{result.point.name}: {result.disturbed}" for result in compared if result.disturbed]
     return "\n".join(lines)
 
 
@@ -492,10 +500,10 @@ def chosen(points: Sequence[Point], only: str) -> list[Point]:
         return list(points)
     numbers: set[int] = set()
     for part in only.split(","):
-        found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
-        if found is None:
+        match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
+        if match is None:
             raise BadInput(f"--only {only} cannot be read. Allowed: numbers such as 7 or 0..9")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < len(points):
             raise BadInput(f"--only {part} is out of range. Allowed: 0 to {len(points) - 1}")
         numbers |= set(range(first, last + 1))
@@ -518,23 +526,23 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, compare, print, and write the files of each set."""
     args = arguments(words)
-    found: dict[str, list[Compared]] = {}
+    by_set: dict[str, list[Compared]] = {}
     try:
         if args.only and not args.set:
             raise BadInput("--only selects points of one set. Name it: --set wget")
         for name in [args.set] if args.set else NAMES:
             points = chosen(read(name), args.only)
             measured = measure(points, args.into, args.jobs)
-            found[name] = [compare(point, measured[point.name]) for point in points]
-            write(name, found[name], Path(args.into))
+            by_set[name] = [compare(point, measured[point.name]) for point in points]
+            write(name, by_set[name], Path(args.into))
             if not args.json:
-                print(f"Set {name}\n\n{as_text(found[name])}\n", flush=True)
+                print(f"Set {name}\n\n{as_text(by_set[name])}\n", flush=True)
     except LabError as error:
         print(f"model: {error}", file=sys.stderr)
         return error.exit_code
     if args.json:
-        print(as_json([one for compared in found.values() for one in compared]))
-    held = [compared for name, compared in found.items() if CLIENTS.get(name) == WGET]
+        print(as_json([result for compared in by_set.values() for result in compared]))
+    held = [compared for name, compared in by_set.items() if CLIENTS.get(name) == WGET]
     return NOT_MET if any(map(missed, held)) else 0
 
 
@@ -545,7 +553,7 @@ def write(name: str, compared: Sequence[Compared], folder: Path) -> None:
 
 
 def as_json(compared: Sequence[Compared]) -> str:
-    return json.dumps([asdict(one) for one in compared], indent=1)
+    return json.dumps([asdict(result) for result in compared], indent=1)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def directions(degree: int, coefficients: int, first: tuple[int, ...]) -> list[i
 def sobol(count: int, shift: tuple[int, ...]) -> Iterator[tuple[float, ...]]:
     """The first points of the Sobol sequence in [0, 1), each dimension combined with its shift."""
     by_dimension = [[1 << (BITS - 1 - bit) for bit in range(BITS)]]
-    by_dimension += [directions(*one) for one in DIRECTIONS]
+    by_dimension += [directions(*direction) for direction in DIRECTIONS]
     state = [0] * len(by_dimension)
     for index in range(count):
         yield tuple((value ^ moved) / 2**BITS for value, moved in zip(state, shift, strict=True))
@@ -211,10 +211,10 @@ def downloaded(client: str, name: str, values: tuple[float, ...]) -> Point:
     """The download from nginx that eight numbers from 0 to 1 select; wget sets no buffer, and
     chooses itself how much it reads."""
     *_, kernel, setter, read = values
-    one = point(name, values)
+    base = point(name, values)
     discards = client == DISCARD
     return replace(
-        one,
+        base,
         kernel=DOWNLOAD_KERNELS[int(kernel * len(DOWNLOAD_KERNELS))],
         mss_bytes=MSS_BYTES[0],
         write_bytes=0,
@@ -302,11 +302,11 @@ def parsed(kind: type, text: str) -> Any:
 
 def write(name: str) -> None:
     """Store the points of a set; columns of downloads only if it has some."""
-    columns = [one.name for one in fields(Point) if name in CLIENTS or one.default is MISSING]
+    columns = [field.name for field in fields(Point) if name in CLIENTS or field.default is MISSING]
     with file_of(name).open("w", newline="") as out:
         rows = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
-        rows.writerows(asdict(one) for one in generated(name))
+        rows.writerows(asdict(point) for point in generated(name))
 
 
 def main(words: list[str]) -> int:

@@ -49,16 +49,16 @@ def clock(**given: object) -> list[tuple[float, int]]:
 
     The first seconds are left out: slow start has little to carry.
     """
-    told: list[tuple[float, int]] = []
+    moments: list[tuple[float, int]] = []
 
     def progress(condition: str, line: str) -> None:
         word = line.removesuffix(" s")
         if word.isdigit() and int(word) >= AT_LINE_RATE_S:
-            told.append((time.monotonic(), int(word)))
+            moments.append((time.monotonic(), int(word)))
 
     with tempfile.TemporaryDirectory() as folder:
         run(find("buffers"), parameters(folder, **given), jobs=1, progress=progress)
-    return told
+    return moments
 
 
 def one_request() -> dict[str, object]:
@@ -94,7 +94,7 @@ def boot_to_init() -> None:
         )
         with kernel:
             assert kernel.stdout is not None
-            begun = any(b"as init process" in said for said in kernel.stdout)
+            begun = any(b"as init process" in line for line in kernel.stdout)
             os.killpg(kernel.pid, signal.SIGKILL)  # the programs of the guest, too
             if not begun:
                 raise RuntimeError("the kernel started no program")
@@ -104,18 +104,18 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
     """Virtual seconds a real second while 1 GiB goes over 1000 Mbit/s, 200 ms, 50 MiB buffers."""
 
     def once() -> float:
-        told = clock(only="both", client=client, **given)
-        (first, started_s), (last, ended_s) = told[0], told[-1]
+        moments = clock(only="both", client=client, **given)
+        (first, started_s), (last, ended_s) = moments[0], moments[-1]
         return (ended_s - started_s) / (last - first)
 
-    found: dict[str, object] = {
+    figure: dict[str, object] = {
         "figure": f"a download at the line rate, client {client}"
         + "".join(f", {name} {value}" for name, value in given.items()),
         "unit": "virtual s per real s",
         "measured": statistics.median(once() for _ in range(repeats)),
     }
-    found["at_least"] = 20.0 if client == "discard" else 1.5
-    return found
+    figure["at_least"] = 20.0 if client == "discard" else 1.5
+    return figure
 
 
 FLOWS = '''"""Flows over a FIFO of one BDP."""
@@ -140,12 +140,12 @@ def traffic(flows: int, rate_mbit: int, duration_s: int) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         lab = Path(folder) / f"flows_{flows}.py"
         lab.write_text(FLOWS.format(flows=flows, rate_mbit=rate_mbit, duration_s=duration_s))
-        found = find(str(lab))
-        p = found.Parameters(runs=folder)
-        took_s = elapsed(lambda: run(found, p, jobs=1))
+        flows_lab = find(str(lab))
+        p = flows_lab.Parameters(runs=folder)
+        took_s = elapsed(lambda: run(flows_lab, p, jobs=1))
         (shown,) = Path(folder).glob("*/router/queues-after.json")
         packets = [
-            one["packets"] for one in json.loads(shown.read_text()) if one["kind"] == "pfifo"
+            queue["packets"] for queue in json.loads(shown.read_text()) if queue["kind"] == "pfifo"
         ]
     return took_s, sum(packets)
 
@@ -259,14 +259,14 @@ def run_all_again() -> dict[str, object]:
     }
 
 
-def line(found: dict[str, object]) -> str:
+def line(figure: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
     bound = "".join(
-        f"  ({name.replace('_', ' ')} {found[name]})"
+        f"  ({name.replace('_', ' ')} {figure[name]})"
         for name in ("at_least", "at_most")
-        if name in found
+        if name in figure
     )
-    return f"{found['figure']}: {found['measured']:.2f} {found['unit']}{bound}"
+    return f"{figure['figure']}: {figure['measured']:.2f} {figure['unit']}{bound}"
 
 
 def main() -> int:
@@ -281,12 +281,14 @@ def main() -> int:
         cost_of_flows,
         many_flows,
     ]
-    found = []
+    measured = []
     for figure in figures:
-        found.append(figure())
-        print(line(found[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True)
+        measured.append(figure())
+        print(
+            line(measured[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True
+        )
     if "--json" in sys.argv:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(measured, indent=1))
     return 0
 
 

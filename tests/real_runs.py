@@ -31,9 +31,9 @@ def real(name: str) -> Run:
 
 def with_link(run: Run, **asked: Any) -> Run:
     """The run with another requested link; its files are unchanged."""
-    said = deepcopy(dict(run.said))
+    said = deepcopy(dict(run.record))
     said["link"]["asked"].update(asked)
-    return dataclasses.replace(run, said=said)
+    return dataclasses.replace(run, record=said)
 
 
 def with_condition(
@@ -49,11 +49,11 @@ def with_condition(
     condition["link"] = {**condition["link"], **(link or {})}
     condition["settings"] = {**condition["settings"], **(settings or {})}
     said = {
-        **run.said,
+        **run.record,
         "condition": condition["name"],
         "inputs": {**inputs, "condition": condition},
     }
-    return dataclasses.replace(run, said=said)
+    return dataclasses.replace(run, record=said)
 
 
 def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:

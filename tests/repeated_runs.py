@@ -83,7 +83,7 @@ def repetition(
     problems: Sequence[str] = (),
 ) -> Run:
     """Write and seal one repetition, and open it."""
-    said = deepcopy(dict(run.said))
+    said = deepcopy(dict(run.record))
     said["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
     said["key"] = key(said["inputs"])
     said["kernel"] = {"release": release, "hz": None}

@@ -153,7 +153,7 @@ class Forwarder:
 
     def __init__(self, scenario: dict[str, Any], folder: Path) -> None:
         self.scenario = scenario
-        self.rules = [Rule(**one) for one in scenario.get("rules", [])]
+        self.rules = [Rule(**rule) for rule in scenario.get("rules", [])]
         self.rate = scenario.get("rate_mbit", 0) * 1e6 / 8 / 1e9  # bytes per ns; 0: unlimited
         self.delay_ns = int(scenario["rtt_ms"] * 1e6 / 2)
         self.queue_bytes = scenario.get("queue_bytes", 1 << 30)
@@ -167,12 +167,12 @@ class Forwarder:
         self.files = [self._opened(folder, place) for place in PLACES]
         self.sockets = []
         for number in range(2):
-            one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            one.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-            one.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-            one.bind((f"m{number}", 3))
-            one.setblocking(False)
-            self.sockets.append(one)
+            packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            packet_socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+            packet_socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+            packet_socket.bind((f"m{number}", 3))
+            packet_socket.setblocking(False)
+            self.sockets.append(packet_socket)
 
     @staticmethod
     def _opened(folder: Path, place: str) -> BinaryIO:
@@ -191,12 +191,12 @@ class Forwarder:
                 break
             wait_s = 0.02 if not self.heap else min(0.02, (self.heap[0][0] - now) / 1e9)
             ready, _, _ = select.select(self.sockets, [], [], max(0.0, wait_s))
-            for one in ready:
-                self._take(self.sockets.index(one))
+            for packet_socket in ready:
+                self._take(self.sockets.index(packet_socket))
         for file in self.files:
             file.close()
-        for one in self.sockets:
-            one.close()
+        for packet_socket in self.sockets:
+            packet_socket.close()
 
     def _take(self, side: int) -> None:
         while True:
@@ -352,15 +352,15 @@ def checksum(data: bytes) -> int:
 def play(steps: list[list[Any]], port: int, server: bool, ready: int | None) -> list[list[Any]]:
     """Perform the steps of one host, and return each with its begin and end (ns)."""
     done: list[list[Any]] = []
-    listener = one = None
+    listener = connection = None
     options: list[tuple[int, int, int]] = []
     for step in steps:
         begun, (verb, *given) = time.time_ns(), step
         try:
             if verb == "option":
                 level, name = getattr(socket, given[0]), getattr(socket, given[1])
-                if one is not None:
-                    one.setsockopt(level, name, given[2])
+                if connection is not None:
+                    connection.setsockopt(level, name, given[2])
                 options.append((level, name, given[2]))
             elif verb == "listen":
                 listener = socket.socket()
@@ -374,23 +374,23 @@ def play(steps: list[list[Any]], port: int, server: bool, ready: int | None) -> 
                     ready = None
             elif verb == "accept":
                 assert listener is not None
-                one, _ = listener.accept()
+                connection, _ = listener.accept()
             elif verb == "connect":
-                one = socket.socket()
+                connection = socket.socket()
                 for option in options:
-                    one.setsockopt(*option)
-                one.connect((ADDRESSES[1], given[0] if given else port))
+                    connection.setsockopt(*option)
+                connection.connect((ADDRESSES[1], given[0] if given else port))
             elif verb == "sleep":
                 time.sleep(given[0] / 1e3)
-            elif verb == "close" and one is not None:
-                one.close()
-                one = None
-            elif verb == "reset" and one is not None:
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                one.close()
-                one = None
-            elif one is not None:
-                work(one, verb, given)
+            elif verb == "close" and connection is not None:
+                connection.close()
+                connection = None
+            elif verb == "reset" and connection is not None:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+                connection = None
+            elif connection is not None:
+                work(connection, verb, given)
         except OSError as error:
             done.append([verb, begun, time.time_ns(), error.errno])
             if verb in ("send", "recv", "paced", "slowly"):
@@ -402,35 +402,35 @@ def play(steps: list[list[Any]], port: int, server: bool, ready: int | None) -> 
     return done
 
 
-def work(one: socket.socket, verb: str, given: list[Any]) -> None:
+def work(connection: socket.socket, verb: str, given: list[Any]) -> None:
     """Send or receive on a connection."""
     if verb == "send":
         first = given[1].encode() if len(given) > 1 else b""
-        one.sendall(first + bytes(given[0] - len(first)))
+        connection.sendall(first + bytes(given[0] - len(first)))
     elif verb == "recv":
         left = given[0]
         while left > 0:
-            got = len(one.recv(min(left, 1 << 20)))
+            got = len(connection.recv(min(left, 1 << 20)))
             if not got:
                 raise OSError(32, "closed")
             left -= got
     elif verb == "paced":  # (count, bytes, pause in ms): writes with pauses
         for _ in range(given[0]):
-            one.sendall(bytes(given[1]))
+            connection.sendall(bytes(given[1]))
             time.sleep(given[2] / 1e3)
     elif verb == "slowly":  # (total, bytes, pause in ms): reads with pauses
         left = given[0]
         while left > 0:
             time.sleep(given[2] / 1e3)
-            got = len(one.recv(min(left, given[1])))
+            got = len(connection.recv(min(left, given[1])))
             if not got:
                 return
             left -= got
     elif verb == "until_closed":
-        while one.recv(1 << 20):
+        while connection.recv(1 << 20):
             pass
     elif verb == "shutdown":
-        one.shutdown(socket.SHUT_WR)
+        connection.shutdown(socket.SHUT_WR)
     else:
         raise ValueError(verb)
 
@@ -491,18 +491,18 @@ def perform(scenario: dict[str, Any], folder: Path) -> None:
         os.waitpid(pid, 0)
     for host in HOSTS:
         sysctls(host, before[host])
-    told = {
+    truth = {
         host: json.loads(path.read_text())
         for host in HOSTS
         if (path := folder / f"{host}.json").exists()
     }
     for host in HOSTS:
         (folder / f"{host}.json").unlink(missing_ok=True)
-    told["counters"] = {
+    truth["counters"] = {
         host: {name: value - counted[host][name] for name, value in counters(host).items()}
         for host in HOSTS
     }
-    (folder / "truth.json").write_text(json.dumps({"log": forwarder.log, **told}))
+    (folder / "truth.json").write_text(json.dumps({"log": forwarder.log, **truth}))
 
 
 def main() -> None:

@@ -25,27 +25,31 @@ MEMORY_MIB = 512
 
 def record(scenarios: Sequence[Scenario], out: Path, *, jobs: int = 2) -> None:
     """Play the scenarios that `out` lacks: NAME.pcap and NAME.json of each."""
-    missing = [one for one in scenarios if not (out / f"{one['name']}.json").exists()]
+    missing = [
+        scenario for scenario in scenarios if not (out / f"{scenario['name']}.json").exists()
+    ]
     out.mkdir(parents=True, exist_ok=True)
-    found = {name: shutil.which(name, path=PATH) for name in PROGRAMS}
-    for name, path in found.items():
+    paths = {name: shutil.which(name, path=PATH) for name in PROGRAMS}
+    for name, path in paths.items():
         if path is None:
             raise Missing(
                 f"{name} is not installed. Install it: apt-get install iproute2 coreutils"
             )
-    programs = {name: Path(path) for name, path in found.items() if path}
+    programs = {name: Path(path) for name, path in paths.items() if path}
     root = kept_root(guest_root(programs, INTERPRETER), INTERPRETER).folder
     batches = []
-    for kernel in sorted({one["kernel"] for one in missing}):
-        own = [one for one in missing if one["kernel"] == kernel]
-        batches += [(kernel, own[at : at + AT_ONCE]) for at in range(0, len(own), AT_ONCE)]
+    for kernel in sorted({scenario["kernel"] for scenario in missing}):
+        of_kernel = [scenario for scenario in missing if scenario["kernel"] == kernel]
+        batches += [
+            (kernel, of_kernel[at : at + AT_ONCE]) for at in range(0, len(of_kernel), AT_ONCE)
+        ]
     done = 0
 
     def play(batch: tuple[str, list[Scenario]]) -> None:
         nonlocal done
-        kernel, own = batch
-        _play(kernel, own, root, out)
-        done += len(own)
+        kernel, of_batch = batch
+        _play(kernel, of_batch, root, out)
+        done += len(of_batch)
         print(f"{done} of {len(missing)} scenarios recorded", file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -66,8 +70,8 @@ def _play(kernel: str, scenarios: list[Scenario], root: Path, out: Path) -> None
             memory_mib=MEMORY_MIB,
             seed=1,
         )
-        for one in scenarios:
-            folder = staging / one["name"]
-            shutil.copy(folder / f"{one['place']}.pcap", out / f"{one['name']}.pcap")
-            truth = {"scenario": one, **json.loads((folder / "truth.json").read_text())}
-            (out / f"{one['name']}.json").write_text(json.dumps(truth))
+        for scenario in scenarios:
+            folder = staging / scenario["name"]
+            shutil.copy(folder / f"{scenario['place']}.pcap", out / f"{scenario['name']}.pcap")
+            truth = {"scenario": scenario, **json.loads((folder / "truth.json").read_text())}
+            (out / f"{scenario['name']}.json").write_text(json.dumps(truth))

@@ -220,7 +220,7 @@ def spurious(chance: Random) -> Scenario:
 def nagle_and_delayed_ack(chance: Random) -> Scenario:
     count = chance.randint(5, 40)
     sizes = (chance.randint(50, 400), chance.randint(50, 900))
-    parts, size = [["send", one] for one in sizes], sum(sizes)
+    parts, size = [["send", length] for length in sizes], sum(sizes)
     return {
         "rtt_ms": rtt(chance, 0.5, 60),
         "client": [["connect"], *[["send", 100], ["recv", size]] * count, ["close"]],
@@ -504,7 +504,7 @@ def two_causes(chance: Random) -> Scenario:
     base = rtt(chance, 2, 80)
     kind = chance.randrange(4)
     asks, answers = exchange(6 * MSS, think)
-    found: Scenario = {
+    scenario: Scenario = {
         "rtt_ms": base,
         "client": [["connect"], *asks],
         "server": served(*answers),
@@ -512,23 +512,23 @@ def two_causes(chance: Random) -> Scenario:
     }
     more_asks, more_answers = exchange(1000)
     if kind == 0:
-        found["rules"] = [{"direction": TO_CLIENT, "segments": [5], "kind": "data", "times": 1}]
-        found["causes"].append(cause(of.TAIL_LOSS, "server", {"lost": [TO_CLIENT, 5]}))
+        scenario["rules"] = [{"direction": TO_CLIENT, "segments": [5], "kind": "data", "times": 1}]
+        scenario["causes"].append(cause(of.TAIL_LOSS, "server", {"lost": [TO_CLIENT, 5]}))
     elif kind == 1:
-        found["client"].append(["sleep", 500 + 2 * base])
-        found["causes"].append(cause(of.APPLICATION, "client", {"sleeps": "client"}))
+        scenario["client"].append(["sleep", 500 + 2 * base])
+        scenario["causes"].append(cause(of.APPLICATION, "client", {"sleeps": "client"}))
     elif kind == 2:
-        found["rules"] = [{"direction": TO_SERVER, "kind": "syn", "times": 1}]
-        found["causes"].append(cause(of.SYN_REPEATED, None, {"connect": True}))
-        found["places"] = ["client"]
+        scenario["rules"] = [{"direction": TO_SERVER, "kind": "syn", "times": 1}]
+        scenario["causes"].append(cause(of.SYN_REPEATED, None, {"connect": True}))
+        scenario["places"] = ["client"]
     else:
-        found["client"] += [["send", 100], ["recv", 300]] * 9
-        found["server"] += [["recv", 100], ["send", 100], ["send", 200]] * 9
-        found["causes"].append(cause(of.NAGLE_AND_DELAYED_ACK, "client", {"nagle": 300}))
-        found["may"] = [of.NAGLE]
-    found["client"] += [*more_asks, ["close"]]
-    found["server"] += [*more_answers, ["until_closed"], ["close"]]
-    return found
+        scenario["client"] += [["send", 100], ["recv", 300]] * 9
+        scenario["server"] += [["recv", 100], ["send", 100], ["send", 200]] * 9
+        scenario["causes"].append(cause(of.NAGLE_AND_DELAYED_ACK, "client", {"nagle": 300}))
+        scenario["may"] = [of.NAGLE]
+    scenario["client"] += [*more_asks, ["close"]]
+    scenario["server"] += [*more_answers, ["until_closed"], ["close"]]
+    return scenario
 
 
 CAUSES: Final[dict[str, Callable[[Random], Scenario]]] = {
@@ -570,11 +570,11 @@ def drawn(seed: int, each: int) -> list[Scenario]:
     for group, of_cause in CAUSES.items():
         chance = Random(f"{seed} {group}")
         for number in range(each):
-            one = of_cause(chance)
-            one["name"] = f"{group.replace(' ', '-')}-{number:02}"
-            one["group"] = group
-            one["kernel"] = KERNELS[number % len(KERNELS)]
-            one["place"] = chance.choice(one.pop("places", list(PLACES)))
-            one["ports"] = [10_000 + len(made)]
-            made.append(one)
+            scenario = of_cause(chance)
+            scenario["name"] = f"{group.replace(' ', '-')}-{number:02}"
+            scenario["group"] = group
+            scenario["kernel"] = KERNELS[number % len(KERNELS)]
+            scenario["place"] = chance.choice(scenario.pop("places", list(PLACES)))
+            scenario["ports"] = [10_000 + len(made)]
+            made.append(scenario)
     return made

@@ -38,32 +38,32 @@ class Scored:
     name: str
     group: str
     true: frozenset[str]
-    found: frozenset[str]
+    reasons: frozenset[str]
     duration_ms: float
     wrong_ms: float
     expected_ms: float
 
     @property
     def missed(self) -> frozenset[str]:
-        return self.true - self.found
+        return self.true - self.reasons
 
     @property
     def invented(self) -> frozenset[str]:
-        return self.found - self.true
+        return self.reasons - self.true
 
 
 def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[tuple[str, str]]:
     """The reasons that a reader is told, with whom they waited for: those with a share of the time,
     and events."""
-    found = set()
-    for one in accounts:
-        for finding in one.findings:
-            if _counts(one, finding, named):
-                found.add((finding.reason, finding.waited_for))
-        for kind, count in one.turns.items():
+    reasons = set()
+    for account in accounts:
+        for finding in account.findings:
+            if _counts(account, finding, named):
+                reasons.add((finding.reason, finding.waited_for))
+        for kind, count in account.turns.items():
             if kind in (HTTP_TURN, TLS_TURN) and count:
-                found.add((kind, NOBODY))
-    return frozenset(found)
+                reasons.add((kind, NOBODY))
+    return frozenset(reasons)
 
 
 def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
@@ -78,7 +78,7 @@ def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
 
 
 def at_right_ends(
-    told: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
+    reasons: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
 ) -> frozenset[str]:
     """The reasons told. One that the scenario sets for the other end has that end in its name, so
     that it is invented and the true one missed."""
@@ -91,18 +91,18 @@ def at_right_ends(
         or explained(reason).is_usual
         or not {None, whom}.isdisjoint(ends.get(reason, {None}))
         else f"{reason} of the {whom}"
-        for reason, whom in told
+        for reason, whom in reasons
     )
 
 
 def may_be_told(truth: dict[str, Any]) -> frozenset[str]:
     """What follows from the causes: by the scenario, or by the counters of the kernels. A sender
     that received a DSACK had retransmitted what had arrived."""
-    found = set(truth["scenario"].get("may", ()))
-    for own in truth["counters"].values():
-        if own["TCPDSACKRecv"] + own["TCPDSACKOfoRecv"]:
-            found.add(SPURIOUS)
-    return frozenset(found)
+    allowed = set(truth["scenario"].get("may", ()))
+    for counters in truth["counters"].values():
+        if counters["TCPDSACKRecv"] + counters["TCPDSACKOfoRecv"]:
+            allowed.add(SPURIOUS)
+    return frozenset(allowed)
 
 
 def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
@@ -114,7 +114,7 @@ def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
         steps = truth.get(source["sleeps"], ())
         return float(sum((end - begin) / 1e6 for verb, begin, end, _ in steps if verb == "sleep"))
     if "connect" in source:
-        step = next(one for one in truth["client"] if one[0] == "connect")
+        step = next(performed for performed in truth["client"] if performed[0] == "connect")
         return float(step[2] - step[1]) / 1e6
     if "nagle" in source:  # what receiving took beyond the two round trips that Nagle costs
         rtt_ms = truth["scenario"]["rtt_ms"]
@@ -130,11 +130,11 @@ def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
 def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     """Explain one capture and compare."""
     scenario = truth["scenario"]
-    found = explain(path)
-    true = frozenset(one["reason"] for one in scenario["causes"])
+    explanation = explain(path)
+    true = frozenset(cause["reason"] for cause in scenario["causes"])
     may = may_be_told(truth)
-    told = at_right_ends(reported(found.accounts, true), scenario["causes"], may - true)
-    duration = sum(one.duration_ms for one in found.accounts)
+    reasons = at_right_ends(reported(explanation.accounts, true), scenario["causes"], may - true)
+    duration = sum(account.duration_ms for account in explanation.accounts)
     wrong = expected = 0.0
     for cause in scenario["causes"]:
         ms = expected_ms(cause, truth)
@@ -142,41 +142,41 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
             continue
         got = sum(
             finding.time_ms
-            for one in found.accounts
-            for finding in one.findings
+            for account in explanation.accounts
+            for finding in account.findings
             if finding.reason == cause["reason"]
             and cause["waited_for"] in (None, finding.waited_for)
         )
         slack = 2 * scenario["rtt_ms"] + 10
         wrong += max(0.0, abs(got - ms) - slack)
         expected += ms
-    for one in found.accounts:
-        for finding in one.findings:
-            known = finding.reason in true | may or explained(finding.reason).is_usual
-            if not known and finding.reason != UNTOLD:
+    for account in explanation.accounts:
+        for finding in account.findings:
+            is_right = finding.reason in true | may or explained(finding.reason).is_usual
+            if not is_right and finding.reason != UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
-    return Scored(name, scenario["group"], true, told - (may - true), duration, wrong, expected)
+    return Scored(name, scenario["group"], true, reasons - (may - true), duration, wrong, expected)
 
 
 def of_folder(folder: Path, groups: Iterable[str] = ()) -> list[Scored]:
     """Score every capture of a folder."""
-    chosen, found = set(groups), []
+    chosen, scores = set(groups), []
     for path in sorted(folder.glob("*.json")):
         truth = json.loads(path.read_text())
         if chosen and truth["scenario"]["group"] not in chosen:
             continue
-        found.append(score(path.stem, path.with_suffix(".pcap"), truth))
-    return found
+        scores.append(score(path.stem, path.with_suffix(".pcap"), truth))
+    return scores
 
 
-def precision_and_recall(found: Sequence[Scored]) -> dict[str, tuple[int, int, int]]:
+def precision_and_recall(scores: Sequence[Scored]) -> dict[str, tuple[int, int, int]]:
     """For each reason: right, invented, missed."""
-    names = sorted({name for one in found for name in one.true | one.found})
+    names = sorted({name for scored in scores for name in scored.true | scored.reasons})
     return {
         name: (
-            sum(name in one.true & one.found for one in found),
-            sum(name in one.invented for one in found),
-            sum(name in one.missed for one in found),
+            sum(name in scored.true & scored.reasons for scored in scores),
+            sum(name in scored.invented for scored in scores),
+            sum(name in scored.missed for scored in scores),
         )
         for name in names
     }
@@ -184,12 +184,12 @@ def precision_and_recall(found: Sequence[Scored]) -> dict[str, tuple[int, int, i
 
 def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[str, str, set[str]]]:
     """Explain captures made worse: name, what was done, and reasons that are wrong."""
-    found = []
+    results = []
     for name, kind, path, truth in worsened(folder, work, count, seed):
-        allowed = {one["reason"] for one in truth["scenario"]["causes"]} | may_be_told(truth)
-        told = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
-        found.append((name, kind, told - allowed - {UNTOLD}))
-    return found
+        allowed = {cause["reason"] for cause in truth["scenario"]["causes"]} | may_be_told(truth)
+        reasons = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
+        results.append((name, kind, reasons - allowed - {UNTOLD}))
+    return results
 
 
 __all__ = ["WORSE", "Scored", "of_folder", "of_worsened", "precision_and_recall", "score"]

@@ -35,7 +35,7 @@ WORSENED = 60
 LEAST, MOST_WRONG, MOST_INVENTED = 0.95, 0.02, 0.02
 
 
-def summary(found: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dict[str, Any]:
+def summary(scores: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dict[str, Any]:
     """The figures of one part."""
     table = {
         name: {
@@ -48,13 +48,13 @@ def summary(found: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dict
             else None,
             "recall": right / (right + missed) if right + missed else None,
         }
-        for name, (right, invented, missed) in precision_and_recall(found).items()
+        for name, (right, invented, missed) in precision_and_recall(scores).items()
     }
     return {
-        "captures": len(found),
+        "captures": len(scores),
         "reasons": table,
-        "wrong_share_of_time": sum(one.wrong_ms for one in found)
-        / max(1.0, sum(one.duration_ms for one in found)),
+        "wrong_share_of_time": sum(scored.wrong_ms for scored in scores)
+        / max(1.0, sum(scored.duration_ms for scored in scores)),
         "worsened": len(worse),
         "worsened_with_a_wrong_reason": sum(bool(wrong) for _, _, wrong in worse),
         "worse": [
@@ -65,17 +65,17 @@ def summary(found: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dict
     }
 
 
-def confusion(found: list[Scored], title: str) -> Figure:
+def confusion(scores: list[Scored], title: str) -> Figure:
     """What was found (columns) in captures with each reason (rows), as a share of them; in the
     column `nothing` those of which the reason was not found."""
-    names = sorted({name for one in found for name in one.true})
+    names = sorted({name for scored in scores for name in scored.true})
     counts = Counter[tuple[str, str]]()
     rows = Counter[str]()
-    for one in found:
-        for true in one.true:
+    for scored in scores:
+        for true in scored.true:
             rows[true] += 1
-            counts[true, true if true in one.found else "nothing"] += 1
-            for other in one.invented:
+            counts[true, true if true in scored.reasons else "nothing"] += 1
+            for other in scored.invented:
                 counts[true, other] += 1
     columns = [*names, *sorted({to for _, to in counts} - {*names, "nothing"}), "nothing"]
     shares = [[counts[true, to] / rows[true] for to in columns] for true in names]
@@ -95,26 +95,27 @@ def confusion(found: list[Scored], title: str) -> Figure:
     )
     figure.update_xaxes(title="reason that was told", tickangle=-50)
     figure.update_yaxes(title="reason that the scenario set (captures)", autorange="reversed")
+    right = sum(not scored.missed and not scored.invented for scored in scores)
     return dressed(
         figure,
         title=title,
-        caption=f"{len(found)} captures from virtual kernels; a capture may have several reasons",
+        caption=f"{len(scores)} captures from virtual kernels; a capture may have several reasons",
         height=300 + 24 * len(names),
-        tell=f"{sum(not one.missed and not one.invented for one in found)} of {len(found)} right",
+        tell=f"{right} of {len(scores)} right",
         table=None,
     )
 
 
-def told(part: dict[str, Any]) -> str:
+def describe_part(part: dict[str, Any]) -> str:
     lines = [f"{'reason':28} right invented missed precision recall"]
-    for name, one in part["reasons"].items():
+    for name, row in part["reasons"].items():
         figures = [
-            "    -" if one[kind] is None else f"{one[kind]:5.2f}"
+            "    -" if row[kind] is None else f"{row[kind]:5.2f}"
             for kind in ("precision", "recall")
         ]
-        below = any((one[kind] or 1) < LEAST for kind in ("precision", "recall"))
+        below = any((row[kind] or 1) < LEAST for kind in ("precision", "recall"))
         lines.append(
-            f"{name:28} {one['right']:5} {one['invented']:8} {one['missed']:6}     "
+            f"{name:28} {row['right']:5} {row['invented']:8} {row['missed']:6}     "
             f"{figures[0]}  {figures[1]}{'  below ' + str(LEAST) if below else ''}"
         )
     lines += [
@@ -143,15 +144,15 @@ def main() -> int:
     record(drawn(seed, each), folder)
     if args.record_only:
         return 0
-    found = of_folder(folder)
+    scores = of_folder(folder)
     with tempfile.TemporaryDirectory() as work:
         worse = of_worsened(folder, Path(work), WORSENED, seed)
-    figures = {"part": part, "seed": seed, "each": each, **summary(found, worse)}
-    print(told(figures))
+    figures = {"part": part, "seed": seed, "each": each, **summary(scores, worse)}
+    print(describe_part(figures))
     if args.json:
         write_whole(args.json, (json.dumps(figures, indent=1) + "\n").encode())
     if args.page:
-        figure = confusion(found, f"Reasons told and true: {part} part, seed {seed}")
+        figure = confusion(scores, f"Reasons told and true: {part} part, seed {seed}")
         args.page.parent.mkdir(parents=True, exist_ok=True)
         write_whole(args.page, figure.to_html(include_plotlyjs=True).encode())
     return 0

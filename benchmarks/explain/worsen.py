@@ -16,21 +16,21 @@ Record = tuple[int, int, bytes]  # time in ns, length on the wire, captured byte
 
 def records(path: Path) -> tuple[bytes, list[Record]]:
     """The header and the records of a pcap file in nanoseconds."""
-    data, found, at = path.read_bytes(), [], HEADER_BYTES
+    data, packets, at = path.read_bytes(), [], HEADER_BYTES
     while at + RECORD_BYTES <= len(data):
         seconds, rest, kept, wire = struct.unpack_from("<IIII", data, at)
         at += RECORD_BYTES
-        found.append((seconds * 10**9 + rest, wire, data[at : at + kept]))
+        packets.append((seconds * 10**9 + rest, wire, data[at : at + kept]))
         at += kept
-    return data[:HEADER_BYTES], found
+    return data[:HEADER_BYTES], packets
 
 
-def written(path: Path, header: bytes, found: list[Record]) -> Path:
+def written(path: Path, header: bytes, packets: list[Record]) -> Path:
     path.write_bytes(
         header
         + b"".join(
             struct.pack("<IIII", *divmod(at, 10**9), len(kept), wire) + kept
-            for at, wire, kept in found
+            for at, wire, kept in packets
         )
     )
     return path
@@ -40,37 +40,37 @@ def from_client(kept: bytes) -> bool:
     return kept[26:30] == b"\x0a\x00\x00\x01"
 
 
-def without_syn(found: list[Record], chance: Random) -> list[Record]:
-    return [one for one in found if not one[2][TCP_FLAGS] & SYN]
+def without_syn(packets: list[Record], chance: Random) -> list[Record]:
+    return [packet for packet in packets if not packet[2][TCP_FLAGS] & SYN]
 
 
-def one_direction(found: list[Record], chance: Random) -> list[Record]:
+def one_direction(packets: list[Record], chance: Random) -> list[Record]:
     side = chance.random() < 0.5
-    return [one for one in found if from_client(one[2]) == side]
+    return [packet for packet in packets if from_client(packet[2]) == side]
 
 
-def doubled(found: list[Record], chance: Random) -> list[Record]:
+def doubled(packets: list[Record], chance: Random) -> list[Record]:
     later = chance.choice([0, 2_000, 40_000])
     made = [
-        copy for at, wire, kept in found for copy in ((at, wire, kept), (at + later, wire, kept))
+        copy for at, wire, kept in packets for copy in ((at, wire, kept), (at + later, wire, kept))
     ]
-    return sorted(made, key=lambda one: one[0])
+    return sorted(made, key=lambda packet: packet[0])
 
 
-def holed(found: list[Record], chance: Random) -> list[Record]:
+def holed(packets: list[Record], chance: Random) -> list[Record]:
     share = chance.choice([0.01, 0.05])
-    return [one for one in found if chance.random() >= share]
+    return [packet for packet in packets if chance.random() >= share]
 
 
-def clipped(found: list[Record], chance: Random) -> list[Record]:
+def clipped(packets: list[Record], chance: Random) -> list[Record]:
     most = chance.choice([54, 68, 80])
-    return [(at, wire, kept[:most]) for at, wire, kept in found]
+    return [(at, wire, kept[:most]) for at, wire, kept in packets]
 
 
-def tunnelled(found: list[Record], chance: Random) -> list[Record]:
+def tunnelled(packets: list[Record], chance: Random) -> list[Record]:
     """Inside GRE over IPv4."""
     made = []
-    for at, wire, kept in found:
+    for at, wire, kept in packets:
         inner = b"\0\0\x08\0" + kept[14:]
         outer = struct.pack(
             ">BBHHHBBH4s4s",
@@ -89,13 +89,13 @@ def tunnelled(found: list[Record], chance: Random) -> list[Record]:
     return made
 
 
-def begun_late(found: list[Record], chance: Random) -> list[Record]:
-    return found[int(len(found) * chance.uniform(0.1, 0.4)) :]
+def begun_late(packets: list[Record], chance: Random) -> list[Record]:
+    return packets[int(len(packets) * chance.uniform(0.1, 0.4)) :]
 
 
-def uncounted(found: list[Record], chance: Random) -> list[Record]:
+def uncounted(packets: list[Record], chance: Random) -> list[Record]:
     """Without identification of the IP packets, as of senders that do not count."""
-    return [(at, wire, kept[:18] + b"\0\0" + kept[20:]) for at, wire, kept in found]
+    return [(at, wire, kept[:18] + b"\0\0" + kept[20:]) for at, wire, kept in packets]
 
 
 WORSE: Final[dict[str, Callable[[list[Record], Random], list[Record]]]] = {
@@ -118,6 +118,6 @@ def worsened(
     paths = sorted(folder.glob("*.json"))
     for number, kind in zip(range(count), list(WORSE) * count, strict=False):
         path = chance.choice(paths)
-        header, found = records(path.with_suffix(".pcap"))
-        made = written(work / f"{number}.pcap", header, WORSE[kind](found, chance))
+        header, packets = records(path.with_suffix(".pcap"))
+        made = written(work / f"{number}.pcap", header, WORSE[kind](packets, chance))
         yield path.stem, kind, made, json.loads(path.read_text())

@@ -87,13 +87,13 @@ def rounds(booted: Path, archive: Path, argument: str) -> list[float]:
     words = f"console=ttyS0 quiet panic=-1 -- {argument}"
     argv = (QEMU, *EMULATED, "-kernel", booted, "-initrd", archive, "-append", words)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=BOOT_S, check=False)
-    said: dict[str, list[str]] = {}
+    printed: dict[str, list[str]] = {}
     for name, _, value in (line.partition(",") for line in done.stdout.splitlines()):
-        said.setdefault(name, []).append(value)
-    counts_instructions = "loop" in said and abs(float(said["loop"][0]) - 2) < 0.02
-    if not counts_instructions or "round" not in said or ("hooks" in said) != bool(argument):
+        printed.setdefault(name, []).append(value)
+    counts_instructions = "loop" in printed and abs(float(printed["loop"][0]) - 2) < 0.02
+    if not counts_instructions or "round" not in printed or ("hooks" in printed) != bool(argument):
         raise RunFailed(f"{booted.name} {argument}: {done.stdout[-500:]} {done.stderr[-500:]}")
-    return [float(value) for value in said["round"]]
+    return [float(value) for value in printed["round"]]
 
 
 def first_line(argv: Iterable[str]) -> str:
@@ -108,7 +108,9 @@ def write(counts: Mapping[str, list[float]], source: str) -> None:
     versions = {"source": source, "compiler": first_line(("gcc", "--version"))}
     record = {**versions, "emulator": first_line((QEMU, "--version")), "per_request": {}}
     head = json.dumps(record, indent=1).removesuffix("{}\n}")
-    rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in counts.items())
+    rows = ",\n".join(
+        f"  {json.dumps(name)}: {json.dumps(counted)}" for name, counted in counts.items()
+    )
     RECORD.write_text(f"{head}{{\n{rows}\n }}\n}}\n", "utf-8")
 
 
@@ -118,18 +120,18 @@ def main() -> int:
         raise Missing(f"{QEMU} is not installed. Run: {install_line(('qemu-system-x86',))}")
     build.needs()
     with store.work_folder(store.own_store().resolve(), 2 * build.ROOM_MIB) as work:
-        found = kernel_source.locate(read_kernel_spec(SERIES))
+        located = kernel_source.locate(read_kernel_spec(SERIES))
         tree = work / "tree"
-        kernel_source.unpack(kernel_source.fetch(found, work), tree)
+        kernel_source.unpack(kernel_source.fetch(located, work), tree)
         kernels = {name: kernel(tree, name) for name in OPTIONS}
         archive = root(tree)
         counts = {
             name: rounds(kernels[booted], archive, argument)
             for name, (booted, argument) in MACHINES.items()
         }
-    write(counts, found.version)
-    for name, one in counts.items():
-        print(f"{name:10} {median(one):,.0f} ({min(one):,.0f} to {max(one):,.0f})")
+    write(counts, located.version)
+    for name, counted in counts.items():
+        print(f"{name:10} {median(counted):,.0f} ({min(counted):,.0f} to {max(counted):,.0f})")
     return 0
 
 

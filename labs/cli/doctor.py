@@ -57,7 +57,7 @@ def with_places(found: Diagnosis) -> Diagnosis:
         return found
     try:
         free = len(slots.held()) < slots.limit()
-        said = slots.in_words()
+        said = slots.describe()
     except LabError as error:
         free, said = False, str(error)
     step = "wait until one of these processes has ended, or raise LABS_JOBS"
@@ -75,7 +75,7 @@ def as_json(found: Diagnosis) -> dict[str, object]:
             {
                 "name": one.name,
                 "ok": one.ok,
-                "found": one.found,
+                "found": one.finding,
                 "needed": one.needed,
                 "next": None if one.ok else one.next_step or None,
             }
@@ -120,7 +120,7 @@ def as_text(found: Diagnosis) -> str:
     width = max(len(one.name) for one in found.checks)
     for one in found.checks:
         mark = "ok" if one.ok else ("no" if one.needed else "--")
-        lines.append(f"  {mark}  {one.name.ljust(width)}  {one.found}")
+        lines.append(f"  {mark}  {one.name.ljust(width)}  {one.finding}")
         if not one.ok and one.next_step:
             lines.append(f"      {' ' * width}  next: {one.next_step}")
     return "\n".join(lines)

@@ -111,7 +111,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     """What would be done, per condition: the names of the runs, and every command in order."""
     from labs.drive.preview import preview as commands_of
     from labs.read.display.provenance import asked
-    from labs.read.unused_parameters import in_words, unused
+    from labs.read.unused_parameters import describe_unused, unused
 
     on_each_kernel = (dataclasses.replace(parameters, kernel=one) for one in parameters.kernels)
     names = [run_names(lab, one) for one in on_each_kernel]
@@ -134,7 +134,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "group": condition.group,
                 "link": asked(condition.link),
                 "unused": not_used.get(condition.name, {}),
-                "note": in_words(condition, not_used[condition.name])
+                "note": describe_unused(condition, not_used[condition.name])
                 if condition.name in not_used
                 else None,
                 "runs": [one.get(condition.name) for one in names],

@@ -76,5 +76,7 @@ def column(
 def columns_of(results: type) -> tuple[Column, ...]:
     """The declared columns of a class `Results`, in order."""
     return tuple(
-        Column(one.name, **one.metadata) for one in dataclasses.fields(results) if one.metadata
+        Column(field.name, **field.metadata)
+        for field in dataclasses.fields(results)
+        if field.metadata
     )

@@ -50,13 +50,13 @@ class Index:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The columns that are parameters of the lab."""
-        return tuple(name for name, one in self.columns.items() if one.role == PARAMETER)
+        return tuple(name for name, column in self.columns.items() if column.role == PARAMETER)
 
     @cached_property
     def frame(self) -> DataFrame:
         """The rows as a pandas table. Missing numbers are NaN."""
-        found: DataFrame = self.rows.to_pandas(use_threads=False)
-        return found
+        table: DataFrame = self.rows.to_pandas(use_threads=False)
+        return table
 
 
 def file_of(what: str | Path) -> Path:
@@ -96,7 +96,7 @@ def read_index(path: Path) -> Index:
     others = set(rows["status"].unique().to_pylist()) - set(STATUSES)
     if others:
         raise Damaged(f"{what} has an unknown status ({others.pop()!r:.40}). {COPY_AGAIN}")
-    return Index(path, head, {one.name: one for one in columns}, rows)
+    return Index(path, head, {column.name: column for column in columns}, rows)
 
 
 def _rows(
@@ -104,7 +104,7 @@ def _rows(
 ) -> pyarrow.Table:
     """The checked rows. Text stays dictionary-encoded until its length is known, because a few
     bytes of a file can encode gigabytes of text."""
-    texts = [one.name for one in columns if one.kind is str]
+    texts = [column.name for column in columns if column.kind is str]
     # Without threads, because Arrow's may end the process after a file that cannot be read.
     file = package.parquet.ParquetFile(
         package.BufferReader(content), read_dictionary=texts, pre_buffer=False
@@ -128,9 +128,9 @@ def _text_bytes(column: pyarrow.ChunkedArray) -> int:
         for chunk in column.chunks
         if len(chunk)
     )
-    return sum(compute.sum(one).as_py() or 0 for one in lengths)
+    return sum(compute.sum(length).as_py() or 0 for length in lengths)
 
 
 def _unreadable(what: str, error: BaseException) -> Damaged:
-    said = " ".join(printable(str(error)).split())[:120]
-    return Damaged(f"{what} cannot be read ({type(error).__name__}: {said}). {COPY_AGAIN}")
+    reason = " ".join(printable(str(error)).split())[:120]
+    return Damaged(f"{what} cannot be read ({type(error).__name__}: {reason}). {COPY_AGAIN}")

@@ -65,7 +65,7 @@ REQUIRED: Mapping[str, type] = {
     **dict.fromkeys(("status", "message", "condition", "key", "digest"), str),
 }
 """Columns without which a file is not an index."""
-KINDS_OF_OWN: Mapping[str, type[Scalar]] = {one.name: one.kind for one in OF_THE_INDEX} | {
+KINDS_OF_OWN: Mapping[str, type[Scalar]] = {column.name: column.kind for column in OF_THE_INDEX} | {
     f"{OF_RUN}{name}": kind for name, kind in BESIDE_RESULTS.items()
 }
 """The kinds of the columns with these names, which cannot be parameters or results of a lab."""
@@ -100,8 +100,8 @@ def arrow(what: object) -> ModuleType:
             f"{what}: the package pyarrow, which indexes need, is not installed. Install it: "
             'pip install "tcp-lab-notebook[capture]"'
         ) from None
-    found: ModuleType = pyarrow
-    return found
+    module: ModuleType = pyarrow
+    return module
 
 
 def kept_parameters(cls: type[LabParameters]) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def columns_of_lab(lab: Lab) -> tuple[IndexColumn, ...]:
     """The columns of a lab's index, in order: the point and its state, the parameters, the declared
     results, and the other columns of a study."""
     parameters = declared(lab.Parameters)
-    taken = {one.name for one in OF_THE_INDEX} | {"condition"}
+    taken = {column.name for column in OF_THE_INDEX} | {"condition"}
     if clash := sorted(taken & parameters.keys()):
         raise BadInput(
             f"the lab {lab.name} has the parameter {clash[0]}, which is a column of every index. "
@@ -141,9 +141,9 @@ UNITS = {"rtt_ms": "ms", "rate_mbit": "Mbit/s"}
 def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) -> str:
     """The name of the column of a result or a fact: `run_NAME` if a parameter, or the index itself,
     already has a column with the name."""
-    known = declared(parameters) if isinstance(parameters, type) else parameters
-    own = any(one.name == name for one in OF_THE_INDEX)
-    return f"{OF_RUN}{name}" if own or name in known else name
+    parameter_names = declared(parameters) if isinstance(parameters, type) else parameters
+    in_index = any(column.name == name for column in OF_THE_INDEX)
+    return f"{OF_RUN}{name}" if in_index or name in parameter_names else name
 
 
 def _results_of(lab: Lab) -> list[IndexColumn]:
@@ -152,20 +152,20 @@ def _results_of(lab: Lab) -> list[IndexColumn]:
     return [
         IndexColumn(
             **{
-                **dataclasses.asdict(one),
-                "name": beside(one.name, lab.Parameters),
-                "predicted_by": one.predicted_by and beside(one.predicted_by, lab.Parameters),
+                **dataclasses.asdict(column),
+                "name": beside(column.name, lab.Parameters),
+                "predicted_by": column.predicted_by and beside(column.predicted_by, lab.Parameters),
             },
-            kind=_kind(types[one.name]),
+            kind=_kind(types[column.name]),
         )
-        for one in lab.columns.values()
+        for column in lab.columns.values()
     ]
 
 
 def _kind(hint: Any) -> type[Scalar]:
     """The type in a hint such as `float | None`; text for types that are not scalar."""
-    (one, *others) = [part for part in get_args(hint) or (hint,) if part is not type(None)]
-    return one if not others and one in KINDS.values() else str
+    (kind, *others) = [part for part in get_args(hint) or (hint,) if part is not type(None)]
+    return kind if not others and kind in KINDS.values() else str
 
 
 def arrow_type(kind: type[Scalar]) -> pyarrow.DataType:
@@ -181,17 +181,17 @@ def to_schema(head: Head, columns: tuple[IndexColumn, ...]) -> pyarrow.Schema:
     import pyarrow  # noqa: PLC0415  an extra
 
     fields = [
-        pyarrow.field(one.name, arrow_type(one.kind), metadata=_field_metadata(one))
-        for one in columns
+        pyarrow.field(column.name, arrow_type(column.kind), metadata=_field_metadata(column))
+        for column in columns
     ]
     return pyarrow.schema(fields, metadata={HEAD: json.dumps(head.as_json())})
 
 
-def _field_metadata(one: IndexColumn) -> dict[bytes, str]:
+def _field_metadata(column: IndexColumn) -> dict[bytes, str]:
     """`unit` and `meaning` for any Parquet reader, and everything for this one."""
-    said = dataclasses.asdict(one)
-    del said["name"], said["kind"]
-    return {**field_metadata(Described(one.unit, one.meaning)), COLUMN: json.dumps(said)}
+    described = dataclasses.asdict(column)
+    del described["name"], described["kind"]
+    return {**field_metadata(Described(column.unit, column.meaning)), COLUMN: json.dumps(described)}
 
 
 def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexColumn, ...]]:
@@ -200,46 +200,46 @@ def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexCol
     head = _head(schema, what)
     kinds = {arrow_type(kind): kind for kind in KINDS.values()}
     columns = []
-    for one in schema:
-        if one.type not in kinds:
-            raise _not_an_index(what, f"the column {one.name!r} has the type {one.type}")
-        columns.append(_column(one, kinds[one.type], what))
-    names = [one.name for one in columns]
+    for field in schema:
+        if field.type not in kinds:
+            raise _not_an_index(what, f"the column {field.name!r} has the type {field.type}")
+        columns.append(_column(field, kinds[field.type], what))
+    names = [column.name for column in columns]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise _not_an_index(what, f"it has the column {twice[0]!r} twice")
-    found = {one.name: one.kind for one in columns}
+    kind_of = {column.name: column.kind for column in columns}
     for name, kind in REQUIRED.items():
-        if found.get(name) is not kind:
+        if kind_of.get(name) is not kind:
             raise _not_an_index(what, f"it has no column {name} of type {kind.__name__}")
-    for one in columns:
-        kind = _kind_of_own(one) or one.kind
-        if kind is not one.kind:
-            raise _not_an_index(what, f"its column {one.name} is not of type {kind.__name__}")
-    parameters = {one.name for one in columns if one.role == PARAMETER}
+    for column in columns:
+        kind = _kind_of_own(column) or column.kind
+        if kind is not column.kind:
+            raise _not_an_index(what, f"its column {column.name} is not of type {kind.__name__}")
+    parameters = {column.name for column in columns if column.role == PARAMETER}
     if unknown := [name for name in head.axes if name not in parameters]:
         raise _not_an_index(what, f"its axis {unknown[0]!r} is not a parameter")
     return head, tuple(columns)
 
 
-def _kind_of_own(one: IndexColumn) -> type[Scalar] | None:
+def _kind_of_own(column: IndexColumn) -> type[Scalar] | None:
     """The kind of a column that has the name of a fact about the run; a parameter of this name has
     a kind of its own, except for the parameters of every lab."""
-    if one.role == PARAMETER and one.name in BESIDE_RESULTS:
-        known = declared(LabParameters).get(one.name)
-        return None if known is None else known.kind
-    return KINDS_OF_OWN.get(one.name, BESIDE_RESULTS.get(one.name))
+    if column.role == PARAMETER and column.name in BESIDE_RESULTS:
+        parameter = declared(LabParameters).get(column.name)
+        return None if parameter is None else parameter.kind
+    return KINDS_OF_OWN.get(column.name, BESIDE_RESULTS.get(column.name))
 
 
 def _head(schema: pyarrow.Schema, what: str) -> Head:
-    said = _parsed((schema.metadata or {}).get(HEAD), what)
-    check_version(said.pop("schema", None), what, INDEX_VERSION)
-    axes = said.pop("axes", None)
+    head = _parsed((schema.metadata or {}).get(HEAD), what)
+    check_version(head.pop("schema", None), what, INDEX_VERSION)
+    axes = head.pop("axes", None)
     if not isinstance(axes, dict) or not all(_is_axis(values) for values in axes.values()):
         raise _not_an_index(what, "its head has no axes")
-    names = [one.name for one in dataclasses.fields(Head) if one.name != "axes"]
-    if any(not isinstance(said.get(name), str) for name in names):
+    names = [field.name for field in dataclasses.fields(Head) if field.name != "axes"]
+    if any(not isinstance(head.get(name), str) for name in names):
         raise _not_an_index(what, f"its head lacks {', '.join(names)}")
-    texts = {name: str(said[name]) for name in names}
+    texts = {name: str(head[name]) for name in names}
     return Head(axes={name: tuple(values) for name, values in axes.items()}, **texts)
 
 
@@ -249,29 +249,29 @@ def _is_axis(values: object) -> bool:
 
 
 def _column(field: pyarrow.Field, kind: type[Scalar], what: str) -> IndexColumn:
-    said = _parsed((field.metadata or {}).get(COLUMN), what)
+    description = _parsed((field.metadata or {}).get(COLUMN), what)
     try:
-        found = IndexColumn(name=field.name, kind=kind, **said)
+        column = IndexColumn(name=field.name, kind=kind, **description)
     except TypeError:
         raise _not_an_index(what, f"the description of {field.name!r} is invalid") from None
     hints = get_type_hints(IndexColumn)
-    for one in dataclasses.fields(found):
-        allowed = get_args(hints[one.name]) or (hints[one.name],)
-        if one.name != "kind" and not isinstance(getattr(found, one.name), allowed):
-            raise _not_an_index(what, f"{one.name} of {field.name!r} has another type")
-    if found.role not in ROLES:
+    for attribute in dataclasses.fields(column):
+        allowed = get_args(hints[attribute.name]) or (hints[attribute.name],)
+        if attribute.name != "kind" and not isinstance(getattr(column, attribute.name), allowed):
+            raise _not_an_index(what, f"{attribute.name} of {field.name!r} has another type")
+    if column.role not in ROLES:
         raise _not_an_index(what, f"the role of {field.name!r} is none of {', '.join(ROLES)}")
-    return found
+    return column
 
 
 def _parsed(content: bytes | None, what: str) -> dict[str, Any]:
     try:
-        found = parse(content or b"")
+        parsed = parse(content or b"")
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        parsed = None
+    if not isinstance(parsed, dict):
         raise _not_an_index(what, "the metadata of the file or of a column are missing or invalid")
-    return found
+    return parsed
 
 
 def _not_an_index(what: str, why: str) -> Damaged:

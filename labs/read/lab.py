@@ -154,7 +154,7 @@ class Lab:
         if run not in self._found:
             compute = partial(self._computed, run)
             if self.source is None:
-                self._found[run] = kept_results(self.name, run.digest, run.said, compute)
+                self._found[run] = kept_results(self.name, run.digest, run.record, compute)
             else:
                 values = compute()
                 self._found[run] = Found(values, values.notes)

@@ -101,7 +101,7 @@ def test_holder_of_a_lock_that_nobody_holds(path: Path) -> None:
     ],
 )
 def test_holder_in_words(begun: bool, held_s: float, words: str) -> None:
-    assert Holder(4711, "both", time.time() - held_s, begun).in_words() == words
+    assert Holder(4711, "both", time.time() - held_s, begun).describe() == words
 
 
 def test_take_refuses_a_folder_that_cannot_be_used(tmp_path: Path) -> None:

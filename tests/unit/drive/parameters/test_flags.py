@@ -16,7 +16,7 @@ from labs.cli.__main__ import Arguments
 from labs.drive.parameters import check, parameter
 from labs.drive.parameters.axes import MOST_POINTS, Axes
 from labs.drive.parameters.declare import LabParameters, declared
-from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
+from labs.drive.parameters.flags import add_flags, as_markdown, describe, from_flags, rows, schema
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions
 from labs.experiments.buffers.parameters import Buffers
@@ -210,7 +210,7 @@ def test_schema_refuses_undeclared_names() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_as_text_and_as_markdown_name_every_parameter(cls: type[Any]) -> None:
-    text, page = as_text(cls), as_markdown(cls)
+    text, page = describe(cls), as_markdown(cls)
     assert len(text.splitlines()) == 2 * len(rows(cls)) + 1
     assert len(page.splitlines()) == len(rows(cls)) + 2
     for one in declared(cls).values():

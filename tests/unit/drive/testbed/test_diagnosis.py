@@ -65,7 +65,7 @@ def test_built_kernel_refuses_a_damaged_record(
     broken.mkdir(parents=True)
     (broken / store.RECORD).write_text("{}")
     found = diagnosis.built_kernel("6.1")
-    assert not found.ok and "kernel.json" in found.found
+    assert not found.ok and "kernel.json" in found.finding
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_guest_memory_larger_than_any_folder() -> None:
 
 def test_recorded_studies_are_those_of_the_clone() -> None:
     studies = next(check for check in diagnosis.recorded() if check.name == "studies")
-    assert studies.ok and Path(studies.found) == ROOT / "data"
+    assert studies.ok and Path(studies.finding) == ROOT / "data"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_recorded_studies_are_those_of_the_clone() -> None:
 def test_process_limits_are_those_of_the_shell(limit: str, ok: bool) -> None:
     asks = (
         "from labs.drive.testbed.diagnosis import process_limits as limits; "
-        "found = limits(4096); print(found.ok, found.found, found.next_step, sep='|')"
+        "found = limits(4096); print(found.ok, found.finding, found.next_step, sep='|')"
     )
     argv = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh", sys.executable, "-c", asks)
     said = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
@@ -133,7 +133,7 @@ def test_tools_missing_come_with_the_command_that_installs_them(
     assert [check.name for check in found if check.needed] == ["nginx", "tc"]
     assert {check.name for check in found if not check.needed} == set(diagnosis.OPTIONAL_TOOLS)
     assert not any(check.ok for check in found)
-    assert "--client wget" in next(check.found for check in found if check.name == "wget")
+    assert "--client wget" in next(check.finding for check in found if check.name == "wget")
     assert not diagnosis.guest_python().ok
 
 
@@ -145,7 +145,7 @@ def test_part_of_the_link_is_tried_in_a_namespace() -> None:
     assert diagnosis.part_of_the_link("veth").ok
     for name in diagnosis.LINK_TRIALS:
         found = diagnosis.part_of_the_link(name)
-        assert found.ok or (f"lacks {name} (" in found.found and found.next_step)
+        assert found.ok or (f"lacks {name} (" in found.finding and found.next_step)
     assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
 
 

@@ -29,9 +29,9 @@ from labs.read.stats.testbed_comparison import (
     Facts,
     as_table,
     compare_testbeds,
+    describe_reasons,
     facts,
     grade,
-    in_words,
     judge,
     lines,
     reasons,
@@ -168,8 +168,8 @@ def test_compare_testbeds_of_other_settings_is_not_compared(tmp_path: Path) -> N
     settings = {**condition["settings"], "transfer_bytes": 7}
     other = dataclasses.replace(
         run,
-        said={
-            **run.said,
+        record={
+            **run.record,
             "inputs": {**run.inputs, "condition": {**condition, "settings": settings}},
         },
     )
@@ -266,14 +266,14 @@ def test_window_that_a_late_reader_leaves_small() -> None:
     assert machines["receive window"] > 0.6 > 0.2 > machines["send buffer"]
 
 
-def test_in_words_without_a_reason() -> None:
-    assert in_words(ONE, two(), (0.9, 1.1)) == (
+def test_describe_without_a_reason() -> None:
+    assert describe_reasons(ONE, two(), (0.9, 1.1)) == (
         "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
         "HZ 250 and 250"
     )
     bare = Facts("vagrant", "6.1.0-49")
-    assert "no CPU was measured" in in_words(ONE, bare, (0.9, 1.1))
-    assert in_words(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
+    assert "no CPU was measured" in describe_reasons(ONE, bare, (0.9, 1.1))
+    assert describe_reasons(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
 
 
 def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:
@@ -423,4 +423,4 @@ def with_link_asked(run: Run, **asked: Any) -> Run:
     """The run as if its condition had another link."""
     condition = run.inputs["condition"]
     inputs = {**run.inputs, "condition": {**condition, "link": {**condition["link"], **asked}}}
-    return dataclasses.replace(run, said={**run.said, "inputs": inputs})
+    return dataclasses.replace(run, record={**run.record, "inputs": inputs})
