@@ -11,6 +11,7 @@ import pandas
 from plotly.graph_objects import Box, Scatter
 from plotly.subplots import make_subplots
 
+from benchmarks.model_errors import Compared
 from labs.drive.units import MB
 from labs.read.charts.style import (
     BLACK,
@@ -29,8 +30,6 @@ from labs.read.charts.style import (
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-    from benchmarks.model import Compared
 
 TITLE = "Error of the predicted transfer"
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK, GREY)
@@ -65,7 +64,7 @@ def errors(compared: Sequence[Compared], set_name: str, goal_worst_pct: float) -
                     legendgroup=bound,
                     showlegend=row == 1,
                     marker={"color": COLOURS[place], "symbol": SIGNS[place], "size": 7},
-                    text=[words(result, getattr(result, column)) for result in some],
+                    text=[describe_point(result, getattr(result, column)) for result in some],
                     hoverinfo="text",
                 ),
                 row=row,
@@ -82,7 +81,7 @@ def bent(error_pct: float) -> float:
     return copysign(size if size <= LINEAR_PCT else LINEAR_PCT + log10(size), error_pct)
 
 
-def words(result: Compared, error_pct: float) -> str:
+def describe_point(result: Compared, error_pct: float) -> str:
     """What a mark says of its point."""
     point = result.point
     return (

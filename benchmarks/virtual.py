@@ -259,7 +259,7 @@ def run_all_again() -> dict[str, object]:
     }
 
 
-def line(figure: dict[str, object]) -> str:
+def describe(figure: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
     bound = "".join(
         f"  ({name.replace('_', ' ')} {figure[name]})"
@@ -281,12 +281,11 @@ def main() -> int:
         cost_of_flows,
         many_flows,
     ]
+    out = sys.stderr if "--json" in sys.argv else sys.stdout
     measured = []
     for figure in figures:
         measured.append(figure())
-        print(
-            line(measured[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True
-        )
+        print(describe(measured[-1]), file=out, flush=True)
     if "--json" in sys.argv:
         print(json.dumps(measured, indent=1))
     return 0

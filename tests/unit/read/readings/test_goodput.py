@@ -38,7 +38,7 @@ def test_download_without_samples_after_the_first_byte_lasts_as_long_as_wget_say
     late = dataclasses.replace(
         run, record={**run.record, "link": {**run.record["link"], "measured": measured}}
     )
-    said, seen = run.wget(), download(late)
-    assert said is not None and said.duration_s
-    assert seen.duration_s == pytest.approx(said.duration_s, abs=1e-6)
-    assert seen.end_ns == run.moments["end"] and seen.bytes == said.saved_bytes
+    log, seen = run.wget(), download(late)
+    assert log is not None and log.duration_s
+    assert seen.duration_s == pytest.approx(log.duration_s, abs=1e-6)
+    assert seen.end_ns == run.moments["end"] and seen.bytes == log.saved_bytes
