@@ -19,29 +19,21 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any
 
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.model_chart import errors
-from benchmarks.points import (
-    AUTOMATIC_BYTES,
-    CLIENTS,
-    LARGE_WRITE_BYTES,
-    NAMES,
-    QUEUE_PACKETS,
-    Point,
-    read,
-)
+from benchmarks.model_errors import GOAL_WORST_PCT, Compared, describe, error_pct, missed
+from benchmarks.points import AUTOMATIC_BYTES, CLIENTS, NAMES, QUEUE_PACKETS, Point, read
 from labs.catalog import find
 from labs.drive.condition import Condition, as_settings
 from labs.drive.testbed.link import Link
-from labs.drive.units import KIB, MB, bytes_carried
+from labs.drive.units import KIB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
 from labs.experiments.buffers.prediction import of_client
@@ -64,48 +56,8 @@ PATH_MSS_BYTES = 1448
 LIMIT_S = 3600.0
 SAMPLES = 100
 """The approximate number of samples of the sockets per run; at most one per millisecond."""
-GOAL_MEDIAN_PCT, GOAL_95_PCT, GOAL_WORST_PCT, GOAL_SILENT = 0.5, 2.0, 5.0, 3
-"""The goal for a set of 104 points: the median error, that of 95 % of the points, the largest, and
-how many points may be without a prediction."""
-GOAL_BEYOND_PCT, GOAL_CHANCE_SHARE = 0.5, 0.01
-"""One point in a hundred may have a larger error if the measurement lies within the model's
-interval, or at most this far (in percent) outside it."""
 NOT_MET = 5
 """The exit code if the goal is not met."""
-WORST_SHOWN = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """One point: as measured, as predicted, and the errors in percent of what was measured.
-
-    `steady_error_pct` is that of the goodput in the last third, `time_error_pct` that of the time
-    for the whole transfer. They are None if the point was not measured or not predicted; `reason`
-    says why. `disturbed` says what was wrong with the run. `beyond_pct` is known for errors above
-    the goal: how far the measurement lies outside the interval of the model, 0 if within.
-    """
-
-    point: Point
-    run: str | None
-    measured_goodput_bytes_s: float | None
-    measured_steady_bytes_s: float | None
-    measured_s: float | None
-    predicted_goodput_bytes_s: float | None
-    predicted_steady_bytes_s: float | None
-    predicted_s: float | None
-    steady_error_pct: float | None
-    time_error_pct: float | None
-    bound: str
-    reason: str
-    disturbed: str
-    beyond_pct: float | None = None
-
-    @property
-    def error_pct(self) -> float | None:
-        """The larger of the two errors, without its sign."""
-        if self.steady_error_pct is None or self.time_error_pct is None:
-            return None
-        return max(abs(self.steady_error_pct), abs(self.time_error_pct))
 
 
 def condition_of(point: Point) -> Condition:
@@ -200,7 +152,7 @@ def downloaded(point: Point) -> dict[str, Any]:
 
 def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, Run | str]:
     """The run of each point by name, or why there is none."""
-    found: dict[str, Run | str] = {}
+    outcomes: dict[str, Run | str] = {}
     ordered = sorted(points, key=lambda point: point.kernel)
     with Bar("model", [point.name for point in points]) as bar:
         for kernel, of_kernel in groupby(ordered, lambda point: point.kernel):
@@ -208,17 +160,17 @@ def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, R
             while left:
                 try:
                     runs = perform(
-                        [condition_of(one) for one in left], kernel, into, jobs, bar.tell
+                        [condition_of(point) for point in left], kernel, into, jobs, bar.tell
                     )
-                    found |= {one.condition: one for one in runs}
+                    outcomes |= {run.condition: run for run in runs}
                     break
                 except RunFailed as error:
                     failed = named(str(error), left)
                     if failed is None:
                         raise
-                    found[failed.name] = str(error)
+                    outcomes[failed.name] = str(error)
                     left.remove(failed)
-    return found
+    return outcomes
 
 
 def perform(
@@ -229,15 +181,15 @@ def perform(
     tell: Callable[[str, str], None],
 ) -> tuple[Run, ...]:
     """The runs of these conditions on one kernel; existing ones are reused."""
-    found = find("sweeps" if conditions[0].link.port == PORT else "buffers")
-    lab = replace(found, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
-    return run(lab, found.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+    base_lab = find("sweeps" if conditions[0].link.port == PORT else "buffers")
+    lab = replace(base_lab, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
+    return run(lab, base_lab.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
 
 
 def named(message: str, points: Iterable[Point]) -> Point | None:
     """The point that the message of a failed run names."""
-    found = re.match(r"(?:sweeps|buffers) (\S+): ", message)
-    return next((point for point in points if found and point.name == found[1]), None)
+    match = re.match(r"(?:sweeps|buffers) (\S+): ", message)
+    return next((point for point in points if match and point.name == match[1]), None)
 
 
 def compare(point: Point, measured: Run | str) -> Compared:
@@ -253,46 +205,46 @@ def compare(point: Point, measured: Run | str) -> Compared:
     return judged(_compared(point, measured, predicted, reason))
 
 
-def judged(one: Compared) -> Compared:
+def judged(result: Compared) -> Compared:
     """The same, with `beyond_pct` if the error is above the goal."""
-    if one.error_pct is None or one.error_pct <= GOAL_WORST_PCT:
-        return one
-    return replace(one, beyond_pct=beyond_pct(one))
+    if result.error_pct is None or result.error_pct <= GOAL_WORST_PCT:
+        return result
+    return replace(result, beyond_pct=beyond_pct(result))
 
 
-def beyond_pct(one: Compared) -> float | None:
+def beyond_pct(result: Compared) -> float | None:
     """How far a measurement lies outside the model's interval, in percent of the measurement."""
-    wide = interval(flow_of(one.point), one.point.transfer_bytes)
+    wide = interval(flow_of(result.point), result.point.transfer_bytes)
     if wide is None:
         return None
     return max(
         100 * max(low / measured - 1, 1 - high / measured, 0)
         for (low, high), measured in (
-            (wide.steady_bytes_s, one.measured_steady_bytes_s or 0),
-            (wide.goodput_bytes_s, one.measured_goodput_bytes_s or 0),
+            (wide.steady_bytes_s, result.measured_steady_bytes_s or 0),
+            (wide.goodput_bytes_s, result.measured_goodput_bytes_s or 0),
         )
     )
 
 
 def _compared(point: Point, run: Run | None, predicted: Transfer | None, reason: str) -> Compared:
     seen = arrivals(run) if run else None
-    said = predicted if predicted and not predicted.cannot_say else None
+    usable = predicted if predicted and not predicted.cannot_say else None
     measured_s = seen.took_s if seen else None
     steady = seen.steady_bytes_s if seen else None
     goodput = seen.goodput_bytes_s if seen else None
-    predicted_s = said.took_s if said else None
+    predicted_s = usable.took_s if usable else None
     return Compared(
         point=point,
         run=run.name if run else None,
         measured_goodput_bytes_s=goodput,
         measured_steady_bytes_s=steady,
         measured_s=measured_s,
-        predicted_goodput_bytes_s=said.goodput_bytes_s if said else None,
-        predicted_steady_bytes_s=said.steady_bytes_s if said else None,
+        predicted_goodput_bytes_s=usable.goodput_bytes_s if usable else None,
+        predicted_steady_bytes_s=usable.steady_bytes_s if usable else None,
         predicted_s=predicted_s,
-        steady_error_pct=error_pct(said.steady_bytes_s if said else None, steady),
+        steady_error_pct=error_pct(usable.steady_bytes_s if usable else None, steady),
         # The time for N bytes is N by goodput.
-        time_error_pct=error_pct(goodput, said.goodput_bytes_s if said else None),
+        time_error_pct=error_pct(goodput, usable.goodput_bytes_s if usable else None),
         bound=predicted.bound if predicted else "",
         reason=reason,
         disturbed=disturbed(run) if run else "",
@@ -304,186 +256,13 @@ def disturbed(run: Run) -> str:
     short queue."""
     short = (run.link.asked.queue_packets or 0) < QUEUE_PACKETS
     lost = 0 if short else run.nstat("server").get("TcpRetransSegs", 0)
-    found = (
+    problems = (
         *run.link.problems,
         *([f"{lost} retransmissions"] if lost else []),
         *(["not all bytes arrived"] if run.ended != "complete" else []),
         *(["tcpdump lost packets"] if capture_losses(run) else []),
     )
-    return "; ".join(found)
-
-
-def error_pct(predicted: float | None, measured: float | None) -> float | None:
-    """How far a prediction differs, in percent of what was measured."""
-    if predicted is None or not measured:
-        return None
-    return 100 * (predicted - measured) / measured
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The errors of some points: their number, how many were predicted, and the distribution."""
-
-    group: str
-    points: int
-    predicted: int
-    median_pct: float | None
-    p95_pct: float | None
-    worst_pct: float | None
-
-    @property
-    def silent_pct(self) -> float:
-        """The share of points without a prediction."""
-        return 100 * (self.points - self.predicted) / self.points
-
-
-def summary(group: str, compared: Sequence[Compared]) -> Summary:
-    """The errors of these points; of each, the larger one counts."""
-    errors = sorted(one.error_pct for one in compared if one.error_pct is not None)
-    if not errors:
-        return Summary(group, len(compared), 0, None, None, None)
-    p95 = quantiles(errors, n=20, method="inclusive")[-1] if len(errors) > 1 else errors[0]
-    return Summary(group, len(compared), len(errors), median(errors), p95, errors[-1])
-
-
-def summaries(compared: Sequence[Compared]) -> list[Summary]:
-    """The errors of all points, per kernel, per bound, per size of a write and per MSS."""
-    made = [summary("all points", compared)]
-    for by in (
-        lambda one: f"Linux {one.point.kernel}",
-        lambda one: f"bound: {one.bound or 'cannot say'}",
-        lambda one: f"writes: {pattern(one.point)}",
-        lambda one: f"MSS {one.point.mss_bytes}",
-    ):
-        ordered = sorted(compared, key=by)
-        made += [summary(group, list(some)) for group, some in groupby(ordered, by)]
-    return made
-
-
-def pattern(point: Point) -> str:
-    """The size of a write in words."""
-    if point.write_bytes == LARGE_WRITE_BYTES:
-        return "128 KiB"
-    return "odd sizes" if point.write_bytes % point.mss_bytes else "whole segments"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as text, columns aligned; the first column to the left."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def as_text(compared: Sequence[Compared]) -> str:
-    """The summaries, the goal, and the points with the largest errors."""
-    head = ("Error of", "Points", "Predicted", "Median (%)", "95 % (%)", "Worst (%)", "Silent (%)")
-    rows = [
-        (
-            one.group,
-            str(one.points),
-            str(one.predicted),
-            *(percent(value) for value in (one.median_pct, one.p95_pct, one.worst_pct)),
-            percent(one.silent_pct),
-        )
-        for one in summaries(compared)
-    ]
-    short = any(one.point.queue_packets < QUEUE_PACKETS for one in compared)
-    met = outside(compared) if short else goal(compared)
-    parts = (table([head, *rows]), met, furthest(compared))
-    return "\n\n".join([*parts, silent(compared)]).rstrip()
-
-
-def missed(compared: Sequence[Compared]) -> list[str]:
-    """The parts of the goal that these points do not meet."""
-    found = summary("all points", compared)
-    silent_points = found.points - found.predicted
-    allowed = within(compared)[: int(GOAL_CHANCE_SHARE * len(compared))]
-    held = [one for one in compared if one not in allowed]
-    limits = (
-        ("median", found.median_pct, GOAL_MEDIAN_PCT),
-        ("95 % of the points", found.p95_pct, GOAL_95_PCT),
-        ("worst", summary("", held).worst_pct, GOAL_WORST_PCT),
-    )
-    lacking = [
-        f"{name} {percent(value)} %, not {limit:g} %"
-        for name, value, limit in limits
-        if value is None or value > limit
-    ]
-    if silent_points > GOAL_SILENT:
-        lacking.append(f"{silent_points} points without an error, not {GOAL_SILENT}")
-    return lacking
-
-
-def within(compared: Sequence[Compared]) -> list[Compared]:
-    """The points above the goal whose measurement lies within the model's interval, or at most
-    GOAL_BEYOND_PCT outside it."""
-    return [
-        one for one in compared if one.beyond_pct is not None and one.beyond_pct <= GOAL_BEYOND_PCT
-    ]
-
-
-def goal(compared: Sequence[Compared]) -> str:
-    """The goal, whether it is met, and the points above it that the model's interval permits."""
-    lacking, wide = missed(compared), [one.point.name for one in within(compared)]
-    return (
-        f"Goal: median error at most {GOAL_MEDIAN_PCT:g} %, 95 % of the points within "
-        f"{GOAL_95_PCT:g} %, none above {GOAL_WORST_PCT:g} % (but one in a hundred whose "
-        f"measurement is in the model's interval), at most {GOAL_SILENT} points not "
-        f"predicted. {'Not met: ' + '; '.join(lacking) if lacking else 'Met'}."
-        + (f" Above {GOAL_WORST_PCT:g} % and in the interval: {', '.join(wide)}." if wide else "")
-    )
-
-
-def outside(compared: Sequence[Compared]) -> str:
-    """The points above the goal whose measurement is outside the model's interval."""
-    found = [one.point.name for one in compared if one.beyond_pct]
-    return f"Above {GOAL_WORST_PCT:g} % and outside the interval: {', '.join(found) or 'none'}."
-
-
-def furthest(compared: Sequence[Compared]) -> str:
-    """The points with the largest errors."""
-    head = (
-        *("Point", "Kernel", "Mbit/s", "RTT (ms)", "MSS", "sndbuf", "rcvbuf", "Write"),
-        *("Steady (MB/s)", "Error (%)", "Time (s)", "Error (%)", "Bound"),
-    )
-    known = [one for one in compared if one.error_pct is not None]
-    worst = sorted(known, key=lambda one: one.error_pct or 0, reverse=True)[:WORST_SHOWN]
-    rows = [
-        (
-            *(one.point.name, one.point.kernel, f"{one.point.rate_mbit:g}"),
-            *(f"{one.point.rtt_ms:g}", str(one.point.mss_bytes)),
-            *(size(one.point.sndbuf_kib), size(one.point.rcvbuf_kib), str(one.point.write_bytes)),
-            *(f"{(one.measured_steady_bytes_s or 0) / MB:.3f}", signed(one.steady_error_pct)),
-            *(f"{one.measured_s or 0:.3f}", signed(one.time_error_pct), one.bound),
-        )
-        for one in worst
-    ]
-    return table([head, *rows]) if rows else ""
-
-
-def size(requested_kib: int) -> str:
-    """A buffer as granted."""
-    return f"{2 * requested_kib} KiB" if requested_kib else "automatic"
-
-
-def signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.2f}"
-
-
-def silent(compared: Sequence[Compared]) -> str:
-    """The points without a prediction or a measurement, and those whose run was disturbed."""
-    lines = [f"{one.point.name}: {one.reason}" for one in compared if one.error_pct is None]
-    lines += [f"{one.point.name}: {one.disturbed}" for one in compared if one.disturbed]
-    return "\n".join(lines)
+    return "; ".join(problems)
 
 
 def chosen(points: Sequence[Point], only: str) -> list[Point]:
@@ -492,10 +271,10 @@ def chosen(points: Sequence[Point], only: str) -> list[Point]:
         return list(points)
     numbers: set[int] = set()
     for part in only.split(","):
-        found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
-        if found is None:
+        match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", part.strip())
+        if match is None:
             raise BadInput(f"--only {only} cannot be read. Allowed: numbers such as 7 or 0..9")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < len(points):
             raise BadInput(f"--only {part} is out of range. Allowed: 0 to {len(points) - 1}")
         numbers |= set(range(first, last + 1))
@@ -518,23 +297,23 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure, compare, print, and write the files of each set."""
     args = arguments(words)
-    found: dict[str, list[Compared]] = {}
+    by_set: dict[str, list[Compared]] = {}
     try:
         if args.only and not args.set:
             raise BadInput("--only selects points of one set. Name it: --set wget")
         for name in [args.set] if args.set else NAMES:
             points = chosen(read(name), args.only)
             measured = measure(points, args.into, args.jobs)
-            found[name] = [compare(point, measured[point.name]) for point in points]
-            write(name, found[name], Path(args.into))
+            by_set[name] = [compare(point, measured[point.name]) for point in points]
+            write(name, by_set[name], Path(args.into))
             if not args.json:
-                print(f"Set {name}\n\n{as_text(found[name])}\n", flush=True)
+                print(f"Set {name}\n\n{describe(by_set[name])}\n", flush=True)
     except LabError as error:
         print(f"model: {error}", file=sys.stderr)
         return error.exit_code
     if args.json:
-        print(as_json([one for compared in found.values() for one in compared]))
-    held = [compared for name, compared in found.items() if CLIENTS.get(name) == WGET]
+        print(as_json([result for compared in by_set.values() for result in compared]))
+    held = [compared for name, compared in by_set.items() if CLIENTS.get(name) == WGET]
     return NOT_MET if any(map(missed, held)) else 0
 
 
@@ -545,7 +324,7 @@ def write(name: str, compared: Sequence[Compared], folder: Path) -> None:
 
 
 def as_json(compared: Sequence[Compared]) -> str:
-    return json.dumps([asdict(one) for one in compared], indent=1)
+    return json.dumps([asdict(result) for result in compared], indent=1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pandas
 from plotly.graph_objects import Box, Scatter
 from plotly.subplots import make_subplots
 
+from benchmarks.model_errors import Compared
 from labs.drive.units import MB
 from labs.read.figures.style import (
     BLACK,
@@ -30,8 +31,6 @@ from labs.read.figures.style import (
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from benchmarks.model import Compared
-
 TITLE = "Error of the predicted transfer"
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK, GREY)
 SIGNS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", "triangle-down")
@@ -46,26 +45,26 @@ def errors(compared: Sequence[Compared], set_name: str, goal_worst_pct: float) -
 
     Colour and sign are the bound. The vertical axis is linear up to 1 % and logarithmic beyond.
     """
-    known = [one for one in compared if one.error_pct is not None]
-    if not known:
+    predicted = [result for result in compared if result.error_pct is not None]
+    if not predicted:
         return nothing(TITLE, "no point has both a measurement and a prediction")
     figure = make_subplots(
         rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.09, subplot_titles=list(PANELS)
     )
-    bounds = sorted({one.bound for one in known})
+    bounds = sorted({result.bound for result in predicted})
     for row, column in enumerate(PANELS.values(), start=1):
         for place, bound in enumerate(bounds):
-            some = [one for one in known if one.bound == bound]
+            some = [result for result in predicted if result.bound == bound]
             figure.add_trace(
                 Scatter(
-                    x=[(one.measured_steady_bytes_s or 0) / MB for one in some],
-                    y=[bent(getattr(one, column)) for one in some],
+                    x=[(result.measured_steady_bytes_s or 0) / MB for result in some],
+                    y=[bent(getattr(result, column)) for result in some],
                     mode="markers",
                     name=bound,
                     legendgroup=bound,
                     showlegend=row == 1,
                     marker={"color": COLOURS[place], "symbol": SIGNS[place], "size": 7},
-                    text=[words(one, getattr(one, column)) for one in some],
+                    text=[describe_point(result, getattr(result, column)) for result in some],
                     hoverinfo="text",
                 ),
                 row=row,
@@ -73,7 +72,7 @@ def errors(compared: Sequence[Compared], set_name: str, goal_worst_pct: float) -
             )
         for edge in (-goal_worst_pct, goal_worst_pct):
             figure.add_hline(y=bent(edge), line={"color": GREY, "dash": "dot"}, row=row, col=1)
-    return laid_out(figure, known, len(compared), set_name, goal_worst_pct)
+    return laid_out(figure, predicted, len(compared), set_name, goal_worst_pct)
 
 
 def bent(error_pct: float) -> float:
@@ -82,9 +81,9 @@ def bent(error_pct: float) -> float:
     return copysign(size if size <= LINEAR_PCT else LINEAR_PCT + log10(size), error_pct)
 
 
-def words(one: Compared, error_pct: float) -> str:
+def describe_point(result: Compared, error_pct: float) -> str:
     """What a mark says of its point."""
-    point = one.point
+    point = result.point
     return (
         f"{point.name}: {error_pct:+.2f} %<br>{point.rate_mbit:g} Mbit/s, {point.rtt_ms:g} ms, "
         f"Linux {point.kernel}, MSS {point.mss_bytes}<br>sndbuf {2 * point.sndbuf_kib} KiB, rcvbuf "
@@ -93,13 +92,13 @@ def words(one: Compared, error_pct: float) -> str:
 
 
 def laid_out(
-    figure: Figure, known: Sequence[Compared], points: int, set_name: str, goal_worst_pct: float
+    figure: Figure, predicted: Sequence[Compared], points: int, set_name: str, goal_worst_pct: float
 ) -> Figure:
     """Axes, caption and the table behind the figure."""
-    steady = [(one.measured_steady_bytes_s or 0) / MB for one in known]
+    steady = [(result.measured_steady_bytes_s or 0) / MB for result in predicted]
     ticks = log_ticks(min(steady), max(steady))
     marks = [-100.0, -10.0, -goal_worst_pct, -1.0, 0.0, 1.0, goal_worst_pct, 10.0, 100.0]
-    largest = max(one.error_pct or 0 for one in known)
+    largest = max(result.error_pct or 0 for result in predicted)
     marks = [mark for mark in marks if abs(mark) <= max(10.0, 2 * largest)]
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
     figure.update_xaxes(title_text=log_title("Measured steady goodput (MB/s)"), row=2, col=1)
@@ -109,22 +108,22 @@ def laid_out(
     )
     table = pandas.DataFrame(
         {
-            "point": [one.point.name for one in known],
-            "kernel": [one.point.kernel for one in known],
-            "bound": [one.bound for one in known],
-            "steady_error_pct": [one.steady_error_pct for one in known],
-            "time_error_pct": [one.time_error_pct for one in known],
+            "point": [result.point.name for result in predicted],
+            "kernel": [result.point.kernel for result in predicted],
+            "bound": [result.bound for result in predicted],
+            "steady_error_pct": [result.steady_error_pct for result in predicted],
+            "time_error_pct": [result.time_error_pct for result in predicted],
         }
     )
     dressed(
         figure,
         title=TITLE,
         caption=(
-            f"set {set_name}: {len(known)} of {points} points predicted; dotted: the goal, "
+            f"set {set_name}: {len(predicted)} of {points} points predicted; dotted: the goal, "
             f"{goal_worst_pct:g} %. The vertical axis is linear up to 1 %, logarithmic beyond"
         ),
         height=HEIGHT_PX,
-        tell=f"The error of {len(known)} predicted transfers, by what limits them.",
+        tell=f"The error of {len(predicted)} predicted transfers, by what limits them.",
         table=table,
     )
     return figure.update_layout(legend={"orientation": "h", "y": 1.14, "x": 0}, margin_t=140)
@@ -151,13 +150,17 @@ def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -
         cols=3, shared_yaxes=True, subplot_titles=list(GROUPS), column_widths=[4, 6, 3]
     )
     for col, column in enumerate(GROUPS.values(), start=1):
-        names = sorted({str(getattr(one, column)) for one in errors})
+        names = sorted({str(getattr(error, column)) for error in errors})
         for name in names:
-            own = [max(one.error_pct, LEAST_PCT) for one in errors if getattr(one, column) == name]
+            values = [
+                max(error.error_pct, LEAST_PCT)
+                for error in errors
+                if getattr(error, column) == name
+            ]
             figure.add_trace(
                 Box(
-                    y=own,
-                    name=f"{name} ({len(own)})".replace(" ", "<br>"),
+                    y=values,
+                    name=f"{name} ({len(values)})".replace(" ", "<br>"),
                     boxpoints="all",
                     jitter=0.6,
                     pointpos=0,
@@ -185,5 +188,5 @@ def spread(errors: Sequence[Error], goal_95_pct: float, goal_worst_pct: float) -
         ),
         height=500,
         tell=f"The errors of {len(errors)} predictions by kernel, limit and writer.",
-        table=pandas.DataFrame([asdict(one) for one in errors]),
+        table=pandas.DataFrame([asdict(error) for error in errors]),
     )

@@ -22,8 +22,9 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import labs
-from benchmarks.model import GOAL_95_PCT, GOAL_WORST_PCT, flow_of
+from benchmarks.model import flow_of
 from benchmarks.model_chart import Error, spread
+from benchmarks.model_errors import GOAL_95_PCT, GOAL_WORST_PCT
 from benchmarks.points import read
 from labs.errors import LabError, Missing, RunFailed
 from labs.read.theory.bulk import transfer

@@ -42,10 +42,10 @@ def delayed(folder: Path, delay_ms: int, *, late_ms: int = 0) -> Study:
         copy = folder / run.path.name
         shutil.copytree(run.path, copy)
         capture(copy / "server" / "capture.pcap", _packets(name, 1000 * delay_ms, 1000 * late_ms))
-        said = deepcopy(dict(run.said))
-        said["link"]["asked"]["delay_ms"] = delay_ms
-        said["link"]["measured"]["rtt_ms"] = float(delay_ms)
-        runs.append(dataclasses.replace(run, path=copy, said=said))
+        record = deepcopy(dict(run.record))
+        record["link"]["asked"]["delay_ms"] = delay_ms
+        record["link"]["measured"]["rtt_ms"] = float(delay_ms)
+        runs.append(dataclasses.replace(run, path=copy, record=record))
     return Study(whole.parameters, tuple(runs), folder, None, True, lab=whole.lab)
 
 

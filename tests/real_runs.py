@@ -32,9 +32,9 @@ def real(name: str) -> Run:
 
 def with_link(run: Run, **asked: Any) -> Run:
     """The run with another requested link; its files are unchanged."""
-    said = deepcopy(dict(run.said))
-    said["link"]["asked"].update(asked)
-    return dataclasses.replace(run, said=said)
+    record = deepcopy(dict(run.record))
+    record["link"]["asked"].update(asked)
+    return dataclasses.replace(run, record=record)
 
 
 def with_condition(
@@ -49,12 +49,12 @@ def with_condition(
     condition = {**inputs["condition"], **changed}
     condition["link"] = {**condition["link"], **(link or {})}
     condition["settings"] = {**condition["settings"], **(settings or {})}
-    said = {
-        **run.said,
+    record = {
+        **run.record,
         "condition": condition["name"],
         "inputs": {**inputs, "condition": condition},
     }
-    return dataclasses.replace(run, said=said)
+    return dataclasses.replace(run, record=record)
 
 
 def with_file(run: Run, folder: Path, name: str, old: str, new: str) -> Run:
@@ -119,7 +119,7 @@ def study_of(name: str, kernel: str) -> Study:
     lab = find(name)
     folder = unpacked(STUDIES / f"{name}.tar.xz")
     files = [open_study(path) for path in study_files(folder)]
-    file = next(one for one in files if one.parameters["kernel"] == kernel)
+    file = next(study for study in files if study.parameters["kernel"] == kernel)
     given: dict[str, Any] = {**file.parameters, "runs": str(folder)}
     runs = tuple(open_run(path) for path in file.folders())
     return Study(lab.Parameters(**given), runs, folder, file.path, True, lab=lab)

@@ -83,14 +83,14 @@ def repetition(
     problems: Sequence[str] = (),
 ) -> Run:
     """Write and seal one repetition, and open it."""
-    said = deepcopy(dict(run.said))
-    said["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
-    said["key"] = key(said["inputs"])
-    said["kernel"] = {"release": release, "hz": None}
-    said["link"] |= {"ok": not problems, "problems": list(problems)}
-    with Staging(runs, run_name(run.lab, run.condition, said["key"])) as staging:
+    record = deepcopy(dict(run.record))
+    record["inputs"] |= {"testbed": testbed, "kernel": None, "repetition": number}
+    record["key"] = key(record["inputs"])
+    record["kernel"] = {"release": release, "hz": None}
+    record["link"] |= {"ok": not problems, "problems": list(problems)}
+    with Staging(runs, run_name(run.lab, run.condition, record["key"])) as staging:
         shutil.copytree(run.path, staging.folder, dirs_exist_ok=True, ignore=UNSEALED)
-        staging.write_json("run.json", said)
+        staging.write_json("run.json", record)
         staging.write_json("machines.json", machines or globals()["machines"]())
         fetched = run.fetch()
         if fetched is not None:

@@ -201,7 +201,8 @@ def captures() -> Shown:
     """The account and the segments of every capture that is recorded or kept as a fixture."""
     with TemporaryDirectory() as folder:
         for path in [*sorted(DATA.glob("*.pcap.gz")), *_recorded_captures(Path(folder))]:
-            yield f"explain {path.name}", answer("explain", str(path), "--json")[1]
+            account = answer("explain", str(path), "--json")[1]
+            yield f"explain {path.name}", account.replace(f"{path.parent}/", "")
             table = Path(folder) / "segments.csv"
             answer("capture", "table", str(path), "--out", str(table))
             yield f"table {path.name}", table.read_text("utf-8") if table.is_file() else ""

@@ -94,7 +94,7 @@ def owned(folder: Path) -> Iterator[None]:
     taken = locks.take(folder / LOCK, "batch", ELSEWHERE)
     if taken is None:
         by = locks.holder(folder / LOCK)
-        who = by.in_words() if by else "another process"
+        who = by.describe() if by else "another process"
         raise Missing(f"{folder} is in use by {who}. Wait until it ends, or {ELSEWHERE}")
     with taken:
         yield

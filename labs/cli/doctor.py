@@ -63,7 +63,7 @@ def with_places(diagnosis: Diagnosis) -> Diagnosis:
         return diagnosis
     try:
         free = len(slots.held()) < slots.limit()
-        text = slots.in_words()
+        text = slots.describe()
     except LabError as error:
         free, text = False, str(error)
     step = "wait until one of these processes has ended, or raise LABS_JOBS"
@@ -83,7 +83,7 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
             {
                 "name": check.name,
                 "ok": check.ok,
-                "found": check.found,
+                "found": check.finding,
                 "needed": check.needed,
                 "next": None if check.ok else check.next_step or None,
             }
@@ -128,7 +128,7 @@ def describe(diagnosis: Diagnosis) -> str:
     width = max(len(check.name) for check in diagnosis.checks)
     for check in diagnosis.checks:
         mark = "ok" if check.ok else ("no" if check.needed else "--")
-        lines.append(f"  {mark}  {check.name.ljust(width)}  {check.found}")
+        lines.append(f"  {mark}  {check.name.ljust(width)}  {check.finding}")
         if not check.ok and check.next_step:
             lines.append(f"      {' ' * width}  next: {check.next_step}")
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import json
 import textwrap
 
 from labs.catalog import find
-from labs.drive.parameters.flags import as_markdown, as_text, schema
+from labs.drive.parameters.flags import as_markdown, describe, schema
 from labs.drive.parameters.notebook_cell import literals
 from labs.read.lab import Lab
 
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     elif args.markdown:
         print(as_markdown(cls))
     else:
-        print(f"{as_text(cls)}\n\n{describe_conditions(lab)}")
+        print(f"{describe(cls)}\n\n{describe_conditions(lab)}")
     return 0
 
 

@@ -94,8 +94,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     """What would be done, per condition: the names of the runs, and every command in order."""
     from labs.drive.preview import preview as commands_of
     from labs.read.display.provenance import asked
-    from labs.read.unused_parameters import in_words as describe_unused
-    from labs.read.unused_parameters import unused
+    from labs.read.unused_parameters import describe_unused, unused
 
     on_each_kernel = (
         dataclasses.replace(parameters, kernel=kernel) for kernel in parameters.kernels

@@ -19,9 +19,9 @@ def imported(tree: ast.AST, *, whole: bool = True) -> Iterator[str]:
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{one.name}" for one in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif whole or not isinstance(node, FUNCTIONS):
             waiting += _below(node)
 
@@ -32,7 +32,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
         return
     for value in vars(node).values():
         if isinstance(value, list):
-            yield from (one for one in value if isinstance(one, BLOCKS))
+            yield from (child for child in value if isinstance(child, BLOCKS))
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -48,4 +48,4 @@ def texts(tree: ast.AST) -> Iterator[str]:
             if isinstance(value, ast.AST):
                 waiting.append(value)
             elif isinstance(value, list):
-                waiting += (one for one in value if isinstance(one, ast.AST))
+                waiting += (child for child in value if isinstance(child, ast.AST))

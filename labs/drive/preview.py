@@ -12,19 +12,19 @@ from labs.drive.testbed.link import Argv, Link, addressing, layout, linking, wir
 
 
 def preview(
-    condition: Condition, own: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
+    condition: Condition, of_lab: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
 ) -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run, in order, each with its host ('' for the
     machine that has the namespaces). Times are 0 and exit codes None.
 
-    `own` are the lines that the lab adds to those of the link: host and words.
+    `of_lab` are the lines that the lab adds to those of the link: host and words.
     """
     machines = testbed == "vagrant"
     lines = between_machines(condition.link) if machines else of_namespaces(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **dict(sorted(condition.sysctls.get(host, {}).items()))}
         lines += [(host, ("sysctl", "-w", f"{name}={value}")) for name, value in settings.items()]
-    lines += on_machines(own) if machines else own
+    lines += on_machines(of_lab) if machines else of_lab
     return tuple(Command(0, host, argv, None) for host, argv in lines)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.drive.parameters.declare import told, unknown
+from labs.drive.parameters.declare import describe_value, unknown
 from labs.drive.parameters.notebook_cell import from_literals
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
@@ -195,7 +195,9 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
 def _literal(name: str, value: str) -> str:
     """A value that is code in a cell: nothing but a number or a switch."""
     if not LITERAL.fullmatch(value):
-        raise BadInput(f"{told(name, value)} is not a value. Allowed: a number, True or False")
+        raise BadInput(
+            f"{describe_value(name, value)} is not a value. Allowed: a number, True or False"
+        )
     return value
 
 

@@ -34,19 +34,19 @@ def vagrant(ssh_config: Path) -> Collected:
     return {name: over_ssh(name, machine(name, ssh_config)) for name in ADDRESSES}
 
 
-def over_ssh(name: str, one: Machine) -> dict[str, Any]:
+def over_ssh(name: str, machine: Machine) -> dict[str, Any]:
     """Audit a machine; the program is sent on standard input, so nothing is stored there."""
     from labs.drive.testbed.ssh import SshHost  # noqa: PLC0415  not on every system
 
     source = Path(audit.__file__).read_bytes()
-    host = SshHost(name, one.address, one.device, one.login, one.folder, [], [])
+    host = SshHost(name, machine.address, machine.device, machine.login, machine.folder, [], [])
     host.open()
     try:
-        said = host.run(("python3", "-I", "-S", "-"), stdin=source, timeout_s=ANSWER_S, log=False)
+        done = host.run(("python3", "-I", "-S", "-"), stdin=source, timeout_s=ANSWER_S, log=False)
     finally:
         host.close()
     try:
-        found: dict[str, Any] = json.loads(said.text)
+        facts: dict[str, Any] = json.loads(done.text)
     except ValueError as error:
         raise RunFailed(f"the audit of {name} printed no JSON ({error}). Run it again") from error
-    return found
+    return facts

@@ -45,14 +45,14 @@ def code_of(
     `own_lab` is the file of a user's own lab, which then replaces the experiment.
     `labs/__init__.py`, the interface for notebooks, is empty in a run.
     """
-    found: dict[str, bytes] = {"labs/__init__.py": b""}
+    files: dict[str, bytes] = {"labs/__init__.py": b""}
     waiting = [ENTRY, f"labs.drive.testbed.{testbed}", *OUTSIDE.get(testbed, ())]
     if own_lab is None:
         waiting += _with_packages(experiment)
     else:
-        found[f"{OWN_LAB}.py"] = own_lab.read_bytes()
-        waiting += _used(found[f"{OWN_LAB}.py"])
-    return _with_imports(found, waiting, package)
+        files[f"{OWN_LAB}.py"] = own_lab.read_bytes()
+        waiting += _used(files[f"{OWN_LAB}.py"])
+    return _with_imports(files, waiting, package)
 
 
 def outside(testbed: str, package: Path = PACKAGE) -> Code:
@@ -60,8 +60,8 @@ def outside(testbed: str, package: Path = PACKAGE) -> Code:
     return _with_imports({}, list(OUTSIDE.get(testbed, ())), package)
 
 
-def _with_imports(found: dict[str, bytes], waiting: list[str], package: Path) -> Code:
-    """The files of `found` and of the modules in `waiting`, and of all modules that these use."""
+def _with_imports(files: dict[str, bytes], waiting: list[str], package: Path) -> Code:
+    """The files of `files` and of the modules in `waiting`, and of all modules that these use."""
     seen: set[str] = set()
     while waiting:
         module = waiting.pop()
@@ -70,13 +70,13 @@ def _with_imports(found: dict[str, bytes], waiting: list[str], package: Path) ->
         seen.add(module)
         path = _file(module, package)
         name = "" if path is None else str(path.relative_to(package.parent))
-        if path is None or name in found:
+        if path is None or name in files:
             continue
-        found[name] = path.read_bytes()
-        waiting += _used(found[name])
-        for source in _sources(found[name], package):
-            found[str(source.relative_to(package.parent))] = source.read_bytes()
-    return dict(sorted(found.items()))
+        files[name] = path.read_bytes()
+        waiting += _used(files[name])
+        for source in _sources(files[name], package):
+            files[str(source.relative_to(package.parent))] = source.read_bytes()
+    return dict(sorted(files.items()))
 
 
 def digest(code: Code) -> str:
@@ -100,7 +100,7 @@ def _used(content: bytes) -> tuple[str, ...]:
     """The modules of `labs` that a file may load or start, each with its parent packages."""
     names = [name for name in _names(content)[0] if name.split(".")[0] == "labs"]
     names += [f"{PROGRAMS}.{program}" for program in _programs(content, ".py")]
-    return tuple(dict.fromkeys(one for name in names for one in _with_packages(name)))
+    return tuple(dict.fromkeys(module for name in names for module in _with_packages(name)))
 
 
 def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
@@ -111,8 +111,8 @@ def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
 
 def _programs(content: bytes, suffix: str) -> list[str]:
     """The programs that a file names by their files, such as `probe` for "probe.py"."""
-    found = [text.removesuffix(suffix) for text in _names(content)[1] if text.endswith(suffix)]
-    return [name for name in found if name.isidentifier()]
+    programs = [text.removesuffix(suffix) for text in _names(content)[1] if text.endswith(suffix)]
+    return [name for name in programs if name.isidentifier()]
 
 
 @functools.lru_cache(maxsize=512)

@@ -32,12 +32,12 @@ ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab":
 
 def find(name: str) -> Path:
     """The path of a program in the system's folders; Missing, with the package that contains it."""
-    found = shutil.which(name, path=PATH)
-    if found is None:
+    path = shutil.which(name, path=PATH)
+    if path is None:
         raise Missing(
             f"{name} is not installed. On Debian: apt-get install {PACKAGES.get(name, name)}"
         )
-    return Path(found)
+    return Path(path)
 
 
 @functools.cache
@@ -62,10 +62,10 @@ def programs(names: Iterable[str]) -> dict[str, Path]:
     return {name: find(name) for name in names}
 
 
-def digests(found: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str, str]]:
+def digests(programs: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str, str]]:
     """The digests of programs, of the interpreter (as python3), and of every shared library that
     they load (by soname): inputs of a run that uses this machine's own files."""
-    tools = {**found, "python3": interpreter}
+    tools = {**programs, "python3": interpreter}
     return {
         "tools": {name: content_digest(path) for name, path in tools.items()},
         "libraries": {
@@ -74,10 +74,10 @@ def digests(found: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str,
     }
 
 
-def versions(found: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
+def versions(programs: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
     """The first line of each program's version output, and the version of the C library."""
     return {
-        **{name: version(path) for name, path in found.items()},
+        **{name: version(path) for name, path in programs.items()},
         "libc": os.confstr("CS_GNU_LIBC_VERSION") or "",
         "python3": version(interpreter),
     }
@@ -96,8 +96,8 @@ def _version_of(path: Path, digest: str) -> str:
         stdin=subprocess.DEVNULL,
         env={"PATH": PATH, "LC_ALL": "C"},
     )
-    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip().splitlines()
-    return next((line for line in said if not line.startswith(OF_THE_LOADER)), "")
+    lines = (done.stdout or done.stderr).decode("utf-8", "replace").strip().splitlines()
+    return next((line for line in lines if not line.startswith(OF_THE_LOADER)), "")
 
 
 # Begins a line about a library that /etc/ld.so.preload names and that cannot be loaded.
@@ -124,19 +124,19 @@ def inspect(ssh_config: Path, names: tuple[str, ...]) -> Inventory:
     digests: dict[str, str] = {}
     versions: dict[str, str] = {}
     for name in ADDRESSES:
-        one = machine(name, ssh_config)
-        host = SshHost(name, one.address, one.device, one.login, one.folder, [], [])
+        vm = machine(name, ssh_config)
+        host = SshHost(name, vm.address, vm.device, vm.login, vm.folder, [], [])
         host.open()
         try:
-            said = {"linux": host.run(("uname", "-srv")).text.strip(), "machine": hardware(host)}
+            texts = {"linux": host.run(("uname", "-srv")).text.strip(), "machine": hardware(host)}
             digests |= {
                 f"{name}.{what}": hashlib.sha256(text.encode()).hexdigest()
-                for what, text in said.items()
+                for what, text in texts.items()
             }
-            found = paths(host, dict.fromkeys((*EVERY_RUN_ON_MACHINES, *names)))
-            digests |= {f"{name}.{tool}": digest for tool, digest in hashed(host, found).items()}
-            said |= {tool: version_on(host, tool, path) for tool, path in found.items()}
-            versions |= {f"{name}.{what}": text for what, text in said.items()}
+            tools = paths(host, dict.fromkeys((*EVERY_RUN_ON_MACHINES, *names)))
+            digests |= {f"{name}.{tool}": digest for tool, digest in hashed(host, tools).items()}
+            texts |= {tool: version_on(host, tool, path) for tool, path in tools.items()}
+            versions |= {f"{name}.{what}": text for what, text in texts.items()}
         finally:
             host.close()
     return Inventory(ssh_config, digests, versions)
@@ -146,27 +146,27 @@ def paths(host: Host, names: Iterable[str]) -> dict[str, str]:
     """The path of each tool on a host; Missing, with the command to run, if one is not there."""
     wanted = tuple(names)
     done = host.run(("which", *wanted), check=False)
-    found = {PurePosixPath(line).name: line for line in done.text.splitlines()}
-    lacking = [name for name in wanted if name not in found]
+    by_name = {PurePosixPath(line).name: line for line in done.text.splitlines()}
+    lacking = [name for name in wanted if name not in by_name]
     if lacking:
         raise Missing(
             f"{host.name} lacks {', '.join(lacking)}, which a newly built box contains. Run: "
             "make box && vagrant destroy -f && vagrant up"
         )
-    return {name: found[name] for name in wanted}
+    return {name: by_name[name] for name in wanted}
 
 
-def hashed(host: Host, found: dict[str, str]) -> dict[str, str]:
+def hashed(host: Host, tools: dict[str, str]) -> dict[str, str]:
     """The SHA-256 of each tool."""
-    lines = host.run(("sha256sum", *found.values())).text.splitlines()
-    return {name: line.split()[0] for name, line in zip(found, lines, strict=True)}
+    lines = host.run(("sha256sum", *tools.values())).text.splitlines()
+    return {name: line.split()[0] for name, line in zip(tools, lines, strict=True)}
 
 
 def version_on(host: Host, tool: str, path: str) -> str:
     """The first line of a tool's version output on a host."""
     done = host.run((path, ASKED.get(tool, "--version")), check=False)
-    said = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
-    return said.splitlines()[0] if said else ""
+    text = (done.stdout or done.stderr).decode("utf-8", "replace").strip()
+    return text.splitlines()[0] if text else ""
 
 
 def hardware(host: Host) -> str:

@@ -85,7 +85,7 @@ def run(
         # Repetitions are compared while the study runs, which needs numpy; virtual time does not.
         from labs.launch.repeat import repeat  # noqa: PLC0415
 
-        planned = repeat(planned, p, make_missing, lambda one: opened[one.name])
+        planned = repeat(planned, p, make_missing, lambda repetition: opened[repetition.name])
     return _study(lab, p, opened, planned)
 
 
@@ -116,14 +116,16 @@ def run_points(
     distinct = distinct_runs(planned)
     failed = perform(distinct, opened, fresh=fresh, jobs=jobs, tell=tell, keep_going=True)
 
-    def study(p: LabParameters, found: tuple[Planned, ...] | LabError) -> Made | LabError:
-        if isinstance(found, LabError):
-            return found
-        error = next((failed[one.name] for one in found if one.name in failed), None)
-        return error or _study(lab, p, opened, found)
+    def study(p: LabParameters, of_point: tuple[Planned, ...] | LabError) -> Made | LabError:
+        if isinstance(of_point, LabError):
+            return of_point
+        error = next((failed[run.name] for run in of_point if run.name in failed), None)
+        return error or _study(lab, p, opened, of_point)
 
     # In reverse order: the study of the first point is then the newest one of its folder.
-    made = [study(p, found) for p, found in zip(reversed(points), reversed(planned), strict=True)]
+    made = [
+        study(p, of_point) for p, of_point in zip(reversed(points), reversed(planned), strict=True)
+    ]
     return tuple(reversed(made))
 
 
@@ -137,19 +139,19 @@ def plan_points(
         try:
             if p.testbed not in planners:
                 planners[p.testbed] = Planner(lab, p.testbed)
-            found = planners[p.testbed].plan(p)
+            runs = planners[p.testbed].plan(p)
         except LabError as error:
             planned.append(error)
         else:
             point = names[number] if names else ""
-            planned.append(tuple(replace(one, point=point) for one in found) if point else found)
+            planned.append(tuple(replace(run, point=point) for run in runs) if point else runs)
     return planned
 
 
 def distinct_runs(planned: Iterable[tuple[Planned, ...] | LabError]) -> list[Planned]:
     """The runs of all points, each once, in the order of their first points."""
-    found = (runs for runs in planned if not isinstance(runs, LabError))
-    return list({one.name: one for runs in found for one in runs}.values())
+    of_points = (runs for runs in planned if not isinstance(runs, LabError))
+    return list({run.name: run for runs in of_points for run in runs}.values())
 
 
 def prepare(runs: Path) -> None:
@@ -176,11 +178,11 @@ def perform(
     unless `keep_going`; Lost always is. This thread reports the lines of all runs.
     """
     missing = []
-    for one in wanted:
-        if not fresh and opened.complete(one.name):
-            tell(one.title, EXISTS)
+    for run in wanted:
+        if not fresh and opened.complete(run.name):
+            tell(run.title, EXISTS)
         else:
-            missing.append(one)
+            missing.append(run)
     if not missing:
         return {}
     listed = _jobs_of(missing, opened, fresh)
@@ -188,7 +190,7 @@ def perform(
         return _submit(listed, engine, tell, keep_going)
     check_system()
     if missing[0].kernel:
-        check_limits(max(one.inputs["memory_mib"] for one in missing))
+        check_limits(max(run.inputs["memory_mib"] for run in missing))
     # In real time one at a time, because concurrent runs would disturb one another.
     with Threads(slots.side_by_side(jobs, len(missing)) if missing[0].kernel else 1) as threads:
         return _submit(listed, threads, tell, keep_going)
@@ -257,9 +259,9 @@ def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned
         opened.folder,
         lab.name,
         dataclasses.asdict(p),
-        [studies.Planned(one.condition.name, one.key) for one in planned],
+        [studies.Planned(run.condition.name, run.key) for run in planned],
     )
-    return Made(file, opened, tuple(one.name for one in planned))
+    return Made(file, opened, tuple(run.name for run in planned))
 
 
 def _or_error(make: Callable[[], Made]) -> Made | LabError:
@@ -330,4 +332,4 @@ def check_limits(memory_mib: int) -> None:
     """Missing if a limit of this process is too low for a guest with this memory."""
     check = process_limits(memory_mib)
     if not check.ok:
-        raise Missing(f"{check.found}. Raise it: {check.next_step}")
+        raise Missing(f"{check.finding}. Raise it: {check.next_step}")

@@ -44,7 +44,7 @@ class Holder:
     since_s: float
     begun: bool
 
-    def in_words(self) -> str:
+    def describe(self) -> str:
         """Such as "process 4711 (both, for 12 s)"."""
         held_s = max(0, round(time.time() - self.since_s))
         held = f"{held_s} s" if held_s < 120 else f"{held_s // 60} min"
@@ -144,9 +144,9 @@ def holder(path: Path) -> Holder | None:
 def _read(path: Path) -> Holder | None:
     """The holder named in a lock; None just before the holder has written it."""
     try:
-        said = json.loads(read_bytes(path, most_bytes=MOST_BYTES))
+        stored = json.loads(read_bytes(path, most_bytes=MOST_BYTES))
         return Holder(
-            int(said["pid"]), str(said["what"]), float(said["since_s"]), bool(said["begun"])
+            int(stored["pid"]), str(stored["what"]), float(stored["since_s"]), bool(stored["begun"])
         )
     except (Damaged, ValueError, TypeError, KeyError):
         return None
@@ -164,7 +164,7 @@ def wait_for(
     minute.
     """
     begun_s, told_s, look_s = time.monotonic(), -TELL_AGAIN_S, SHORTEST_LOOK_S
-    while (found := attempt()) is None:
+    while (result := attempt()) is None:
         if cancelled():
             raise KeyboardInterrupt
         # A process that inspects a lock holds it for an instant, so first attempts may fail.
@@ -174,4 +174,4 @@ def wait_for(
             told_s = now_s
         time.sleep(look_s)
         look_s = min(2 * look_s, LOOK_S)
-    return found
+    return result

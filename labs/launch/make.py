@@ -49,10 +49,10 @@ class Opened:
 
     def __getitem__(self, name: str) -> Run:
         """A run; BadInput or Damaged if it is not complete."""
-        found = self._runs.get(name) or open_run(self.folder / name)
+        run = self._runs.get(name) or open_run(self.folder / name)
         if self._keep:
-            self._runs[name] = found
-        return found
+            self._runs[name] = run
+        return run
 
     def complete(self, name: str) -> bool:
         """Whether a run exists, is complete, and matches its seal."""
@@ -101,7 +101,7 @@ def alone(
 
     def held_by() -> str:
         by = locks.holder(locks.of_this_user(named))
-        return f"for the same run: {by.in_words() if by else 'it has just ended'}"
+        return f"for the same run: {by.describe() if by else 'it has just ended'}"
 
     with locks.wait_for(free, held_by, cancelled, say):
         yield
@@ -157,8 +157,8 @@ def make(
         except RunFailed as error:
             check_room(staging.folder)
             _raise_failure(planned, staging.folder)
-            said = without_colours(str(error))
-            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {said}") from error
+            reason = without_colours(str(error))
+            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {reason}") from error
         staging.check()
         _raise_failure(planned, staging.folder)
         check(copied)
@@ -191,8 +191,8 @@ def _check_programs(planned: Planned, interpreter: Path) -> None:
     if planned.kernel:
         used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
     elif not planned.machines:
-        found = inventory.digests(planned.programs, interpreter)
-        used |= {what: found[what] == planned.inputs[what] for what in found}
+        digests = inventory.digests(planned.programs, interpreter)
+        used |= {what: digests[what] == planned.inputs[what] for what in digests}
     changed = [what for what, equal in used.items() if not equal]
     if changed:
         raise RunFailed(f"{changed[0]} changed after the runs were planned. Run again")
@@ -212,10 +212,10 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
         env={"PATH": PATH, "LC_ALL": "C", "TZ": "UTC", "HOME": os.environ.get("HOME", "/tmp")},
     )
     assert process.stdout is not None
-    said = []
+    printed = []
     try:
         for line in process.stdout:
-            said.append(line.strip())
+            printed.append(line.strip())
             on_line(line.rstrip())
     except BaseException:
         process.terminate()
@@ -223,7 +223,7 @@ def _here(argv: tuple[str, ...], staging: Path, on_line: Callable[[str], None]) 
     finally:
         exit_code = process.wait()
     if exit_code:
-        raise RunFailed(f"the run ended with exit code {exit_code}: {' | '.join(said[-3:])}")
+        raise RunFailed(f"the run ended with exit code {exit_code}: {' | '.join(printed[-3:])}")
 
 
 def _raise_failure(planned: Planned, folder: Path) -> None:
@@ -251,8 +251,8 @@ def _check_output(planned: Planned, folder: Path) -> None:
 def _processor() -> str | None:
     """The model of this machine's processor."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-        found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-        return next(found, None)
+        models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        return next(models, None)
 
 
 def _modes(planned: Planned) -> tuple[str, ...]:

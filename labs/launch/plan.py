@@ -48,8 +48,8 @@ class Planned:
         """Its name in progress messages: the condition, its point if there are several, and the
         number of the repetition."""
         repetition = self.inputs.get("repetition")
-        said = (self.condition.name, self.point, "" if repetition is None else str(repetition))
-        return " ".join(part for part in said if part)
+        parts = (self.condition.name, self.point, "" if repetition is None else str(repetition))
+        return " ".join(part for part in parts if part)
 
     def repeated(self, repetition: int) -> Planned:
         """The same run as repetition N, counted from 1; real-time testbeds only."""
@@ -140,7 +140,7 @@ class Planner:
     def _machines(self, conditions: Sequence[Condition]) -> Inventory | None:
         """The running Vagrant machines, on that testbed. Missing if a testbed in real time cannot
         be used here."""
-        if self._testbed == "namespaces" and any(one.link.shaped for one in conditions):
+        if self._testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
             shaper_of_this_machine()
         return _inspect(self._lab, conditions) if self._testbed == "vagrant" else None
 
@@ -148,8 +148,8 @@ class Planner:
         """The built kernel of a digest; otherwise the newest of the version, or of its series."""
         version, digest = recorded["version"], recorded["digest"]
         every = kernels()
-        same = [one for one in every if one.sha256 == digest] or [
-            one for one in every if version in (one.version, one.source)
+        same = [kernel for kernel in every if kernel.sha256 == digest] or [
+            kernel for kernel in every if version in (kernel.version, kernel.source)
         ]
         spec = same[0].sha256 if same else series_of(version)
         if spec not in self._kernels:
@@ -212,7 +212,9 @@ def shaper_of_this_machine() -> None:
     for name in LINK_TRIALS if os.geteuid() == 0 else ():
         check = part_of_the_link(name)
         if not check.ok:
-            raise Missing(f"{check.found}, so `namespaces` cannot be used. Try: {check.next_step}")
+            raise Missing(
+                f"{check.finding}, so `namespaces` cannot be used. Try: {check.next_step}"
+            )
 
 
 def code_of(lab: Lab, testbed: str) -> code.Code:
@@ -224,8 +226,8 @@ def _tools(lab: Lab, condition: Condition, on_machines: bool = False) -> tuple[s
     """The programs that a condition starts in addition to those of every run."""
     capture = ("tcpdump",) if condition.settings.get("capture") else ()
     router = ("ethtool",) if condition.link.shaped_at == "router" else ()
-    own = lab.machine_tools if on_machines and lab.machine_tools else lab.tools
-    return (*own(condition), *capture, *router)
+    tools_of = lab.machine_tools if on_machines and lab.machine_tools else lab.tools
+    return (*tools_of(condition), *capture, *router)
 
 
 def _inspect(lab: Lab, conditions: Sequence[Condition]) -> Inventory:

@@ -30,24 +30,24 @@ def repeat(
     """
     made: list[list[Planned]] = [[] for _ in planned]
 
-    def known(condition: int) -> bool:
+    def is_precise(condition: int) -> bool:
         (seen,) = repeated(planned[condition].lab, map(opened, made[condition]))
         return enough(len(seen.runs), seen.values if seen.figure else None, p)
 
-    for batch in rounds(len(planned), p, known):
+    for batch in rounds(len(planned), p, is_precise):
         runs = {place: planned[place[0]].repeated(place[1]) for place in batch}
         make(list(runs.values()))
         for condition, number in sorted(batch):
             made[condition].append(runs[condition, number])
-    return tuple(one for found in made for one in found)
+    return tuple(repetition for repetitions in made for repetition in repetitions)
 
 
 def rounds(
-    conditions: int, p: LabParameters, known: Callable[[int], bool]
+    conditions: int, p: LabParameters, is_precise: Callable[[int], bool]
 ) -> Iterator[list[tuple[int, int]]]:
     """The runs to perform, round by round: pairs of a condition's index and a repetition, from 1.
 
-    The next round is requested when all runs of the last one are complete. `known` then says
+    The next round is requested when all runs of the last one are complete. `is_precise` then says
     whether a condition needs no more runs.
     """
     chance = random.Random(p.seed)
@@ -56,13 +56,13 @@ def rounds(
         return [(place, number) for place in chance.sample(places, len(places))]
 
     every = range(conditions)
-    batch = [one for number in range(p.repetitions_min) for one in block(every, number + 1)]
+    batch = [pair for number in range(p.repetitions_min) for pair in block(every, number + 1)]
     number = p.repetitions_min
     while batch:
         yield batch
         number += 1
         open_ones = sorted({place for place, _ in batch})
-        batch = block([place for place in open_ones if not known(place)], number)
+        batch = block([place for place in open_ones if not is_precise(place)], number)
 
 
 def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool:
@@ -78,5 +78,7 @@ def enough(tries: int, values: Sequence[float] | None, p: LabParameters) -> bool
         return tries >= p.repetitions_min
     if len(values) < p.repetitions_min:
         return False
-    known = of_median(values)
-    return known is None or (known.width_pct is not None and known.width_pct <= p.ci_width_pct)
+    interval = of_median(values)
+    return interval is None or (
+        interval.width_pct is not None and interval.width_pct <= p.ci_width_pct
+    )

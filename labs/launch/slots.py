@@ -58,18 +58,18 @@ def held() -> dict[str, Holder]:
     """The occupied slots and their holders."""
     first = path("")
     numbers = {
-        one.name.removeprefix(first.name)
-        for one in first.parent.glob(f"{first.name}*")
-        if one.name.removeprefix(first.name).isdigit()
+        lock.name.removeprefix(first.name)
+        for lock in first.parent.glob(f"{first.name}*")
+        if lock.name.removeprefix(first.name).isdigit()
     }
-    found = {number: holder(path(number)) for number in sorted(numbers, key=int)}
-    return {number: by for number, by in found.items() if by}
+    holders = {number: holder(path(number)) for number in sorted(numbers, key=int)}
+    return {number: by for number, by in holders.items() if by}
 
 
-def in_words() -> str:
+def describe() -> str:
     """The number of slots, and who holds them."""
     bound = "LABS_JOBS" if "LABS_JOBS" in os.environ else "one per CPU"
-    by = ", ".join(one.in_words() for one in held().values())
+    by = ", ".join(owner.describe() for owner in held().values())
     return f"at most {limit()} ({bound}); held by {by or 'nobody'}"
 
 
@@ -81,12 +81,12 @@ def slot(run: str, cancelled: Callable[[], bool], tell: Callable[[str], None]) -
     """
     _prepare(path("").parent)
     number, place = wait_for(
-        lambda: free_place(run), lambda: f"for a slot: {in_words()}", cancelled, tell
+        lambda: free_place(run), lambda: f"for a slot: {describe()}", cancelled, tell
     )
     with place:
         wait_for(
             lambda: begin(place, run) or None,
-            lambda: f"for memory: {available_mib()} MiB are free; slots: {in_words()}",
+            lambda: f"for memory: {available_mib()} MiB are free; slots: {describe()}",
             cancelled,
             tell,
         )

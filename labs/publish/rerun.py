@@ -119,7 +119,7 @@ def judged(lab: Lab, recorded: Run, again: Run) -> Repeated:
 
 
 def _happened(run: Run) -> bytes:
-    return canonical({name: run.said[name] for name in run.said if name not in OF_THE_INPUTS})
+    return canonical({name: run.record[name] for name in run.record if name not in OF_THE_INPUTS})
 
 
 def _within(lab: Lab, pair: Pair) -> bool:

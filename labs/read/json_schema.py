@@ -47,6 +47,6 @@ def _is_valid(schema: Path) -> Callable[[object], bool]:
 
 @cache
 def _content(schema: Path) -> dict[str, Any]:
-    found = parse(schema.read_bytes())
-    assert isinstance(found, dict)
-    return found
+    content = parse(schema.read_bytes())
+    assert isinstance(content, dict)
+    return content

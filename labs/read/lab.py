@@ -156,7 +156,7 @@ class Lab:
         if run not in self._results:
             compute = partial(self._computation, run)
             self._results[run] = (
-                kept_results(self.name, run.digest, run.said, compute)
+                kept_results(self.name, run.digest, run.record, compute)
                 if self.source is None
                 else compute().results()
             )

@@ -75,14 +75,14 @@ def read_notebook(path: Path, *, follow: bool = True) -> NotebookFile:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise BadInput(f"{path} {what}. Name an existing .ipynb file")
-    found = read_json(path, most_bytes=MOST_BYTES, follow=follow, next_step=NEXT_STEP)
-    return notebook_file(found, path)
+    content = read_json(path, most_bytes=MOST_BYTES, follow=follow, next_step=NEXT_STEP)
+    return notebook_file(content, path)
 
 
-def notebook_file(found: Mapping[str, Any], path: Path) -> NotebookFile:
+def notebook_file(content: Mapping[str, Any], path: Path) -> NotebookFile:
     """The notebook in a JSON object; Damaged if it is not one of format 4."""
-    cells, metadata = found.get("cells"), found.get("metadata")
-    version = (found.get("nbformat"), found.get("nbformat_minor"))
+    cells, metadata = content.get("cells"), content.get("metadata")
+    version = (content.get("nbformat"), content.get("nbformat_minor"))
     if (
         not (isinstance(cells, list) and isinstance(metadata, dict))
         or {*map(type, version)} != {int}
@@ -90,35 +90,35 @@ def notebook_file(found: Mapping[str, Any], path: Path) -> NotebookFile:
     ):
         raise Damaged(f"{path} is not a notebook of format 4. {NEXT_STEP}")
     stem = _handed_out_as(metadata) or path.stem
-    return NotebookFile(path, stem, tuple(_cell(one, path) for one in cells), found)
+    return NotebookFile(path, stem, tuple(_cell(cell, path) for cell in cells), content)
 
 
 def _handed_out_as(metadata: Mapping[str, Any]) -> str:
-    own = metadata.get("labs")
-    stem = own.get("notebook") if isinstance(own, dict) else None
+    handed_out = metadata.get("labs")
+    stem = handed_out.get("notebook") if isinstance(handed_out, dict) else None
     named = isinstance(stem, str) and stem.isprintable() and len(stem) <= LONGEST_STEM
     return str(stem) if named else ""
 
 
-def _cell(found: Any, path: Path) -> Cell:
-    said = found if isinstance(found, dict) else {}
-    kind, source, metadata = (said.get(name) for name in ("cell_type", "source", "metadata"))
+def _cell(content: Any, path: Path) -> Cell:
+    fields = content if isinstance(content, dict) else {}
+    kind, source, metadata = (fields.get(name) for name in ("cell_type", "source", "metadata"))
     tags = metadata.get("tags", []) if isinstance(metadata, dict) else None
     lines = source if isinstance(source, list) else [source]
     if not (isinstance(tags, list) and kind in KINDS and _texts(tags) and _texts(lines)):
         raise Damaged(f"{path} has a cell with invalid type, source, metadata or tags. {NEXT_STEP}")
-    outputs = said.get("outputs", [])
+    outputs = fields.get("outputs", [])
     if not (isinstance(outputs, list) and all(map(_is_output, outputs))):
         raise Damaged(f"{path} has a cell with invalid outputs. {NEXT_STEP}")
     return Cell(joined(source), frozenset(tags), kind == "code")
 
 
-def _texts(found: list[Any]) -> bool:
-    return all(isinstance(one, str) for one in found)
+def _texts(parts: list[Any]) -> bool:
+    return all(isinstance(part, str) for part in parts)
 
 
-def _is_output(found: Any) -> bool:
-    return isinstance(found, dict) and isinstance(found.get("data", {}), dict)
+def _is_output(output: Any) -> bool:
+    return isinstance(output, dict) and isinstance(output.get("data", {}), dict)
 
 
 def title(cells: Iterable[Mapping[str, Any]]) -> str:
@@ -146,8 +146,10 @@ def assignments(cell: Cell) -> Iterator[tuple[str, ast.expr]]:
             raise ValueError(f"it has more than {MOST_SOURCE} characters")
         lines = statements(cell.source)
     except NOT_PYTHON as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadInput(f"a cell cannot be read ({said}). Write one NAME = VALUE per line") from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BadInput(
+            f"a cell cannot be read ({reason}). Write one NAME = VALUE per line"
+        ) from None
     yield from named_values(lines)
 
 
@@ -171,11 +173,11 @@ def named_values(lines: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
 
 def parameters(notebook: NotebookFile, tags: Collection[str] = PARAMETERS) -> dict[str, Any]:
     """The literal values of the parameters cell, and of papermill's."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for cell in notebook.tagged(*tags):
         for name, value in assignments(cell):
             try:
-                found[name] = ast.literal_eval(value)
+                values[name] = ast.literal_eval(value)
             except (*NOT_PYTHON, TypeError):
                 raise BadInput(f"the parameter {name} is not a literal. Write a value") from None
-    return found
+    return values

@@ -16,7 +16,7 @@ from labs.errors import LabError
 from labs.read.display.provenance import asked
 from labs.read.lab import Lab
 
-OF_A_LINK = frozenset(one.name for one in fields(Link))
+OF_A_LINK = frozenset(field.name for field in fields(Link))
 
 Unused = Mapping[str, Scalar]
 """The parameters that a condition does not use, with the values that were requested."""
@@ -28,47 +28,52 @@ def unused(lab: Lab, p: LabParameters, conditions: Iterable[str]) -> dict[str, U
     are not for runs."""
     names = tuple(conditions)
     usual = p.testbed_defaults(p.testbed, p.size)
-    found: dict[str, dict[str, Scalar]] = {name: {} for name in names}
-    for one in declared(type(p)).values():
-        value = getattr(p, one.name)
-        if one.name in declared(LabParameters) or value in (one.default, usual.get(one.name)):
+    by_condition: dict[str, dict[str, Scalar]] = {name: {} for name in names}
+    for parameter in declared(type(p)).values():
+        value = getattr(p, parameter.name)
+        if parameter.name in declared(LabParameters) or value in (
+            parameter.default,
+            usual.get(parameter.name),
+        ):
             continue
-        usually: dict[str, Any] = {one.name: one.default}
+        usually: dict[str, Any] = {parameter.name: parameter.default}
         other = replace(p, **usually)
         if _every(lab, p) == _every(lab, other):
             continue
         for name in names:
             if not changes_condition(lab, p, other, name):
-                found[name][one.name] = value
-    return {name: values for name, values in found.items() if values}
+                by_condition[name][parameter.name] = value
+    return {name: values for name, values in by_condition.items() if values}
 
 
 def unused_axes(lab: Lab, points: Sequence[LabParameters], axes: Axes) -> dict[str, list[str]]:
     """Of each condition the varied parameters that it does not use: it is one and the same
     condition at all points that differ in nothing else."""
-    found: dict[str, list[str]] = {}
+    by_condition: dict[str, list[str]] = {}
     named = [_named(lab, p) for p in points]
     for name in axes:
         if name in declared(LabParameters):
             continue  # inputs of every run, or of none
-        others = [one for one in axes if one != name]
+        others = [axis for axis in axes if axis != name]
         alike: dict[tuple[object, ...], set[bytes]] = {}
         for p, conditions in zip(points, named, strict=True):
-            elsewhere = tuple(getattr(p, one) for one in others)
+            elsewhere = tuple(getattr(p, axis) for axis in others)
             for condition, text in conditions.items():
                 alike.setdefault((condition, *elsewhere), set()).add(text)
         used = {condition for (condition, *_), texts in alike.items() if len(texts) > 1}
         for condition in dict.fromkeys(str(key[0]) for key in alike):
             if condition not in used and len(axes[name]) > 1:
-                found.setdefault(condition, []).append(name)
-    return found
+                by_condition.setdefault(condition, []).append(name)
+    return by_condition
 
 
 def changes_condition(lab: Lab, p: LabParameters, other: LabParameters, condition: str) -> bool:
     """Whether a condition is another one with the other parameters, or is impossible with them."""
     ones, others = _every(lab, p), _every(lab, other)
     if condition not in ones:  # only on request
-        ones, others = (_named(lab, replace(one, only=condition)) for one in (p, other))
+        ones, others = (
+            _named(lab, replace(parameters, only=condition)) for parameters in (p, other)
+        )
     return others.get(condition) != ones.get(condition)
 
 
@@ -80,7 +85,7 @@ def _every(lab: Lab, p: LabParameters) -> dict[str, bytes]:
 def _named(lab: Lab, p: LabParameters) -> dict[str, bytes]:
     """The conditions by name, as inputs of runs; none if the parameters do not go together."""
     try:
-        return {one.name: canonical(one.as_json()) for one in lab.conditions(p)}
+        return {condition.name: canonical(condition.as_json()) for condition in lab.conditions(p)}
     except LabError:
         return {}
 
@@ -90,8 +95,8 @@ def same_run(axes: Sequence[str]) -> str:
     return f"the same run for every {' and '.join(axes)}" if axes else ""
 
 
-def in_words(condition: Condition, values: Unused) -> str:
+def describe_unused(condition: Condition, values: Unused) -> str:
     """`own link: 100 Mbit/s, 40 ms; not used: rate_mbit 300, delay_ms 10`."""
-    told = ", ".join(f"{name} {plain(value)}" for name, value in values.items())
-    own = f"own link: {asked(condition.link)}; " if OF_A_LINK & values.keys() else ""
-    return f"{own}not used: {told}"
+    phrase = ", ".join(f"{name} {plain(value)}" for name, value in values.items())
+    link = f"own link: {asked(condition.link)}; " if OF_A_LINK & values.keys() else ""
+    return f"{link}not used: {phrase}"

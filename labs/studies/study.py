@@ -27,7 +27,7 @@ from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
-from labs.read.unused_parameters import Unused, in_words, unused
+from labs.read.unused_parameters import Unused, describe_unused, unused
 from labs.studies.progress import Bar
 from labs.studies.recorded_parameters import VIRTUAL, refusal
 from labs.studies.testbeds import command_for, on_testbed, parameters_of
@@ -266,9 +266,9 @@ class Study:
     @property
     def margin(self) -> Words:
         """The range of ratios that counts as agreement of two testbeds, and the reason for it."""
-        from labs.read.stats.testbed_comparison import margin_in_words  # noqa: PLC0415
+        from labs.read.stats.testbed_comparison import describe_margin  # noqa: PLC0415
 
-        return margin_in_words(self.lab)
+        return describe_margin(self.lab)
 
     def machines(self, other: Study) -> Table:
         """The machines of this study and another: one column per machine."""
@@ -291,7 +291,7 @@ class Study:
     def _unused(self, run: Run) -> str:
         """These parameters of a run in words; empty if its condition uses all."""
         values = self.unused.get(run.condition)
-        return "" if values is None else in_words(run.condition_asked, values)
+        return "" if values is None else describe_unused(run.condition_asked, values)
 
     def __repr__(self) -> str:
         return f"<Study {self._words()}>"

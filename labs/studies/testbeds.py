@@ -51,7 +51,7 @@ def testbeds(p: LabParameters) -> Table:
             "Testbed": [one.testbed for one in found],
             "What it is": [one.what for one in found],
             "Runs here": ["no" if one else "yes" for one in lacking],
-            "Reason if not": [f"{one.name}: {one.found}" if one else "" for one in lacking],
+            "Reason if not": [f"{one.name}: {one.finding}" if one else "" for one in lacking],
             "Next step": [one.next_step if one else "" for one in lacking],
         }
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import model
+from benchmarks import model, model_errors
 from labs.catalog import find
 from labs.drive.condition import Condition
 from labs.drive.testbed.link import Link
@@ -225,7 +225,7 @@ def test_make_model_measures_and_predicts(
     assert [one["point"]["name"] for one in listed] == ["a-007", "a-034"]
     for one in listed:
         assert one["disturbed"] == one["reason"] == ""
-        assert abs(one["steady_error_pct"]) < model.GOAL_WORST_PCT
+        assert abs(one["steady_error_pct"]) < model_errors.GOAL_WORST_PCT
     assert json.loads((tmp_path / "model-a.json").read_text()) == listed
     assert "Error of the predicted transfer" in (tmp_path / "model-a.html").read_text()
     assert model.main(words) == 0

@@ -72,16 +72,16 @@ def plan(
     spec: KernelSpec, *, tarball: Path | None = None, into: Path | None = None
 ) -> dict[str, Any]:
     """What a build of `spec` would do, as plain data. Nothing is fetched or written."""
-    found = source.locate(spec, tarball)
-    series = series_of(found.version) if found.version else spec.series
-    there = _there(found.version, series, into)
+    located = source.locate(spec, tarball)
+    series = series_of(located.version) if located.version else spec.series
+    there = _there(located.version, series, into)
     return {
-        "source": found.version or None,
+        "source": located.version or None,
         "supported": series in SERIES,
-        "from": found.kind,
-        "tarball": str(found.tarball) if found.tarball else None,
-        "package": found.package or None,
-        "release": found.release or None,
+        "from": located.kind,
+        "tarball": str(located.tarball) if located.tarball else None,
+        "package": located.package or None,
+        "release": located.release or None,
         "hz": HZ,
         "patches": sorted(patches(series)),
         "options": len(options_of(fragment_text(series))),
@@ -129,22 +129,22 @@ def build(
     show = progress or Progress()
     try:
         needs()
-        found = source.locate(spec, tarball)
+        located = source.locate(spec, tarball)
     except LabError:
         # If no kernel can be built here, one that is shared or was added serves as well.
         if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
-    if not fresh and (there := _there(found.version, series_of(found.version), into)):
+    if not fresh and (there := _there(located.version, series_of(located.version), into)):
         return Built(there, False, dict(store.record(there.folder).get("checked", {})))
     # The compiler sees the resolved path, so that is the one to map.
     folder = (into or store.own_store()).resolve()
     with store.work_folder(folder, ROOM_MIB) as work:
         try:
-            show.step(f"unpacking {found.package or found.tarball} {found.version}".rstrip())
+            show.step(f"unpacking {located.package or located.tarball} {located.version}".rstrip())
             tree = work / "tree"
-            release = source.unpack(source.fetch(found, work), tree)
-            version = source.named(found, release, spec)
+            release = source.unpack(source.fetch(located, work), tree)
+            version = source.named(located, release, spec)
             _apply(tree, series_of(release))
             show.step(f"configuring Linux {release}")
             config = _configure(tree, release)
@@ -241,12 +241,12 @@ def patches(series: str, folder: Path = PATCHES) -> dict[str, bytes]:
 
     A file in the folder of the series replaces the patch of that name for all series.
     """
-    common, own = (
+    common, of_series = (
         {patch.name: patch.read_bytes() for patch in place.glob("*.patch")}
         for place in (folder, folder / series)
     )
-    found = common | own
-    return {name: found[name] for name in sorted(found)}
+    merged = common | of_series
+    return {name: merged[name] for name in sorted(merged)}
 
 
 def _first_line(argv: tuple[str, ...]) -> str:
@@ -261,10 +261,12 @@ def _apply(tree: Path, series: str) -> None:
     for name, patch in patches(series).items():
         done = subprocess.run(words, cwd=tree, input=patch, capture_output=True, check=False)
         if done.returncode:
-            said = done.stdout.decode("utf-8", "replace").splitlines() or ["patch printed nothing"]
-            lines = [line for line in said if "FAILED" in line or "can't" in line]
+            printed = done.stdout.decode("utf-8", "replace").splitlines() or [
+                "patch printed nothing"
+            ]
+            lines = [line for line in printed if "FAILED" in line or "can't" in line]
             raise RunFailed(
-                f"{name} does not apply to this source: {(lines or said)[0]}. Build "
+                f"{name} does not apply to this source: {(lines or printed)[0]}. Build "
                 f"a supported series ({', '.join(SERIES)}), or fix the patch"
             )
 
@@ -291,15 +293,15 @@ def environment(tree: Path) -> dict[str, str]:
 
 def congestion_controls() -> tuple[str, ...]:
     """The congestion controls of the virtual kernels; reno is in every kernel."""
-    found = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
-    return tuple(sorted({"reno", *map(str.lower, found)}))
+    controls = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
+    return tuple(sorted({"reno", *map(str.lower, controls)}))
 
 
 def fragment_text(series: str, folder: Path = HERE) -> str:
     """The options for one series: `fragment.config`, then `fragment-SERIES.config` if it exists."""
     text = (folder / "fragment.config").read_text("utf-8")
-    own = folder / f"fragment-{series}.config"
-    return text + own.read_text("utf-8") if own.is_file() else text
+    of_series = folder / f"fragment-{series}.config"
+    return text + of_series.read_text("utf-8") if of_series.is_file() else text
 
 
 def options_of(text: str) -> dict[str, str]:
@@ -310,10 +312,10 @@ def options_of(text: str) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if found := _SET.fullmatch(line):
-            options[found[1]] = found[2]
-        elif found := _UNSET.fullmatch(line):
-            options[found[1]] = OFF
+        if setting := _SET.fullmatch(line):
+            options[setting[1]] = setting[2]
+        elif setting := _UNSET.fullmatch(line):
+            options[setting[1]] = OFF
         elif line and (not line.startswith("#") or line.startswith("# CONFIG_")):
             raise Damaged(
                 f"kernel configuration, line {number}: {line!r} is neither CONFIG_NAME=value "
@@ -409,8 +411,10 @@ def _failure(target: str, lines: list[str]) -> LabError:
         return Missing("the disk became full during compilation. A build needs 2 GiB")
     # The lines of make itself (***) name only the rule; the error is printed before them.
     errors = [line for line in lines if "rror" in line and "***" not in line]
-    said = (errors or [line for line in lines if "***" not in line][-1:] or lines or ["nothing"])[0]
-    return RunFailed(f"make {target} failed: {said}")
+    error = (errors or [line for line in lines if "***" not in line][-1:] or lines or ["nothing"])[
+        0
+    ]
+    return RunFailed(f"make {target} failed: {error}")
 
 
 WIDTH = 30

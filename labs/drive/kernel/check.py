@@ -152,9 +152,9 @@ def needs() -> None:
 
 def _root() -> Path:
     """The root folder of the guest in which the self-test runs."""
-    found = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
-    interpreter = found.pop("python3")
-    return kept_root(guest_root(found, interpreter), interpreter).folder
+    programs = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
+    interpreter = programs.pop("python3")
+    return kept_root(guest_root(programs, interpreter), interpreter).folder
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
@@ -356,9 +356,9 @@ def machine(start_s: int) -> dict[str, object]:
 
 def main() -> int:
     """Measure, and write the figures to the working folder."""
-    found = machine(EPOCH_NS // 10**9)
-    found.update(shaped())
+    figures = machine(EPOCH_NS // 10**9)
+    figures.update(shaped())
     for scale in (0, 1):
-        found[f"adv_win_scale_{scale}"] = receive_buffer(scale)
-    Path(MEASURED).write_text(json.dumps(found))
+        figures[f"adv_win_scale_{scale}"] = receive_buffer(scale)
+    Path(MEASURED).write_text(json.dumps(figures))
     return 0

@@ -104,24 +104,24 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
 
     Missing if a program needs a library, or a script an interpreter, that is not here.
     """
-    found = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
-    tools = {name: _file(path, executable=True) for name, path in found.items()}
+    executables = {**_with_interpreters(programs), Path(PYTHON).name: interpreter.resolve()}
+    tools = {name: _file(path, executable=True) for name, path in executables.items()}
     home = _standard_library(interpreter, _digest(interpreter))
     modules = _modules(home)
     extensions = [home / name for name in modules if _stem(name) in WITH_LIBRARIES]
-    paths = libraries((*found.values(), *extensions))
+    paths = libraries((*executables.values(), *extensions))
     loaded = {name: _file(path, executable=True) for name, path in paths.items()}
     ours = {name: file(content) for name, content in _ours(loaded).items()}
     return GuestRoot(
         {
-            **{f"{BIN}/{name}": one for name, one in tools.items()},
-            **{f"{LIB}/{home.name}/{name}": one for name, one in modules.items()},
-            **{f"{LIB}/{name}": one for name, one in loaded.items()},
+            **{f"{BIN}/{name}": original for name, original in tools.items()},
+            **{f"{LIB}/{home.name}/{name}": original for name, original in modules.items()},
+            **{f"{LIB}/{name}": original for name, original in loaded.items()},
             **ours,
         },
-        {name: one.digest for name, one in tools.items()}
+        {name: original.digest for name, original in tools.items()}
         | {"python3-modules": listing_digest(listing(modules, {}, ()))},
-        {name: one.digest for name, one in loaded.items()},
+        {name: original.digest for name, original in loaded.items()},
         listing_digest(listing(ours, LINKS, FOLDERS)),
     )
 
@@ -167,7 +167,7 @@ def _kept(question: object, answer: Callable[[], object]) -> Any:
 
 def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
     """The programs, and the interpreters of those that are scripts."""
-    found, waiting = dict(programs), list(programs.items())
+    executables, waiting = dict(programs), list(programs.items())
     while waiting:
         name, path = waiting.pop()
         with path.open("rb") as opened:
@@ -180,10 +180,10 @@ def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
                 raise Missing(
                     f"{name} is a script for {word}, which is in none of {PATH}; install it there"
                 )
-            if interpreter not in found and interpreter != Path(PYTHON).name:
-                found[interpreter] = Path(where)
+            if interpreter not in executables and interpreter != Path(PYTHON).name:
+                executables[interpreter] = Path(where)
                 waiting.append((interpreter, Path(where)))
-    return found
+    return executables
 
 
 _PLACES = tuple(Path(folder) for folder in PATH.split(":"))
@@ -217,13 +217,13 @@ def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     asked for once per content of a program, and again after libraries have been installed.
     """
     installed = _installed()
-    found: dict[str, str] = {}
+    by_soname: dict[str, str] = {}
     for program in programs:
         path = program.resolve()
         answer = partial(_libraries_of, path)
         question = ["libraries", str(path), _digest(path), *installed]
-        found |= _kept(question, answer) if installed else answer()
-    return {name: Path(path) for name, path in sorted(found.items())}
+        by_soname |= _kept(question, answer) if installed else answer()
+    return {name: Path(path) for name, path in sorted(by_soname.items())}
 
 
 def _installed() -> tuple[int, ...]:
@@ -250,24 +250,24 @@ def _libraries_of(program: Path) -> dict[str, str]:
         env={"LD_TRACE_LOADED_OBJECTS": "1"},
     )
     named = listed(done.stdout.decode("utf-8", "replace"))
-    found, waiting = {}, [*asked.needed, *opened]
+    by_soname, waiting = {}, [*asked.needed, *opened]
     if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
         named.setdefault(LIBGCC, unwinder)
     while waiting:
         name = waiting.pop()
-        if name in found or name == Path(loader).name:
+        if name in by_soname or name == Path(loader).name:
             continue
         if name not in named:
             raise Missing(
                 f"{program} needs the library {name}, which is not installed. Install the package "
                 "that contains it"
             )
-        found[name] = named[name]
+        by_soname[name] = named[name]
         below, opened = _asked_by(named[name], _digest(named[name]))
         waiting += below.needed if below else ()
         waiting += opened if name != LIBC else ()
-    found[Path(loader).name] = Path(loader)
-    return {name: str(path) for name, path in found.items()}
+    by_soname[Path(loader).name] = Path(loader)
+    return {name: str(path) for name, path in by_soname.items()}
 
 
 @functools.lru_cache(maxsize=256)
@@ -315,14 +315,16 @@ def _modules(home: Path) -> dict[str, File]:
 
     # One question for all of them: there are hundreds.
     state = sha256(json.dumps([names, states]).encode()).hexdigest()
-    found = digests() if None in states else _kept(["modules", str(home), state], digests)
-    return {name: File(home / name, digest, name.endswith(".so")) for name, digest in found.items()}
+    by_name = digests() if None in states else _kept(["modules", str(home), state], digests)
+    return {
+        name: File(home / name, digest, name.endswith(".so")) for name, digest in by_name.items()
+    }
 
 
 def _candidates(home: str) -> Iterator[str]:
     """The sources and extension modules of a standard library, by their paths in it, sorted."""
     for folder, below, names in os.walk(home):
-        below[:] = sorted(one for one in below if not _is_left_out(one))
+        below[:] = sorted(subfolder for subfolder in below if not _is_left_out(subfolder))
         for name in sorted(names):
             path = f"{folder}/{name}"
             # Debian links sitecustomize.py to a file of /etc, which need not exist.

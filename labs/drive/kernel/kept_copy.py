@@ -95,16 +95,16 @@ def listing(
     files: Mapping[str, File], links: Mapping[str, str], folders: tuple[str, ...]
 ) -> dict[str, str]:
     """What a copy consists of, by path: what is compared, and digested for its name."""
-    found = {name: f"-> {target}" for name, target in links.items()}
+    entries = {name: f"-> {target}" for name, target in links.items()}
     for name in (*files, *links, *folders):
         folder = name.rpartition("/")[0]
-        while folder and folder not in found:
-            found[folder] = f"folder {EXECUTABLE}"
+        while folder and folder not in entries:
+            entries[folder] = f"folder {EXECUTABLE}"
             folder = folder.rpartition("/")[0]
-    found |= dict.fromkeys(folders, f"folder {EXECUTABLE}")
-    for name, one in files.items():
-        found[name] = f"{one.digest} {EXECUTABLE if one.executable else MODE}"
-    return dict(sorted(found.items()))
+    entries |= dict.fromkeys(folders, f"folder {EXECUTABLE}")
+    for name, file in files.items():
+        entries[name] = f"{file.digest} {EXECUTABLE if file.executable else MODE}"
+    return dict(sorted(entries.items()))
 
 
 def listing_digest(listed: Mapping[str, str]) -> str:
@@ -179,8 +179,10 @@ def _as_made(kept: Path, wanted: Mapping[str, str]) -> Mapping[str, tuple[int, .
         if not is_own_folder(kept):
             return None
         listed = json.loads((kept / LIST).read_text())
-        found, states = _scanned(kept / COPY)
-        whole = found == listed and all(found.get(name) == one for name, one in wanted.items())
+        scanned, states = _scanned(kept / COPY)
+        whole = scanned == listed and all(
+            scanned.get(name) == text for name, text in wanted.items()
+        )
         return states if whole else None
     except (OSError, ValueError, RecursionError, Missing):
         return None
@@ -221,24 +223,24 @@ def _make(
     """Write the files, compile them, and give all of them the same modes and times; the copy in
     the form of `listing`, with what was compiled."""
     copy.mkdir(parents=True)
-    for name, said in wanted.items():
-        if said.startswith("folder "):
+    for name, text in wanted.items():
+        if text.startswith("folder "):
             (copy / name).mkdir(parents=True, exist_ok=True)
     for name, target in links.items():
         (copy / name).symlink_to(target)
-    for name, one in files.items():
-        (copy / name).write_bytes(_read(one.content))
+    for name, file in files.items():
+        (copy / name).write_bytes(_read(file.content))
     _compile(copy, interpreter)
     for path in (copy, *copy.rglob("*")):
         if not path.is_symlink():
             of_files = wanted.get(str(path.relative_to(copy)), "").endswith(EXECUTABLE)
             path.chmod(0o755 if path.is_dir() or of_files else 0o644)
         os.utime(path, (CHANGED_S, CHANGED_S), follow_symlinks=False)
-    found, _ = _scanned(copy)
-    for name, said in wanted.items():
-        if found.get(name) != said:
+    scanned, _ = _scanned(copy)
+    for name, text in wanted.items():
+        if scanned.get(name) != text:
             raise RunFailed(f"{name} was changed while it was copied for a run; run again")
-    return found
+    return scanned
 
 
 def _read(content: Content) -> bytes:
@@ -271,8 +273,8 @@ def _compile(copy: Path, interpreter: Path) -> None:
             raise Missing(f"{interpreter} cannot be started ({error.strerror})") from None
         if not done.returncode:
             return
-    said = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-    raise RunFailed(f"{interpreter} cannot compile the code of a run: {said}")
+    reason = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
+    raise RunFailed(f"{interpreter} cannot compile the code of a run: {reason}")
 
 
 def _entries(copy: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -290,29 +292,29 @@ def _entries(copy: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
 def _scanned(copy: Path) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
     """A copy as it is, in the form of `listing`, and the state of each entry, taken before it was
     read, so that `check` finds a later change."""
-    found, states = {}, {".": _state(os.stat(copy))}
+    entries, states = {}, {".": _state(os.stat(copy))}
     for name, entry in _entries(copy):
         about = entry.stat(follow_symlinks=False)
         states[name] = _state(about)
         mode = f"{stat.S_IMODE(about.st_mode):o}"
         if stat.S_ISLNK(about.st_mode):
-            found[name] = f"-> {os.readlink(entry.path)}"
+            entries[name] = f"-> {os.readlink(entry.path)}"
         elif stat.S_ISDIR(about.st_mode):
-            found[name] = f"folder {mode}"
+            entries[name] = f"folder {mode}"
         elif stat.S_ISREG(about.st_mode):
             version = (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-            found[name] = f"{_file_digest(entry.path, *version)} {mode}"
+            entries[name] = f"{_file_digest(entry.path, *version)} {mode}"
         else:
-            found[name] = "neither a file nor a folder"
-    return found, states
+            entries[name] = "neither a file nor a folder"
+    return entries, states
 
 
 def _states(copy: Path) -> dict[str, tuple[int, ...]]:
     """What changes of each file and folder if it is changed or replaced."""
-    found = {".": _state(os.stat(copy))}
+    states = {".": _state(os.stat(copy))}
     for name, entry in _entries(copy):
-        found[name] = _state(entry.stat(follow_symlinks=False))
-    return found
+        states[name] = _state(entry.stat(follow_symlinks=False))
+    return states
 
 
 def _state(about: os.stat_result) -> tuple[int, ...]:

@@ -165,8 +165,8 @@ def offers(madison: str) -> tuple[str, ...]:
 
     Release candidates (7.3~rc7-1~exp1) cannot be built.
     """
-    found = (line.split("|")[1].strip() for line in madison.splitlines() if line.count("|") >= 2)
-    return tuple(dict.fromkeys(version for version in found if is_source_version(version)))
+    versions = (line.split("|")[1].strip() for line in madison.splitlines() if line.count("|") >= 2)
+    return tuple(dict.fromkeys(version for version in versions if is_source_version(version)))
 
 
 def fetch(source: Source, work: Path) -> Path:
@@ -186,9 +186,9 @@ def fetch(source: Source, work: Path) -> Path:
                 "in the package lists: its hash or size is wrong. Run `apt-get update` as root, "
                 "and try again"
             )
-        said = (done.stderr.strip().splitlines() or ["apt-get printed nothing"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["apt-get printed nothing"])[-1]
         raise Missing(
-            f"cannot download {source.package} {source.version}: {said}. Check the network, run "
+            f"cannot download {source.package} {source.version}: {reason}. Check the network, run "
             "`apt-get update` as root, or give a tarball with --source TARBALL"
         )
     tarball = work / "source.tar.xz"
@@ -239,8 +239,8 @@ def unpack(tarball: Path, tree: Path) -> str:
     if done.returncode:
         if "No space left" in done.stderr:
             raise Missing(f"the disk of {tree.parent} became full while unpacking {tarball.name}")
-        said = (done.stderr.strip().splitlines() or ["tar failed"])[0]
-        raise BadInput(f"cannot unpack {tarball}: {said}")
+        reason = (done.stderr.strip().splitlines() or ["tar failed"])[0]
+        raise BadInput(f"cannot unpack {tarball}: {reason}")
     makefile = tree / "Makefile"
     numbers = dict(
         re.findall(
@@ -282,8 +282,8 @@ def targets() -> str:
         "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)",
         "Created-By: Packages",
     )
-    found = subprocess.run(words, capture_output=True, text=True, check=False).stdout
-    return found if " Debian\n" in found else found + mirror_of_debian()
+    listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return listed if " Debian\n" in listed else listed + mirror_of_debian()
 
 
 def mirror_of_debian(debootstrap: Path = DEBOOTSTRAP) -> str:
@@ -297,13 +297,13 @@ def mirror_of_debian(debootstrap: Path = DEBOOTSTRAP) -> str:
     return f"{named[1]} stable main Debian\n{named[1]}-security stable-security main Debian\n"
 
 
-def sources(release: str, found: str) -> tuple[str, ...]:
-    """The sources for `release` on the mirrors in `found`, which is the output of `targets`.
+def sources(release: str, listed: str) -> tuple[str, ...]:
+    """The sources for `release` on the mirrors in `listed`, which is the output of `targets`.
 
     One "ADDRESS SUITE main" per source; empty if apt has no Debian sources.
     """
     lines = []
-    for line in found.splitlines():
+    for line in listed.splitlines():
         address, suite, component, origin = (*line.split(), "", "", "", "")[:4]
         if origin == "Debian" and component == "main" and address.startswith("http"):
             _, dash, pocket = suite.partition("-")
@@ -338,6 +338,6 @@ def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
         }
         options = tuple(f"--option={name}={value}" for name, value in set_to.items())
         words = ("apt-get", *options, "update")
-        said = subprocess.run(words, capture_output=True, text=True, check=False).stderr
-        errors = [line[2:].strip(" .") for line in said.splitlines() if line[:2] in ("E:", "W:")]
+        printed = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+        errors = [line[2:].strip(" .") for line in printed.splitlines() if line[:2] in ("E:", "W:")]
         yield options, "; ".join(errors)

@@ -36,10 +36,10 @@ _DEEPER = "deeper/and/deeper"
 
 def plan(spec: KernelSpec) -> dict[str, Any]:
     """What `reproduce` would do, as plain data."""
-    found = source.locate(spec)
+    located = source.locate(spec)
     return {
-        "source": found.version,
-        "from": found.kind,
+        "source": located.version,
+        "from": located.kind,
         "folders": [str(folder / _place()) for folder in _folders()],
         "users": list(_users()),
     }
@@ -54,10 +54,10 @@ def reproduce(spec: KernelSpec, *, jobs: int | None = None) -> list[dict[str, An
     builds = []
     with ExitStack() as stack:
         works = [stack.enter_context(_work(folder)) for folder in _folders()]
-        found = source.locate(spec)
-        tarball = source.fetch(found, works[0])
+        located = source.locate(spec)
+        tarball = source.fetch(located, works[0])
         for work, user, below in zip(works, _users(), ("near", _DEEPER), strict=True):
-            builds.append(_build(found.version, tarball, work / below, user, jobs))
+            builds.append(_build(located.version, tarball, work / below, user, jobs))
     return builds
 
 

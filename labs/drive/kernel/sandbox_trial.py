@@ -46,9 +46,9 @@ def _try(name: str, call: Callable[[], int], expected: int = 0) -> int:
     os.write(1, f"{name}\n".encode())
     ctypes.set_errno(0)
     result = call()
-    found = ctypes.get_errno() if result == -1 else 0
-    if found != expected:
-        _refuse(f"{name} is refused ({errno.errorcode.get(found, str(found))})")
+    number = ctypes.get_errno() if result == -1 else 0
+    if number != expected:
+        _refuse(f"{name} is refused ({errno.errorcode.get(number, str(number))})")
     return result
 
 

@@ -131,17 +131,17 @@ def kernels_of(store: Path) -> tuple[Kernel, ...]:
             "another folder in LABS_KERNELS or XDG_CACHE_HOME"
         ) from None
     folders.sort(key=lambda folder: (_kept_at(folder), folder.name), reverse=True)
-    found = [read(folder) for folder in folders]
-    return tuple(sorted(found, key=lambda kernel: age(kernel.source), reverse=True))
+    stored = [read(folder) for folder in folders]
+    return tuple(sorted(stored, key=lambda kernel: age(kernel.source), reverse=True))
 
 
 def kernels() -> tuple[Kernel, ...]:
     """Every built kernel, once each, in the order in which the stores are searched."""
-    found: dict[str, Kernel] = {}
+    by_digest: dict[str, Kernel] = {}
     for store in stores():
         for kernel in kernels_of(store):
-            found.setdefault(kernel.sha256, kernel)
-    return tuple(found.values())
+            by_digest.setdefault(kernel.sha256, kernel)
+    return tuple(by_digest.values())
 
 
 def find(spec: str) -> Kernel:
@@ -155,7 +155,7 @@ def find(spec: str) -> Kernel:
     there: list[Kernel] = []
     for store in _searched():
         kept = kernels_of(store)
-        if fitting := [one for one in kept if wanted.matches(one.source, one.sha256)]:
+        if fitting := [kernel for kernel in kept if wanted.matches(kernel.source, kernel.sha256)]:
             if wanted.form == "digest" and len(fitting) > 1:
                 raise BadInput(f"{spec} matches {len(fitting)} digests. Give more digits")
             return _verified(fitting[0])
@@ -267,8 +267,8 @@ def check_digest(file: Path, sha256: str) -> None:
         )
     if not file.is_file():
         raise BadInput(f"{file} is not a file. Give a User-Mode Linux kernel")
-    if (found := digest_of(file)) != sha256.lower():
+    if (digest := digest_of(file)) != sha256.lower():
         raise Damaged(
-            f"{file} has the SHA-256 {found}, not {sha256.lower()}. Fetch it again, or "
+            f"{file} has the SHA-256 {digest}, not {sha256.lower()}. Fetch it again, or "
             "ask whoever built it for the digest"
         )

@@ -14,9 +14,9 @@ from labs.drive.parameters.declare import (
     Scalar,
     Spell,
     declared,
+    describe_value,
     field_name,
     shown,
-    told,
     unknown,
 )
 from labs.errors import BadInput
@@ -36,18 +36,18 @@ def axes(cls: type[Any], over: Mapping[str, object], *, spell: Spell = field_nam
     list, a value that is not allowed, and a product of more than MOST_POINTS points. `spell`
     returns a parameter's name as the user wrote it.
     """
-    known = declared(cls)
+    parameters = declared(cls)
     if not isinstance(over, Mapping):
         raise BadInput(
             f"over = {shown(over)} is not a dict. Write lists by name: "
             'over={"delay_ms": [10, 50]}'
         )
     for name in over:
-        if name not in known:
-            raise BadInput(unknown(str(name), known))
-    lists = {name: _listed(known[name], values, spell) for name, values in over.items()}
-    check_product({spell(known[name]): values for name, values in lists.items()})
-    return {name: _checked(known[name], values, spell) for name, values in lists.items()}
+        if name not in parameters:
+            raise BadInput(unknown(str(name), parameters))
+    lists = {name: _listed(parameters[name], values, spell) for name, values in over.items()}
+    check_product({spell(parameters[name]): values for name, values in lists.items()})
+    return {name: _checked(parameters[name], values, spell) for name, values in lists.items()}
 
 
 def is_list(value: object) -> bool:
@@ -55,15 +55,15 @@ def is_list(value: object) -> bool:
     return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0
 
 
-def _listed(one: Parameter, values: Any, spell: Spell) -> Sequence[object]:
-    spelt = spell(one)
-    if not one.several:
-        raise BadInput(f"{spelt} takes one value, not a list; allowed: {one.allowed}")
+def _listed(parameter: Parameter, values: Any, spell: Spell) -> Sequence[object]:
+    spelt = spell(parameter)
+    if not parameter.several:
+        raise BadInput(f"{spelt} takes one value, not a list; allowed: {parameter.allowed}")
     if not is_list(values):
-        raise BadInput(f"{told(spelt, values)} is not a list. Write [{shown(values)}]")
+        raise BadInput(f"{describe_value(spelt, values)} is not a list. Write [{shown(values)}]")
     listed: Sequence[object] = values.tolist() if hasattr(values, "tolist") else values
     if not len(listed):
-        raise BadInput(f"{spelt} is an empty list; allowed per value: {one.allowed}")
+        raise BadInput(f"{spelt} is an empty list; allowed per value: {parameter.allowed}")
     return listed
 
 
@@ -78,26 +78,33 @@ def check_product(lists: Mapping[str, Sequence[object]]) -> None:
         )
 
 
-def _checked(one: Parameter, values: Iterable[object], spell: Spell) -> tuple[Scalar, ...]:
-    found = [one.validate(value, spell(one)) for value in values]
-    for value in found:
-        if one.name == KERNEL and "," in str(value):
-            raise BadInput(f"{told(spell(one), value)} is several kernels. Write one per value")
-    return tuple(dict.fromkeys(found))
+def _checked(parameter: Parameter, values: Iterable[object], spell: Spell) -> tuple[Scalar, ...]:
+    checked = [parameter.validate(value, spell(parameter)) for value in values]
+    for value in checked:
+        if parameter.name == KERNEL and "," in str(value):
+            raise BadInput(
+                f"{describe_value(spell(parameter), value)} is several kernels. Write one per value"
+            )
+    return tuple(dict.fromkeys(checked))
 
 
-def split(one: Parameter, text: str) -> list[str] | None:
+def split(parameter: Parameter, text: str) -> list[str] | None:
     """The comma-separated values in a flag's text; None if it is a single value.
 
     A list of kernels is not split, because a study reads it itself. BadInput for an empty value.
     """
-    if not one.several or one.kind is bool or one.name == KERNEL or "," not in text:
+    if (
+        not parameter.several
+        or parameter.kind is bool
+        or parameter.name == KERNEL
+        or "," not in text
+    ):
         return None
     values = [value.strip() for value in text.split(",")]
     if not all(values):
         raise BadInput(
-            f"{told(one.flag, text)} has an empty value; "
-            f"allowed: values separated by single commas, each {one.allowed}"
+            f"{describe_value(parameter.flag, text)} has an empty value; "
+            f"allowed: values separated by single commas, each {parameter.allowed}"
         )
     return values
 

@@ -124,7 +124,9 @@ class Parameter:
             low = -math.inf if self.low is None else self.low
             high = math.inf if self.high is None else self.high
             if not low <= settled <= high:
-                raise BadInput(f"{told(spelt, value)} is out of range; allowed: {self.allowed}")
+                raise BadInput(
+                    f"{describe_value(spelt, value)} is out of range; allowed: {self.allowed}"
+                )
         return settled
 
     def _typed(self, value: object, spelt: str) -> Scalar:
@@ -137,8 +139,8 @@ class Parameter:
         if self.kind is float and isinstance(value, int | float) and not isinstance(value, bool):
             return self._finite(value, spelt)
         raise BadInput(
-            f"{told(spelt, value)} is {sort_of(value)}, not {WORDS[self.kind]}; "
-            f"allowed: {self.allowed}" + self._as_text(value, spelt)
+            f"{describe_value(spelt, value)} is {sort_of(value)}, not {WORDS[self.kind]}; "
+            f"allowed: {self.allowed}" + self._describe_sample(value, spelt)
         )
 
     def _finite(self, value: float, spelt: str) -> float:
@@ -147,19 +149,21 @@ class Parameter:
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise BadInput(f"{told(spelt, value)} is not finite; allowed: {self.allowed}")
+            raise BadInput(f"{describe_value(spelt, value)} is not finite; allowed: {self.allowed}")
         return number
 
     def _validate_text(self, value: str, spelt: str) -> None:
         if self.choices is not None and value not in self.choices:
             raise BadInput(
-                f"{told(spelt, value)} is not a choice; allowed: {self.allowed}"
+                f"{describe_value(spelt, value)} is not a choice; allowed: {self.allowed}"
                 + did_you_mean(value, self.choices)
             )
         if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
-            raise BadInput(f"{told(spelt, value)} cannot be read; allowed: {self.allowed}")
+            raise BadInput(
+                f"{describe_value(spelt, value)} cannot be read; allowed: {self.allowed}"
+            )
 
-    def _as_text(self, value: object, spelt: str) -> str:
+    def _describe_sample(self, value: object, spelt: str) -> str:
         """A hint, because papermill's -p turns 6.10 into the number 6.1; its -r keeps text."""
         if self.kind is not str or not isinstance(value, int | float):
             return ""
@@ -197,18 +201,18 @@ def _read(cls: type[Any], field: dataclasses.Field[Any]) -> Parameter:
         raise BadInput(f"{where} has no default; write = parameter(DEFAULT, help=...)")
     if re.fullmatch(r"[a-z][a-z0-9_]*", field.name) is None:
         raise BadInput(f"{where} must be lower case: letters, digits and _")
-    told = dict(field.metadata)
-    told["flag"] = told.get("flag") or "--" + field.name.replace("_", "-")
-    read = Parameter(name=field.name, kind=kind, default=field.default, **told)
+    metadata = dict(field.metadata)
+    metadata["flag"] = metadata.get("flag") or "--" + field.name.replace("_", "-")
+    read = Parameter(name=field.name, kind=kind, default=field.default, **metadata)
     return dataclasses.replace(read, default=read.validate(field.default, f"{where}: default"))
 
 
 def validate(instance: object) -> None:
     """Validate every value of an instance during construction, and convert numbers."""
     spell = _SPELL.get() or field_name
-    for one in declared(type(instance)).values():
-        value = one.validate(getattr(instance, one.name), spell(one))
-        object.__setattr__(instance, one.name, value)
+    for parameter in declared(type(instance)).values():
+        value = parameter.validate(getattr(instance, parameter.name), spell(parameter))
+        object.__setattr__(instance, parameter.name, value)
 
 
 def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = None) -> P:
@@ -219,10 +223,10 @@ def check(cls: type[P], values: Mapping[str, object], *, spell: Spell | None = N
     a value that is not allowed.
     """
     spelt = field_name if spell is None else spell
-    known = declared(cls)
+    parameters = declared(cls)
     for name in values:
-        if name not in known:
-            raise BadInput(unknown(name, [spelt(one) for one in known.values()]))
+        if name not in parameters:
+            raise BadInput(unknown(name, [spelt(parameter) for parameter in parameters.values()]))
     token = _SPELL.set(spelt)
     try:
         return cls(**values)
@@ -265,16 +269,16 @@ def fold(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
 
 
-def field_name(one: Parameter) -> str:
-    return one.name
+def field_name(parameter: Parameter) -> str:
+    return parameter.name
 
 
-def notebook_name(one: Parameter) -> str:
-    return one.notebook_name
+def notebook_name(parameter: Parameter) -> str:
+    return parameter.notebook_name
 
 
-def flag_name(one: Parameter) -> str:
-    return one.flag
+def flag_name(parameter: Parameter) -> str:
+    return parameter.flag
 
 
 def plain(value: object) -> str:
@@ -294,7 +298,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def told(spelt: str, value: object) -> str:
+def describe_value(spelt: str, value: object) -> str:
     """Name and value as the user wrote them: `--rate-mbit 0` or `RATE_MBIT = 0`."""
     return f"{spelt} {shown(value)}" if spelt.startswith("--") else f"{spelt} = {shown(value)}"
 
@@ -392,11 +396,11 @@ class LabParameters:
         What is not the name of a condition may be how several begin: `sweep` is all `sweep-...`.
         """
         wanted = [name.strip() for name in self.only.split(",") if name.strip()]
-        found: set[str] = set()
+        selected: set[str] = set()
         for name in wanted:
-            family = [one for one in conditions if one.startswith(f"{name}-")]
+            family = [condition for condition in conditions if condition.startswith(f"{name}-")]
             if name not in conditions and not family:
                 hint = did_you_mean(name, conditions) or "."
                 raise BadInput(f"{name} is not a condition{hint} Allowed: {', '.join(conditions)}")
-            found.update([name] if name in conditions else family)
-        return tuple(name for name in conditions if name in found or not wanted)
+            selected.update([name] if name in conditions else family)
+        return tuple(name for name in conditions if name in selected or not wanted)

@@ -12,9 +12,9 @@ from labs.drive.parameters.declare import (
     Parameter,
     Scalar,
     declared,
+    describe_value,
     flag_name,
     plain,
-    told,
     with_testbed_defaults,
 )
 from labs.errors import BadInput
@@ -33,24 +33,26 @@ JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
     """Add a flag for every parameter of the class; BadInput if the parser has one of that name."""
     group = parser.add_argument_group("parameters of the lab", SEVERAL)
-    for one in declared(cls).values():
+    for parameter in declared(cls).values():
         settings: dict[str, Any] = {
-            "dest": _dest(one),
+            "dest": _dest(parameter),
             "default": argparse.SUPPRESS,
-            "help": _help(one).replace("%", "%%"),
+            "help": _help(parameter).replace("%", "%%"),
         }
-        if one.kind is bool:
+        if parameter.kind is bool:
             settings["action"] = argparse.BooleanOptionalAction
         else:
             settings["metavar"] = (
-                "|".join(one.choices) if one.choices is not None else METAVARS[one.kind]
+                "|".join(parameter.choices)
+                if parameter.choices is not None
+                else METAVARS[parameter.kind]
             )
         try:
-            group.add_argument(one.flag, **settings)
+            group.add_argument(parameter.flag, **settings)
         except argparse.ArgumentError as error:
             raise BadInput(
-                f"the parameter {one.name} cannot have the flag {one.flag}, which the command has. "
-                "Rename the parameter"
+                f"the parameter {parameter.name} cannot have the flag {parameter.flag}, which the "
+                "command has. Rename the parameter"
             ) from error
 
 
@@ -59,49 +61,57 @@ def from_flags(cls: type[P], namespace: argparse.Namespace) -> tuple[P, Axes]:
     the flags that have several. BadInput, in one line, names the flag."""
     values: dict[str, object] = {}
     several: dict[str, list[Scalar]] = {}
-    for one in declared(cls).values():
-        given = getattr(namespace, _dest(one), None)
+    for parameter in declared(cls).values():
+        given = getattr(namespace, _dest(parameter), None)
         if given is None:
             continue
-        if one.kind is not bool and (texts := split(one, given)):
-            several[one.name] = [_read(one, text) for text in texts]
+        if parameter.kind is not bool and (texts := split(parameter, given)):
+            several[parameter.name] = [_read(parameter, text) for text in texts]
         else:
-            values[one.name] = given if one.kind is bool else _read(one, given)
+            values[parameter.name] = given if parameter.kind is bool else _read(parameter, given)
     varied = axes(cls, several, spell=flag_name)
-    values |= {name: found[0] for name, found in varied.items()}
+    values |= {name: listed[0] for name, listed in varied.items()}
     return with_testbed_defaults(cls, values, spell=flag_name), varied
 
 
-def _dest(one: Parameter) -> str:
-    return f"parameter {one.name}"  # a space: no flag of a command can have this name
+def _dest(parameter: Parameter) -> str:
+    return f"parameter {parameter.name}"  # a space: no flag of a command can have this name
 
 
-def _read(one: Parameter, text: str) -> Scalar:
-    if one.kind is str:
+def _read(parameter: Parameter, text: str) -> Scalar:
+    if parameter.kind is str:
         return text
-    for read in (int, float) if one.kind is float else (int,):
+    for read in (int, float) if parameter.kind is float else (int,):
         with contextlib.suppress(ValueError):
             return read(text)
-    raise BadInput(f"{told(one.flag, text)} cannot be read; allowed: {one.allowed}")
+    raise BadInput(
+        f"{describe_value(parameter.flag, text)} cannot be read; allowed: {parameter.allowed}"
+    )
 
 
-def _help(one: Parameter) -> str:
-    if one.kind is bool:
-        return f"{one.help} (default: {'yes' if one.default else 'no'})"
-    allowed = "" if one.choices is not None else f"; {one.allowed}"
-    default = f" (default: {plain(one.default)})" if one.default != "" else ""
-    return f"{one.help}{allowed}{default}"
+def _help(parameter: Parameter) -> str:
+    if parameter.kind is bool:
+        return f"{parameter.help} (default: {'yes' if parameter.default else 'no'})"
+    allowed = "" if parameter.choices is not None else f"; {parameter.allowed}"
+    default = f" (default: {plain(parameter.default)})" if parameter.default != "" else ""
+    return f"{parameter.help}{allowed}{default}"
 
 
 def rows(cls: type[Any]) -> list[tuple[str, str, str, str, str]]:
     """One row per parameter: flag, notebook name, default, allowed values, help."""
     return [
-        (one.flag, one.notebook_name, plain(one.default), one.allowed, one.help)
-        for one in declared(cls).values()
+        (
+            parameter.flag,
+            parameter.notebook_name,
+            plain(parameter.default),
+            parameter.allowed,
+            parameter.help,
+        )
+        for parameter in declared(cls).values()
     ]
 
 
-def as_text(cls: type[Any]) -> str:
+def describe(cls: type[Any]) -> str:
     """The help table for a terminal: names and default in columns, below them the meaning."""
     table = [HEADS[:3], *(row[:3] for row in rows(cls))]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -109,8 +119,8 @@ def as_text(cls: type[Any]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
-    told = ["", *(f"\n    {help}; {allowed}" for *_, allowed, help in rows(cls))]
-    return "\n".join(map("".join, zip(named, told, strict=True)))
+    meanings = ["", *(f"\n    {help}; {allowed}" for *_, allowed, help in rows(cls))]
+    return "\n".join(map("".join, zip(named, meanings, strict=True)))
 
 
 def as_markdown(cls: type[Any]) -> str:
@@ -131,24 +141,26 @@ def schema(cls: type[Any]) -> dict[str, Any]:
         "description": doc[0] if doc else "",
         "type": "object",
         "additionalProperties": False,
-        "properties": {one.name: _property(one) for one in declared(cls).values()},
+        "properties": {
+            parameter.name: _property(parameter) for parameter in declared(cls).values()
+        },
     }
 
 
-def _property(one: Parameter) -> dict[str, Any]:
+def _property(parameter: Parameter) -> dict[str, Any]:
     described: dict[str, Any] = {
-        "type": JSON_TYPES[one.kind],
-        "description": one.help,
-        "default": one.default,
+        "type": JSON_TYPES[parameter.kind],
+        "description": parameter.help,
+        "default": parameter.default,
     }
-    if one.unit:
-        described["unit"] = one.unit
-    if one.low is not None:
-        described["minimum"] = one.low
-    if one.high is not None:
-        described["maximum"] = one.high
-    if one.choices is not None:
-        described["enum"] = list(one.choices)
-    if one.pattern is not None:
-        described["pattern"] = f"^(?:{one.pattern})$"
+    if parameter.unit:
+        described["unit"] = parameter.unit
+    if parameter.low is not None:
+        described["minimum"] = parameter.low
+    if parameter.high is not None:
+        described["maximum"] = parameter.high
+    if parameter.choices is not None:
+        described["enum"] = list(parameter.choices)
+    if parameter.pattern is not None:
+        described["pattern"] = f"^(?:{parameter.pattern})$"
     return described

@@ -24,11 +24,11 @@ from labs.drive.parameters.declare import (
     Scalar,
     check,
     declared,
+    describe_value,
     nearest,
     notebook_name,
     plain,
     shown,
-    told,
     unknown,
 )
 from labs.errors import BadInput, LabError
@@ -68,11 +68,11 @@ def from_globals(
     values = _assigned(cls, names, changed, besides)
     for name, value in values.items():
         if is_list(value):
-            one = declared(cls)[name]
+            parameter = declared(cls)[name]
             raise BadInput(
-                f"{one.notebook_name} = {shown(value)} is a list; allowed: {one.allowed}. "
-                "Set one value, or replace `p = labs.check(...)` by `p, over = labs.grid(...)` "
-                "and study them with `labs.study(p, over=over)`"
+                f"{parameter.notebook_name} = {shown(value)} is a list; allowed: "
+                f"{parameter.allowed}. Set one value, or replace `p = labs.check(...)` by "
+                "`p, over = labs.grid(...)` and study them with `labs.study(p, over=over)`"
             )
     return check(cls, values, spell=notebook_name)
 
@@ -85,15 +85,17 @@ def lists_from_globals(
     values = _assigned(cls, names, changed)
     lists = {name: value for name, value in values.items() if is_list(value)}
     varied = axes(cls, lists, spell=notebook_name)
-    firsts = {name: found[0] for name, found in varied.items()}
+    firsts = {name: listed[0] for name, listed in varied.items()}
     return check(cls, {**values, **firsts}, spell=notebook_name), varied
 
 
 def from_literals(cls: type[P], literals: Mapping[str, Any]) -> P:
     """The parameters from the literals of a parameters cell, without a kernel; names that resemble
     no parameter belong to the user."""
-    known = {one.notebook_name for one in declared(cls).values()}
-    return from_globals(cls, {name: literals[name] for name in literals if _meant(name, known)})
+    notebook_names = {parameter.notebook_name for parameter in declared(cls).values()}
+    return from_globals(
+        cls, {name: literals[name] for name in literals if _meant(name, notebook_names)}
+    )
 
 
 def _assigned(
@@ -103,18 +105,18 @@ def _assigned(
     besides: Collection[str] = (),
 ) -> dict[str, Any]:
     """The values given for parameters, by field name; see `from_globals`."""
-    known = {one.notebook_name: one.name for one in declared(cls).values()}
+    fields = {parameter.notebook_name: parameter.name for parameter in declared(cls).values()}
     for name in changed:
-        if name not in known.values():
-            raise BadInput(unknown(name, known.values()))
-    cells = _cells(names, known, besides)
+        if name not in fields.values():
+            raise BadInput(unknown(name, fields.values()))
+    cells = _cells(names, fields, besides)
     for cell in cells:
-        for name in cell.misspelt(known):
+        for name in cell.misspelt(fields):
             if name in names:
-                raise BadInput(unknown(str(name), known) + ("" if cell.injected else OWN_NAMES))
-    assigned = {name for cell in cells for name in cell.names} if cells else set(known)
+                raise BadInput(unknown(str(name), fields) + ("" if cell.injected else OWN_NAMES))
+    assigned = {name for cell in cells for name in cell.names} if cells else set(fields)
     values = {
-        field: names[name] for name, field in known.items() if name in assigned and name in names
+        field: names[name] for name, field in fields.items() if name in assigned and name in names
     }
     values.update(changed)
     if "runs" in declared(cls):
@@ -123,7 +125,7 @@ def _assigned(
 
 
 def _cells(
-    names: Mapping[str, Any], known: Collection[str], besides: Collection[str]
+    names: Mapping[str, Any], parameters: Collection[str], besides: Collection[str]
 ) -> list[Cell]:
     """The cells that assign parameters: those of a notebook, or a single one with the names of a
     script or of a dict."""
@@ -131,15 +133,15 @@ def _cells(
         if "__builtins__" in names:
             raise BadInput(COPIED)
         return [Cell(tuple(name for name in names if name not in besides), injected=True)]
-    values = [name for name, one in names.items() if not isinstance(one, ModuleType | type)]
+    values = [name for name, value in names.items() if not isinstance(value, ModuleType | type)]
     if not names.get("In"):
         return [Cell(tuple(values))]
-    cells = parameter_cells(names["In"], known)
-    ever = {name for source in names["In"] for name in _read(source).names} if cells else known
+    cells = parameter_cells(names["In"], parameters)
+    ever = {name for source in names["In"] for name in _read(source).names} if cells else parameters
     for name in values:
-        if name in known and name not in ever:
+        if name in parameters and name not in ever:
             raise BadInput(
-                f"{told(name, names[name])} was assigned by no cell. "
+                f"{describe_value(name, names[name])} was assigned by no cell. "
                 "Assign it in the parameters cell, or delete the name"
             )
     return cells
@@ -203,21 +205,21 @@ def parameter_cells(history: Iterable[str], parameters: Collection[str]) -> list
     to the running one, count if they assign a parameter by its correct name. Of papermill's cells
     only the last one counts.
     """
-    found: list[Cell] = []
+    cells: list[Cell] = []
     replaceable: set[str] = set()
     for source in history:
         cell = _read(source)
         right = set(parameters).intersection(cell.names)
         meant = {_meant(name, parameters) for name in cell.names} - {None}
         if cell.injected:
-            found = [*(one for one in found if not one.injected), cell]
+            cells = [*(earlier for earlier in cells if not earlier.injected), cell]
         elif meant and 2 * len(meant & replaceable) >= len(replaceable):
             # Without a tagged cell papermill inserts its own at the top.
-            first = all(one.injected for one in found)
-            found, replaceable = [*(found if first else ()), cell], right
+            first = all(earlier.injected for earlier in cells)
+            cells, replaceable = [*(cells if first else ()), cell], right
         elif right:
-            found.append(cell)
-    return found
+            cells.append(cell)
+    return cells
 
 
 def _meant(name: str, parameters: Collection[str]) -> str | None:
@@ -231,7 +233,7 @@ def _read(source: str) -> Cell:
         table = symtable.symtable(source, "cell", "exec")
     except (SyntaxError, ValueError):  # a cell that Python cannot run
         return Cell((), source.startswith(INJECTED))
-    names = (one.get_name() for one in table.get_symbols() if one.is_assigned())
+    names = (symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned())
     return Cell(tuple(names), source.startswith(INJECTED))
 
 
@@ -241,22 +243,25 @@ def literals(cls: type[Any], names: Iterable[str] | None = None) -> str:
     `names` (field names) omits the other parameters, which have their defaults. papermill shows the
     comment as the parameter's help.
     """
-    known = declared(cls)
-    wanted = list(known) if names is None else list(names)
+    parameters = declared(cls)
+    wanted = list(parameters) if names is None else list(names)
     for name in wanted:
-        if name not in known:
-            raise BadInput(unknown(name, known))
+        if name not in parameters:
+            raise BadInput(unknown(name, parameters))
     lines = [
-        (f"{known[name].notebook_name} = {_literal(known[name].default)}", known[name])
+        (
+            f"{parameters[name].notebook_name} = {_literal(parameters[name].default)}",
+            parameters[name],
+        )
         for name in wanted
     ]
     width = max((len(line) for line, _ in lines), default=0)
-    return "\n".join(f"{line.ljust(width)}  # {_comment(one)}" for line, one in lines)
+    return "\n".join(f"{line.ljust(width)}  # {_comment(parameter)}" for line, parameter in lines)
 
 
-def _comment(one: Parameter) -> str:
-    limits = ", ".join(one.choices) if one.choices is not None else one.span
-    return f"{one.help} ({limits})" if limits else one.help
+def _comment(parameter: Parameter) -> str:
+    limits = ", ".join(parameter.choices) if parameter.choices is not None else parameter.span
+    return f"{parameter.help} ({limits})" if limits else parameter.help
 
 
 def _literal(value: Scalar) -> str:

@@ -200,13 +200,13 @@ class Seen:
 
     def read_each(self, pattern: str, base: str = "") -> None:
         """Read the files that match, and store each text once, with the paths that have it."""
-        found: dict[str, list[str]] = {}
+        paths_by_text: dict[str, list[str]] = {}
         for path in sorted(glob.glob(f"{base}{pattern}")):
             text = self.text(path)
             if text is not None:
-                found.setdefault(text[:LONGEST_TEXT].strip(), []).append(path)
-        if found:
-            self.each[f"{base}{pattern}"] = found
+                paths_by_text.setdefault(text[:LONGEST_TEXT].strip(), []).append(path)
+        if paths_by_text:
+            self.each[f"{base}{pattern}"] = paths_by_text
 
     def run(self, *argv: str, keep: Callable[[str], str] | None = None) -> None:
         """Run a tool that only reports. `keep` turns its output into what is stored of it."""
@@ -275,7 +275,7 @@ def read_sysctls(seen: Seen, pattern: str) -> None:
 def read_processor(seen: Seen) -> None:
     text = seen.text("/proc/cpuinfo") or ""
     first = text.partition("\n\n")[0].splitlines(True)
-    seen.files["/proc/cpuinfo"] = "".join(one for one in first if one.startswith(OF_A_PROCESSOR))
+    seen.files["/proc/cpuinfo"] = "".join(line for line in first if line.startswith(OF_A_PROCESSOR))
 
 
 def read_limits(seen: Seen) -> None:
@@ -342,9 +342,9 @@ def interrupts_of(name: str) -> list[int]:
     """The numbers of a device's interrupts; a virtio device has those of the device above it."""
     real = os.path.realpath(f"{NET}/{name}/device")
     for folder in (real, os.path.dirname(real)):
-        found = glob.glob(f"{folder}/msi_irqs/*")
-        if found:
-            return sorted(int(os.path.basename(path)) for path in found)
+        interrupts = glob.glob(f"{folder}/msi_irqs/*")
+        if interrupts:
+            return sorted(int(os.path.basename(path)) for path in interrupts)
     return []
 
 
@@ -370,7 +370,7 @@ def shape_of_rules(out: str) -> str:
     """The lines about tables, chains and hooks; of rules only how many there are."""
     kept: list[str] = []
     rules = 0
-    for line in [*(one.strip() for one in out.splitlines()), "table"]:
+    for line in [*(line.strip() for line in out.splitlines()), "table"]:
         if SHAPE.match(line):
             kept += [f"rules {rules}"] * bool(rules)
             kept.append("chain" if line.startswith("chain ") else line)
@@ -395,8 +395,8 @@ def fresh_namespace() -> dict[str, Any]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"files": {}, "read_only": [], "error": str(error)}
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-        return {"files": {}, "read_only": [], "error": said[-1]}
+        printed = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+        return {"files": {}, "read_only": [], "error": printed[-1]}
     return {**json.loads(done.stdout), "error": ""}
 
 
@@ -415,7 +415,9 @@ def facts() -> dict[str, Any]:
         "page_bytes": os.sysconf("SC_PAGE_SIZE"),
         "monotonic_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
         "synchronised": synchronised(),
-        "daemons": [name for name in DAEMONS if any(one.startswith(name) for one in running)],
+        "daemons": [
+            name for name in DAEMONS if any(program.startswith(name) for program in running)
+        ],
         "devices": devices(),
     }
 

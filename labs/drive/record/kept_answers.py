@@ -61,15 +61,15 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
         file = disk.cache() / KIND / f"{digest}.jsonl"
     except Missing:
         return answer()
-    known, asked = _known(file), question.encode()
-    sha256_of, said = known.get(asked, (b"", b""))
-    if sha256_of != _sha256(digest, asked, said):
-        said = answer().encode()
-        known[asked] = (sha256_of := _sha256(digest, asked, said)), said
+    answers, asked = _known(file), question.encode()
+    sha256_of, stored = answers.get(asked, (b"", b""))
+    if sha256_of != _sha256(digest, asked, stored):
+        stored = answer().encode()
+        answers[asked] = (sha256_of := _sha256(digest, asked, stored)), stored
         _append(
-            file, b"".join((BEFORE, sha256_of, BETWEEN[0], asked, BETWEEN[1], said, AFTER, b"\n"))
+            file, b"".join((BEFORE, sha256_of, BETWEEN[0], asked, BETWEEN[1], stored, AFTER, b"\n"))
         )
-    return bytes(said).decode()
+    return bytes(stored).decode()
 
 
 KIND = "answers"
@@ -87,7 +87,7 @@ def _known(file: Path) -> dict[bytes, tuple[bytes, bytes | memoryview]]:
     """The digests and answers in a file by their questions. Lines are split, not parsed or checked,
     and answers are not copied, because only a few of thousands are asked for. Lines of another form
     are left out."""
-    known: dict[bytes, tuple[bytes, bytes | memoryview]] = {}
+    answers: dict[bytes, tuple[bytes, bytes | memoryview]] = {}
     content = _content(file)
     view, start = memoryview(content), 0
     while (end := content.find(b"\n", start)) >= 0:
@@ -97,9 +97,9 @@ def _known(file: Path) -> dict[bytes, tuple[bytes, bytes | memoryview]]:
         if whole and first >= 0 and second >= 0:
             question = content[first + len(BETWEEN[0]) : second]
             answer = view[second + len(BETWEEN[1]) : end - len(AFTER)]
-            known[question] = content[start + len(BEFORE) : first], answer
+            answers[question] = content[start + len(BEFORE) : first], answer
         start = end + 1
-    return known
+    return answers
 
 
 def _content(file: Path) -> bytes:

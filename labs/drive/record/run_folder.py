@@ -168,14 +168,14 @@ def clear_stale(runs: Path) -> list[str]:
     except OSError:
         return []
     cleared = []
-    for found in filter(None, map(LOCK_NAME.fullmatch, sorted(names))):
-        lock = OwnedPath.of_a_dead_owner(Path(runs, found[0]))
+    for match in filter(None, map(LOCK_NAME.fullmatch, sorted(names))):
+        lock = OwnedPath.of_a_dead_owner(Path(runs, match[0]))
         if lock is None:
             continue
         with lock:
-            if _clear(Path(runs), found[1], found[2], lock.noted()):
-                cleared.append(found[2])
-                say_removed(f"the unfinished run {found[2]} in {runs}")
+            if _clear(Path(runs), match[1], match[2], lock.noted()):
+                cleared.append(match[2])
+                say_removed(f"the unfinished run {match[2]} in {runs}")
     return cleared
 
 
@@ -292,9 +292,9 @@ def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
 def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
     """Rename an existing run away: to be removed if its seal holds, else to be kept."""
     _remove_replaced(final, token, lock)
-    found = final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
+    status = final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
     if not is_own_folder(final) or {RUN, SEAL}.isdisjoint(os.listdir(final)):
-        if _state(found) != _state(final.lstat()):
+        if _state(status) != _state(final.lstat()):
             return  # what was judged is gone: another writer renamed it away meanwhile
         raise BadInput(
             f"{final} is not a run of this user, and a run needs its name. Move it elsewhere, or "

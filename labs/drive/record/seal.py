@@ -140,13 +140,13 @@ def check_contents(folder: Path) -> None:
 def compute(folder: Path) -> Seal:
     """Seal a folder that `check_contents` accepted; RunFailed if it has too many files."""
     files = {name: digest(folder / name) for name, _ in _contents(folder)}
-    found = Seal(files, digest(canonical(files)))
-    if len(pretty(found.as_json())) > MOST_JSON_BYTES:
+    seal = Seal(files, digest(canonical(files)))
+    if len(pretty(seal.as_json())) > MOST_JSON_BYTES:
         raise RunFailed(
             f"{folder.name} has {len(files)} files, too many for one seal. Let the experiment keep "
             "fewer"
         )
-    return found
+    return seal
 
 
 def _most_bytes(name: str) -> int:
@@ -168,12 +168,12 @@ def read_seal(folder: Path) -> Seal:
         )
     if not os.path.lexists(folder / SEAL):
         raise _without_seal(folder)
-    found = read_json(folder / SEAL)
-    check_version(found.get("schema"), f"the seal of {folder}", SEAL_VERSION)
-    files = found.get("files")
-    if not isinstance(files, dict) or digest(canonical(files)) != found.get("digest"):
+    content = read_json(folder / SEAL)
+    check_version(content.get("schema"), f"the seal of {folder}", SEAL_VERSION)
+    files = content.get("files")
+    if not isinstance(files, dict) or digest(canonical(files)) != content.get("digest"):
         raise _broken(folder, SEAL, "was changed after the run was sealed")
-    return Seal(files, str(found["digest"]))
+    return Seal(files, str(content["digest"]))
 
 
 def verify(folder: Path) -> Seal:

@@ -61,10 +61,10 @@ def read_bytes(
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise Damaged(f"{path} {_said(error)}. {next_step}") from error
+        raise Damaged(f"{path} {_describe_error(error)}. {next_step}") from error
 
 
-def _said(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "is missing"
     if error.errno == errno.ELOOP:
@@ -81,19 +81,19 @@ def read_json(
     """
     content = read_bytes(path, most_bytes=most_bytes, follow=follow, next_step=next_step)
     try:
-        found = parse(content.removeprefix(BOM_UTF8))
+        parsed = parse(content.removeprefix(BOM_UTF8))
     except ValueError as error:
         raise Damaged(f"{path} is not JSON ({error}). {next_step}") from error
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise Damaged(f"{path} is not a JSON object. {next_step}")
-    return found
+    return parsed
 
 
 def parse(content: bytes) -> object:
     """Read JSON strictly, within the bounds of this module; ValueError for anything else."""
     try:
         text = content.decode("utf-8")
-        found = json.loads(
+        parsed = json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_int=_integer,
@@ -104,8 +104,8 @@ def parse(content: bytes) -> object:
         raise ValueError(f"byte {error.start} is not UTF-8") from error
     except RecursionError as error:
         raise ValueError(f"it is nested more than {DEEPEST} levels deep") from error
-    _check(found)
-    return found
+    _check(parsed)
+    return parsed
 
 
 def _refuse_constant(word: str) -> object:
@@ -115,26 +115,26 @@ def _refuse_constant(word: str) -> object:
 def _integer(digits: str) -> int:
     if len(digits) > INTEGER_CHARACTERS:
         raise ValueError(f"an integer of {len(digits)} digits")
-    found = int(digits)
+    number = int(digits)
     try:
-        float(found)
+        float(number)
     except OverflowError:
         raise ValueError(f"an integer of {len(digits)} digits") from None
-    return found
+    return number
 
 
 def _double(text: str) -> float:
-    found = float(text)
-    if found in (float("inf"), float("-inf")):
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
         raise ValueError(f"{text[:40]} is beyond the largest number of 64 bits")
-    return found
+    return number
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a key is given twice")
-    return found
+    return members
 
 
 def _check(value: object) -> None:
@@ -142,14 +142,14 @@ def _check(value: object) -> None:
     level: list[object] = [value]
     for _ in range(DEEPEST):
         below: list[object] = []
-        for one in level:
-            if isinstance(one, str):
-                _check_text(one)
-            elif isinstance(one, dict):
-                below += one
-                below += one.values()
-            elif isinstance(one, list):
-                below += one
+        for node in level:
+            if isinstance(node, str):
+                _check_text(node)
+            elif isinstance(node, dict):
+                below += node
+                below += node.values()
+            elif isinstance(node, list):
+                below += node
         if not below:
             return
         level = below
@@ -157,17 +157,17 @@ def _check(value: object) -> None:
 
 
 def _check_text(text: str) -> None:
-    if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError("a text holds half of a surrogate pair")
 
 
-def check_version(found: object, what: str, *readable: int) -> int:
+def check_version(version: object, what: str, *readable: int) -> int:
     """The schema version, if it is one of the readable; else BadInput. `what` names the file."""
-    if type(found) is int and found in readable:
-        return found
-    said = f"schema {found}" if type(found) is int else "no schema version"
+    if type(version) is int and version in readable:
+        return version
+    phrase = f"schema {version}" if type(version) is int else "no schema version"
     raise BadInput(
-        f"{what} has {said}, and this version of labs reads schema "
+        f"{what} has {phrase}, and this version of labs reads schema "
         f"{' and '.join(map(str, readable))}; read it with the version that wrote it, or repeat "
         "the run with --fresh"
     )

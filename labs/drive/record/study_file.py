@@ -94,16 +94,16 @@ def read_study(path: Path) -> StudyFile:
             f"{path} is not a study file; a study is RUNS/{STUDIES}/LAB.json: "
             "`labs runs list` shows those you have"
         )
-    found = read_json(path, follow=True, next_step=AGAIN)
-    check_version(found.get("schema"), str(path), STUDY_VERSION)
-    study = _study(path, found)
+    content = read_json(path, follow=True, next_step=AGAIN)
+    check_version(content.get("schema"), str(path), STUDY_VERSION)
+    study = _study(path, content)
     if path.stem != study.name and not path.with_name(f"{study.name}.json").exists():
         raise _broken(path, "was changed after it was written")
     return study
 
 
-def _study(path: Path, found: Mapping[str, object]) -> StudyFile:
-    lab, parameters, plan = found.get("lab"), found.get("parameters"), found.get("plan")
+def _study(path: Path, content: Mapping[str, object]) -> StudyFile:
+    lab, parameters, plan = content.get("lab"), content.get("parameters"), content.get("plan")
     if not (isinstance(lab, str) and isinstance(parameters, dict) and isinstance(plan, list)):
         raise _broken(path, "has no lab, parameters or plan")
     study = StudyFile(path, lab, parameters, tuple(_planned(path, run) for run in plan))

@@ -71,7 +71,7 @@ class Check:
 
     name: str
     ok: bool
-    found: str
+    finding: str
     next_step: str = ""
     needed: bool = True
 
@@ -115,7 +115,7 @@ def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
         ("recorded", "recorded runs; needs only Python", recorded),
     )
     with ThreadPoolExecutor(len(looks)) as side_by_side:
-        checks = side_by_side.map(lambda one: tuple(one[2]()), looks)
+        checks = side_by_side.map(lambda look: tuple(look[2]()), looks)
         return tuple(
             Diagnosis(name, what, each) for (name, what, _), each in zip(looks, checks, strict=True)
         )
@@ -177,12 +177,12 @@ def vagrant() -> Iterator[Check]:
         install_line(machines_up.NEEDED),
     )
     try:
-        found = machines_up.states()
+        machines = machines_up.states()
     except LabError as error:
         yield Check("machines", False, str(error), "vagrant status")
         return
-    yield Check("machines", found.up, found.summary, machines_up.next_step(found))
-    if found.up:
+    yield Check("machines", machines.up, machines.summary, machines_up.next_step(machines))
+    if machines.up:
         yield reached()
 
 
@@ -206,11 +206,11 @@ def reached() -> Check:
         )
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode:
-            said = done.stderr.strip().splitlines()
+            printed = done.stderr.strip().splitlines()
             return Check(
                 "ssh",
                 False,
-                f"{name} cannot be reached: {said[-1] if said else 'ssh printed nothing'}",
+                f"{name} cannot be reached: {printed[-1] if printed else 'ssh printed nothing'}",
                 f"vagrant reload {name}",
             )
     return Check("ssh", True, "both machines can be reached")
@@ -227,11 +227,14 @@ def recorded() -> Iterator[Check]:
     )
     package = Path(__file__).resolve().parents[2]
     clone = package.parent / "data"
-    found = next(
+    folder = next(
         (place for place in (clone, package / "recorded") if (place / "SHA256SUMS").is_file()), None
     )
     yield Check(
-        "studies", found is not None, str(found) if found else f"no {clone}", "git checkout -- data"
+        "studies",
+        folder is not None,
+        str(folder) if folder else f"no {clone}",
+        "git checkout -- data",
     )
 
 
@@ -271,8 +274,8 @@ def guest_python() -> Check:
     ask = (program, "-I", "-S", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
     version = subprocess.run(ask, capture_output=True, text=True, timeout=30).stdout.strip()
     number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    found = f"{program} is {version} ({wanted} or newer is needed)"
-    return Check("python3", number >= PYTHON, found, step)
+    text = f"{program} is {version} ({wanted} or newer is needed)"
+    return Check("python3", number >= PYTHON, text, step)
 
 
 def boot_modes() -> Iterator[Check]:
@@ -287,7 +290,7 @@ def boot_modes() -> Iterator[Check]:
     )
     if newest and not others:
         seccomp += f". Not with Linux 7.2: {newest}"
-    found = {
+    modes = {
         "seccomp": (
             others,
             seccomp,
@@ -301,8 +304,8 @@ def boot_modes() -> Iterator[Check]:
             else "docker run --cap-add SYS_PTRACE ... (if this is a container)",
         ),
     }
-    one_works = any(reason is None for reason, _, _ in found.values())
-    for name, (reason, works, step) in found.items():
+    one_works = any(reason is None for reason, _, _ in modes.values())
+    for name, (reason, works, step) in modes.items():
         yield Check(name, reason is None, reason or works, step, needed=not one_works)
 
 
@@ -327,9 +330,9 @@ def process_limits(memory_mib: int) -> Check:
     ):
         limit, _ = resource.getrlimit(kind)
         if limit != resource.RLIM_INFINITY and limit < needed * unit:
-            found = f"`ulimit {flag}` allows {limit // unit} {what}, and a run needs {needed}"
+            text = f"`ulimit {flag}` allows {limit // unit} {what}, and a run needs {needed}"
             raised = str(needed) if unit == 1 else "unlimited"
-            return Check("limits", False, found, f"ulimit {flag} {raised} (in a new shell)")
+            return Check("limits", False, text, f"ulimit {flag} {raised} (in a new shell)")
     return Check("limits", True, "ulimit allows enough files and memory")
 
 

@@ -78,8 +78,8 @@ def packages(tools: Iterable[str], manager: str) -> tuple[str, ...]:
 def install_line(tools: Iterable[str]) -> str:
     """The command that installs these tools here, with sudo unless this is root."""
     tools = list(tools)
-    found = manager()
-    if found is None:
+    installer = manager()
+    if installer is None:
         return f"install {', '.join(tools)} with the package manager of your system"
     sudo = "" if os.geteuid() == 0 else "sudo "
-    return f"{sudo}{INSTALL[found]} {' '.join(packages(tools, found))}"
+    return f"{sudo}{INSTALL[installer]} {' '.join(packages(tools, installer))}"

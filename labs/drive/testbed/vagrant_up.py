@@ -29,10 +29,10 @@ def folder() -> Path:
 
 def program() -> str:
     """The path of vagrant; Missing where it is not installed."""
-    found = shutil.which("vagrant")
-    if found is None:
+    path = shutil.which("vagrant")
+    if path is None:
         raise Missing(f"vagrant is not installed. Install it: {install_line(NEEDED)}")
-    return found
+    return path
 
 
 def ask(*words: str) -> subprocess.CompletedProcess[str]:
@@ -102,10 +102,10 @@ def states() -> States:
     if not any(made.values()):
         return States(dict.fromkeys(NAMES, ABSENT))
     done = ask("status", "--machine-readable")
-    found = read_states(done.stdout)
-    if done.returncode or set(found) != set(NAMES):
+    by_name = read_states(done.stdout)
+    if done.returncode or set(by_name) != set(NAMES):
         raise Missing(f"vagrant cannot report its machines: {last_word(done)}. Run: vagrant status")
-    return States(found)
+    return States(by_name)
 
 
 def read_states(text: str) -> dict[str, str]:
@@ -128,28 +128,28 @@ def reach() -> Path:
         else []
     )
     if done is None or done.returncode or sorted(hosts) != sorted(NAMES):
-        found = states()
-        if found.up:
+        current = states()
+        if current.up:
             assert done is not None
             raise Missing(
                 f"vagrant cannot report how to reach its machines: {last_word(done)}. "
                 "Run: vagrant reload"
             )
-        raise Missing(f"{found.summary}. Run: {next_step(found)}")
+        raise Missing(f"{current.summary}. Run: {next_step(current)}")
     path = machines_folder().parent / SSH_CONFIG
     write_whole(path, done.stdout.encode())
     return path
 
 
-def next_step(found: States) -> str:
+def next_step(current: States) -> str:
     """The command to run first if not all is running: boxes are built before machines."""
     named = os.environ.get("LAB_BOX") or os.environ.get("LAB_BOX_URL")
     built = any((folder() / "vagrant" / "boxes").glob("*.json"))
-    if ABSENT in found.of.values() and not named and not built:
+    if ABSENT in current.of.values() and not named and not built:
         return "make box && vagrant up"
-    return found.next_step
+    return current.next_step
 
 
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
-    said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    return said[0] if said else f"it ended with exit code {done.returncode}"
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return lines[0] if lines else f"it ended with exit code {done.returncode}"

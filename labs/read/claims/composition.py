@@ -41,9 +41,9 @@ from labs.read.stats.testbed_comparison import (
     AGREE,
     DISAGREE,
     ConditionComparison,
+    describe_reasons,
     facts,
     grade,
-    in_words,
 )
 from labs.read.theory.windows import series
 
@@ -294,7 +294,7 @@ def _on_each(by_word: Mapping[str, Sequence[Verdict]], of_kernels: bool) -> str:
 
 def _measured(row: ConditionComparison) -> str:
     """What may explain that the figures of a condition are close, but not the same."""
-    return in_words(
+    return describe_reasons(
         facts(row.first.lab, row.first.middle),
         facts(row.second.lab, row.second.middle),
         (row.margin.low, row.margin.high),

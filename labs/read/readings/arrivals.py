@@ -22,9 +22,11 @@ def arrivals(run: Run) -> Arrivals:
     if data.empty:
         raise Damaged(f"{path} has no payload from the server. Repeat the run with --fresh")
     most = data.groupby("connection")["payload_bytes"].sum().idxmax()
-    own = data[data["connection"] == most]
-    had_bytes = (own["seq_rel"] + own["payload_bytes"]).cummax() - 1
+    transfer = data[data["connection"] == most]
+    had_bytes = (transfer["seq_rel"] + transfer["payload_bytes"]).cummax() - 1
     wanted = run.condition_asked.settings.get("transfer_bytes")
     return of_arrivals(
-        own["time_ns"].tolist(), had_bytes.tolist(), wanted if isinstance(wanted, int) else None
+        transfer["time_ns"].tolist(),
+        had_bytes.tolist(),
+        wanted if isinstance(wanted, int) else None,
     )

@@ -73,18 +73,18 @@ def flow_samples(run: Run, index: int = 0) -> DataFrame:
     `state`, `in_flight_segments`, `bdp_segments` (by BBR's own bandwidth and RTT), `bw_mbit` and
     `rounds` (the round trips since the first sample)."""
     every = sockets(run)
-    own = every[every["flow"] == carried(run)[index].name]
-    own = own[own["bbr_cwnd_gain"] > 0].reset_index(drop=True)
-    gains = zip(own["bbr_pacing_gain"], own["bbr_cwnd_gain"], strict=True)
-    in_flight = own["unacked_segments"] - own["sacked_segments"] - own["lost_segments"]
-    bdp_bytes = own["bbr_bw_bytes_s"] * own["bbr_min_rtt_us"] / 1e6
-    in_flight += own["retrans_segments"]
-    gone = own["delivered_segments"] + own["bytes_retrans"] / own["snd_mss_bytes"]
-    return own.assign(
+    samples = every[every["flow"] == carried(run)[index].name]
+    samples = samples[samples["bbr_cwnd_gain"] > 0].reset_index(drop=True)
+    gains = zip(samples["bbr_pacing_gain"], samples["bbr_cwnd_gain"], strict=True)
+    in_flight = samples["unacked_segments"] - samples["sacked_segments"] - samples["lost_segments"]
+    bdp_bytes = samples["bbr_bw_bytes_s"] * samples["bbr_min_rtt_us"] / 1e6
+    in_flight += samples["retrans_segments"]
+    gone = samples["delivered_segments"] + samples["bytes_retrans"] / samples["snd_mss_bytes"]
+    return samples.assign(
         state=[state(*pair) for pair in gains],
         in_flight_segments=in_flight,
-        bdp_segments=bdp_bytes / own["snd_mss_bytes"],
-        bw_mbit=own["bbr_bw_bytes_s"] * 8 / 1e6,
+        bdp_segments=bdp_bytes / samples["snd_mss_bytes"],
+        bw_mbit=samples["bbr_bw_bytes_s"] * 8 / 1e6,
         rounds=list(round_trips(zip(gone, in_flight, strict=True))),
     )
 

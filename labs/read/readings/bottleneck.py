@@ -39,7 +39,7 @@ def queue_samples(run: Run, direction: str = "down") -> tuple[QueueSample, ...]:
 def rate_mbit_at(path: NetworkPath, direction: str, t_s: float) -> float:
     """The rate of a direction at a moment of the traffic; 0 without a limit."""
     rate = path.direction(direction).rate_mbit or 0.0
-    for change in sorted(path.changes, key=lambda one: one.at_s):
+    for change in sorted(path.changes, key=lambda change: change.at_s):
         if change.direction == direction and change.rate_mbit and change.at_s <= t_s:
             rate = change.rate_mbit
     return rate
@@ -47,7 +47,7 @@ def rate_mbit_at(path: NetworkPath, direction: str, t_s: float) -> float:
 
 def bytes_between(path: NetworkPath, direction: str, from_s: float, until_s: float) -> float:
     """What a direction carries at most between two moments of the traffic, by its rate."""
-    inside = [one.at_s for one in path.changes if from_s < one.at_s < until_s]
+    inside = [change.at_s for change in path.changes if from_s < change.at_s < until_s]
     edges = sorted({from_s, *inside, until_s})
     return sum(
         bytes_per_second(rate_mbit_at(path, direction, at_s)) * (next_s - at_s)
@@ -61,17 +61,17 @@ def over_time(run: Run, direction: str = "down") -> DataFrame:
     from pandas import DataFrame  # noqa: PLC0415  results need only numpy
 
     samples, path, begin = queue_samples(run, direction), traffic_of(run).path, begin_ns(run)
-    times = [(one.at_ns - begin) / SECOND_NS for one in samples]
+    times = [(sample.at_ns - begin) / SECOND_NS for sample in samples]
     rates = [bytes_per_second(rate_mbit_at(path, direction, t_s)) for t_s in times]
-    dropped = [one.dropped for one in samples]
+    dropped = [sample.dropped for sample in samples]
     return DataFrame(
         {
             "t_s": times,
-            "packets": [one.backlog_packets for one in samples],
-            "kib": [one.backlog_bytes / 1024 for one in samples],
+            "packets": [sample.backlog_packets for sample in samples],
+            "kib": [sample.backlog_bytes / 1024 for sample in samples],
             "delay_ms": [
-                1e3 * one.backlog_bytes / rate if rate else 0.0
-                for one, rate in zip(samples, rates, strict=True)
+                1e3 * sample.backlog_bytes / rate if rate else 0.0
+                for sample, rate in zip(samples, rates, strict=True)
             ],
             "dropped": numpy.diff(dropped, prepend=dropped[:1]).tolist(),
         }
@@ -116,7 +116,9 @@ def utilisation_pct(run: Run, direction: str = "down") -> float | None:
     if rate is None or len(samples) < 2:
         return None
     edges, begin = steady_ns(run), begin_ns(run)
-    sent = numpy.interp(edges, [one.at_ns for one in samples], [one.sent_bytes for one in samples])
+    sent = numpy.interp(
+        edges, [sample.at_ns for sample in samples], [sample.sent_bytes for sample in samples]
+    )
     from_s, until_s = ((at - begin) / SECOND_NS for at in edges)
     most = bytes_between(traffic_of(run).path, direction, from_s, until_s)
     return 100 * float(sent[1] - sent[0]) / most if most else None

@@ -60,14 +60,16 @@ class Carried:
             points.append((self.received.end_ns, self.received.bytes))
         points.sort()
         times, sizes = zip(*points, strict=True)
-        found: list[float] = numpy.interp(at_ns, times, numpy.maximum.accumulate(sizes)).tolist()
-        return found
+        received_bytes: list[float] = numpy.interp(
+            at_ns, times, numpy.maximum.accumulate(sizes)
+        ).tolist()
+        return received_bytes
 
     @property
     def failure(self) -> str:
         """Why a flow ended otherwise than planned, in words; empty if it did not."""
-        said = (self.sent.ended, self.received.ended)
-        wrong = [one for one in said if one not in (*AS_PLANNED, UNFINISHED)]
+        endings = (self.sent.ended, self.received.ended)
+        wrong = [ending for ending in endings if ending not in (*AS_PLANNED, UNFINISHED)]
         if not wrong and self.sent.ended == UNFINISHED:
             return "it did not end"
         return wrong[0] if wrong else ""
@@ -98,23 +100,23 @@ def traffic_of_plan(plan: Mapping[str, Any], name: str) -> Traffic:
 def carried(run: Run) -> tuple[Carried, ...]:
     """Every flow of a run, in order; Damaged if one of its ends reported nothing."""
     reports = {
-        (one.flow, one.role): one
+        (report.flow, report.role): report
         for host in HOSTS
-        for one in run.read(f"{host}/stream.json", STREAMS)
+        for report in run.read(f"{host}/stream.json", STREAMS)
     }
-    found = []
+    flows = []
     for index, flow in enumerate(traffic_of(run).flows):
         ends = [reports.get((index, role)) for role in ("send", "receive")]
         if ends[0] is None or ends[1] is None:
             raise Damaged(f"{run.name}: flow {index} has no report of both ends")
-        found.append(Carried(index, flow, ends[0], ends[1]))
-    return tuple(found)
+        flows.append(Carried(index, flow, ends[0], ends[1]))
+    return tuple(flows)
 
 
 def downward(run: Run) -> tuple[Carried, ...]:
     """The flows from server to client; all flows if there are none."""
     every = carried(run)
-    return tuple(one for one in every if one.flow.direction == "down") or every
+    return tuple(flow for flow in every if flow.flow.direction == "down") or every
 
 
 def begin_ns(run: Run) -> int:
@@ -131,7 +133,7 @@ def steady_ns(run: Run) -> tuple[float, float]:
     if not long_ones:
         first_s = min(flow.start_s for flow in traffic.flows)
         over_ns = begin + round(traffic.duration_s * SECOND_NS)
-        ends = [one.received.end_ns or over_ns for one in carried(run)]
+        ends = [flow.received.end_ns or over_ns for flow in carried(run)]
         return begin + first_s * SECOND_NS, float(max(ends))
     from_s = max(flow.start_s for flow in long_ones)
     until_s = min(flow.stop_s or traffic.duration_s for flow in long_ones)
@@ -143,7 +145,7 @@ def steady_ns(run: Run) -> tuple[float, float]:
 def goodputs_mbit(run: Run, flows: Iterable[Carried] | None = None) -> tuple[float, ...]:
     """The goodput of each flow in the steady state."""
     span = steady_ns(run)
-    return tuple(one.mbit(*span) for one in (downward(run) if flows is None else flows))
+    return tuple(flow.mbit(*span) for flow in (downward(run) if flows is None else flows))
 
 
 def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
@@ -155,10 +157,10 @@ def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
     count = int(traffic.duration_s / step_s)
     edges = [begin + step * step_s * SECOND_NS for step in range(count + 1)]
     rows = []
-    for one in carried(run):
-        sizes = numpy.diff(one.bytes_by(edges))
+    for flow in carried(run):
+        sizes = numpy.diff(flow.bytes_by(edges))
         rows += [
-            {"t_s": (step + 1) * step_s, "flow": one.name, "goodput_mbit": 8 * size / MB / step_s}
+            {"t_s": (step + 1) * step_s, "flow": flow.name, "goodput_mbit": 8 * size / MB / step_s}
             for step, size in enumerate(sizes.tolist())
         ]
     return DataFrame(rows)
@@ -170,7 +172,7 @@ def jain_in_windows(run: Run, window_s: float = WINDOW_S) -> tuple[float, ...]:
     count = max(1, int((until_ns - from_ns) / SECOND_NS / window_s))
     length_ns = min(window_s * SECOND_NS, until_ns - from_ns)
     edges = [from_ns + step * length_ns for step in range(count + 1)]
-    sizes = numpy.diff([one.bytes_by(edges) for one in downward(run)], axis=1)
+    sizes = numpy.diff([flow.bytes_by(edges) for flow in downward(run)], axis=1)
     return tuple(jain(column) for column in sizes.T.tolist())
 
 
@@ -178,15 +180,15 @@ def fair_after_s(run: Run, window_s: float = 2 * WINDOW_S) -> float | None:
     """How long after the last start every flow is first within 10 % of an equal share, in a window
     that begins then; None for a single flow, for flows with a size, and if that never happens."""
     flows, traffic = downward(run), traffic_of(run)
-    if len(flows) < 2 or any(one.flow.size_bytes is not None for one in flows):
+    if len(flows) < 2 or any(flow.flow.size_bytes is not None for flow in flows):
         return None
-    last_s = max(one.flow.start_s for one in flows)
-    until_s = min(one.flow.stop_s or traffic.duration_s for one in flows)
+    last_s = max(flow.flow.start_s for flow in flows)
+    until_s = min(flow.flow.stop_s or traffic.duration_s for flow in flows)
     step_s = window_s / 4
     at_s = last_s
     while at_s + window_s <= until_s:
         from_ns = begin_ns(run) + at_s * SECOND_NS
-        rates = [one.mbit(from_ns, from_ns + window_s * SECOND_NS) for one in flows]
+        rates = [flow.mbit(from_ns, from_ns + window_s * SECOND_NS) for flow in flows]
         fair = sum(rates) / len(rates)
         if fair > 0 and all(abs(rate / fair - 1) <= FAIR_WITHIN for rate in rates):
             return at_s - last_s
@@ -200,12 +202,12 @@ def sockets(run: Run) -> DataFrame:
     from pandas import concat  # noqa: PLC0415
 
     parts = []
-    for one in carried(run):
-        host = "server" if one.flow.direction == "down" else "client"
+    for flow in carried(run):
+        host = "server" if flow.flow.direction == "down" else "client"
         samples = run.samples(host)
         column = "peer_port" if host == "server" else "local_port"
-        own = samples[samples[column] == FIRST_PORT + one.index]
-        parts.append(own.assign(flow=one.name, t_s=(own["at_ns"] - begin_ns(run)) / SECOND_NS))
+        rows = samples[samples[column] == FIRST_PORT + flow.index]
+        parts.append(rows.assign(flow=flow.name, t_s=(rows["at_ns"] - begin_ns(run)) / SECOND_NS))
     return concat(parts, ignore_index=True)
 
 
@@ -219,24 +221,24 @@ def retransmitted_pct(run: Run) -> float | None:
     return 100 * float(last["bytes_retrans"].sum()) / sent if sent else None
 
 
-def received_by_kernel(run: Run, one: Carried) -> int | None:
+def received_by_kernel(run: Run, flow: Carried) -> int | None:
     """The payload that the receiver's kernel counted for a flow: at its end, or for a report
     without it in the last sample. None for a flow that ends after that."""
-    if one.received.kernel_bytes is not None:
-        return one.received.kernel_bytes
-    if one.flow.size_bytes is not None or one.flow.stop_s is not None:
+    if flow.received.kernel_bytes is not None:
+        return flow.received.kernel_bytes
+    if flow.flow.size_bytes is not None or flow.flow.stop_s is not None:
         return None
-    host = "client" if one.flow.direction == "down" else "server"
+    host = "client" if flow.flow.direction == "down" else "server"
     samples = run.samples(host)
     column = "local_port" if host == "client" else "peer_port"
-    own = samples[samples[column] == FIRST_PORT + one.index] if column in samples else samples
-    return None if own.empty else int(own["bytes_received"].max())
+    rows = samples[samples[column] == FIRST_PORT + flow.index] if column in samples else samples
+    return None if rows.empty else int(rows["bytes_received"].max())
 
 
 def captured_bytes(run: Run) -> dict[int, int]:
     """The payload of each flow in its receiver's capture, retransmissions counted once; of the
     flows that a capture has."""
-    found: dict[int, int] = {}
+    by_flow: dict[int, int] = {}
     for host, direction, way in (("client", "down", 1), ("server", "up", 0)):
         path = run.capture(host)
         if path is None:
@@ -246,24 +248,24 @@ def captured_bytes(run: Run) -> dict[int, int]:
         data = segments[(segments["payload_bytes"] > 0) & (segments["direction"] == way)]
         reached = (data["seq_rel"] + data["payload_bytes"] - 1).groupby(data["connection"]).max()
         by_port = {int(ports[at]): int(size) for at, size in reached.items()}  # type: ignore[call-overload]
-        for one in carried(run):
-            if one.flow.direction == direction and FIRST_PORT + one.index in by_port:
-                found[one.index] = by_port[FIRST_PORT + one.index]
-    return found
+        for flow in carried(run):
+            if flow.flow.direction == direction and FIRST_PORT + flow.index in by_port:
+                by_flow[flow.index] = by_port[FIRST_PORT + flow.index]
+    return by_flow
 
 
 def apart_pct(run: Run) -> float | None:
     """The largest deviation, in %, of the receiver's kernel and of its capture from what the
     receiving program counted, over all flows; None if nothing else counted."""
     seen = captured_bytes(run)
-    found = []
-    for one in carried(run):
-        others = (received_by_kernel(run, one), seen.get(one.index))
-        if one.received.bytes:
-            found += [
-                100 * abs(size / one.received.bytes - 1) for size in others if size is not None
+    apart = []
+    for flow in carried(run):
+        others = (received_by_kernel(run, flow), seen.get(flow.index))
+        if flow.received.bytes:
+            apart += [
+                100 * abs(size / flow.received.bytes - 1) for size in others if size is not None
             ]
-    return max(found, default=None)
+    return max(apart, default=None)
 
 
 def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
@@ -274,18 +276,18 @@ def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
     inside = samples[(samples["t_s"] >= from_s) & (samples["t_s"] <= until_s)]
     means = inside.groupby("flow")["rtt_us"].mean() / 1e3
     return tuple(
-        float(means[one.name]) if one.name in means.index else None for one in downward(run)
+        float(means[flow.name]) if flow.name in means.index else None for flow in downward(run)
     )
 
 
 def window_cuts(run: Run) -> tuple[float, ...]:
     """What each loss after slow start left of the first flow's window (`cuts_of`)."""
-    one = downward(run)[0]
-    if one.flow.control == "bbr":  # its window falls for ProbeRTT, not at losses
+    flow = downward(run)[0]
+    if flow.flow.control == "bbr":  # its window falls for ProbeRTT, not at losses
         return ()
     samples = sockets(run)
-    own = samples[(samples["flow"] == one.name) & (samples["snd_cwnd_segments"] > 0)]
-    return cuts_of(own["snd_cwnd_segments"].tolist(), own["snd_ssthresh_segments"].tolist())[1:]
+    rows = samples[(samples["flow"] == flow.name) & (samples["snd_cwnd_segments"] > 0)]
+    return cuts_of(rows["snd_cwnd_segments"].tolist(), rows["snd_ssthresh_segments"].tolist())[1:]
 
 
 def cuts_of(windows: Sequence[float], thresholds: Sequence[float]) -> tuple[float, ...]:
@@ -306,7 +308,7 @@ def outside_probe_rtt(run: Run) -> float | None:
     """The share of the samples after the first ten seconds in which BBR's window is above the four
     segments of ProbeRTT; None without a BBR flow."""
     samples = sockets(run)
-    own = samples[samples["flow"].str.endswith(" bbr") & (samples["t_s"] >= PROBE_RTT_EVERY_S)]
-    if own.empty:
+    rows = samples[samples["flow"].str.endswith(" bbr") & (samples["t_s"] >= PROBE_RTT_EVERY_S)]
+    if rows.empty:
         return None
-    return float((own["snd_cwnd_segments"] > PROBE_RTT_SEGMENTS).mean())
+    return float((rows["snd_cwnd_segments"] > PROBE_RTT_SEGMENTS).mean())

@@ -103,11 +103,11 @@ def from_wget(run: Run) -> Download:
     before it. Without samples after the first byte (a transfer shorter than their period) the
     duration is wget's own.
     """
-    said = run.wget()
-    if said is None:
+    log = run.wget()
+    if log is None:
         raise AssertionError(f"{run.name}: neither fetch.json nor wget.txt")
-    counted = said.saved_bytes is None
-    size = (received_bytes(run) if counted else said.saved_bytes) or 0
+    counted = log.saved_bytes is None
+    size = (received_bytes(run) if counted else log.saved_bytes) or 0
     rows = own_socket(run.samples("client"), "bytes_received")
     points, requested, end = [], 0, run.moments["end"]
     rtt_ns = round(run.link.measured.rtt_ms * MILLISECOND_NS)
@@ -120,10 +120,8 @@ def from_wget(run: Run) -> Download:
             if at > requested + rtt_ns and had
         ]
     if not points:
-        begin = end - round((said.duration_s or 0) * SECOND_NS)
-        return Download(
-            begin, begin, end, size, ((begin, 0), (end, size)), said.mean_mib_s, counted
-        )
+        begin = end - round((log.duration_s or 0) * SECOND_NS)
+        return Download(begin, begin, end, size, ((begin, 0), (end, size)), log.mean_mib_s, counted)
     begin = requested + rtt_ns
     if run.ended == "complete":
         end = min(_reached(points, size), end)
@@ -134,7 +132,7 @@ def from_wget(run: Run) -> Download:
         end,
         size,
         ((begin, 0), *inside, (end, size)),
-        said.mean_mib_s,
+        log.mean_mib_s,
         counted,
     )
 
@@ -150,7 +148,7 @@ def from_samples(run: Run, host: str) -> Download | None:
         if len(rows)
         else []
     )
-    until = next((place for place, one in enumerate(points) if one[1] == points[-1][1]), 0) + 1
+    until = next((place for place, point in enumerate(points) if point[1] == points[-1][1]), 0) + 1
     if until < FEWEST_POINTS:
         return None
     began, before = points[0]
@@ -164,10 +162,10 @@ def received_most(run: Run) -> tuple[str, Download] | None:
     no transfer of the run lasted three samples."""
     if run.fetch() is not None or run.wget() is not None:
         return "client", download(run)
-    found = {host: from_samples(run, host) for host in ("client", "server")}
-    sizes = {host: one.bytes for host, one in found.items() if one is not None}
+    received_by = {host: from_samples(run, host) for host in ("client", "server")}
+    sizes = {host: received.bytes for host, received in received_by.items() if received is not None}
     host = max(sizes, key=sizes.__getitem__, default=None)
-    seen = None if host is None else found[host]
+    seen = None if host is None else received_by[host]
     return None if host is None or seen is None else (host, seen)
 
 
@@ -195,13 +193,13 @@ def own_socket(samples: DataFrame, counter: str, columns: Sequence[str] | None =
     if counter not in samples:
         return samples.iloc[:0]
     wanted = samples if columns is None else samples.filter(items=list(columns))
-    known = samples[counter].notna() & (samples["state"] != "SYN-RECV")
-    if not known.any():
+    usable = samples[counter].notna() & (samples["state"] != "SYN-RECV")
+    if not usable.any():
         return wanted.iloc[:0]
-    most: Any = samples[counter][known].idxmax()
+    most: Any = samples[counter][usable].idxmax()
     cookies = samples["cookie"]
-    own: DataFrame = wanted[known & (cookies == cookies[most])]
-    return own
+    rows: DataFrame = wanted[usable & (cookies == cookies[most])]
+    return rows
 
 
 def _reached(points: Sequence[tuple[int, int]], size: int) -> int:

@@ -33,8 +33,8 @@ def carried(path: Path, port: int) -> Carried:
     ports = ends[["client_port", "server_port"]].to_numpy()
     if segments.empty:
         return Carried(0, None, None)
-    own = ports[segments["connection"], segments["direction"]] == port
-    sent = segments[own & (segments["payload_bytes"] > 0)]
+    from_port = ports[segments["connection"], segments["direction"]] == port
+    sent = segments[from_port & (segments["payload_bytes"] > 0)]
     if sent.empty:
         return Carried(0, None, None)
     # Relative sequence numbers of payload begin at 1.
@@ -53,30 +53,30 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
     """
     if seen.goodput_bytes_s is None:
         return {}
-    found = {"client": seen.goodput_bytes_s}
+    by_instrument = {"client": seen.goodput_bytes_s}
     counted = None if seen.counted else received_bytes(run)
     if counted is not None:
-        found["counters"] = counted / seen.duration_s
+        by_instrument["counters"] = counted / seen.duration_s
     path = run.capture("client")
     if path is not None:
         packets = carried(path, run.link.asked.port)
-        found["capture"] = packets.payload_bytes / seen.duration_s
+        by_instrument["capture"] = packets.payload_bytes / seen.duration_s
         if (
             packets.first_ns is not None
             and packets.last_ns is not None
             and (packets.last_ns > packets.first_ns)
         ):
             took_s = (packets.last_ns - packets.first_ns) / SECOND_NS
-            found["capture's own clock"] = packets.payload_bytes / took_s
-    return found
+            by_instrument["capture's own clock"] = packets.payload_bytes / took_s
+    return by_instrument
 
 
-def apart_pct(found: dict[str, float]) -> float | None:
+def apart_pct(by_instrument: dict[str, float]) -> float | None:
     """The largest deviation of the other instruments from the client, in % of its figure."""
-    others = [value for name, value in found.items() if name != "client"]
-    if "client" not in found or not others:
+    others = [value for name, value in by_instrument.items() if name != "client"]
+    if "client" not in by_instrument or not others:
         return None
-    return 100 * max(abs(value / found["client"] - 1) for value in others)
+    return 100 * max(abs(value / by_instrument["client"] - 1) for value in others)
 
 
 # What both say in the same unit, of all that a timeline shows and of what moves fastest.
@@ -109,18 +109,18 @@ def instants(run: Run, host: str, counter: str) -> DataFrame:
     what is zero. `counter` tells the socket (see `own_socket`).
     """
     shared = ["at_ns", "local_port", "peer_port"]
-    own = own_socket(run.samples(host), counter, [*shared, *COMPARED])
+    samples = own_socket(run.samples(host), counter, [*shared, *COMPARED])
     shown = run.ss(host)
-    if own.empty or not set(shared) <= set(shown):
+    if samples.empty or not set(shared) <= set(shown):
         return pandas.DataFrame({"at_ns": [], "differs": []})
-    fields = [name for name in COMPARED if name in own and name in shown]
-    both = own.merge(shown[[*shared, *fields]], on=shared, suffixes=("", OF_SS))
+    fields = [name for name in COMPARED if name in samples and name in shown]
+    both = samples.merge(shown[[*shared, *fields]], on=shared, suffixes=("", OF_SS))
     words = numpy.full(len(both), "", dtype=object)
     for name in fields:
         sampled, printed = both[name].to_numpy(), both[name + OF_SS].to_numpy()
         left_out = pandas.isna(printed) & ((sampled == 0) | pandas.isna(sampled))
         words[~((sampled == printed) | left_out)] += f" {name}"
-    return both.assign(differs=[one.lstrip() for one in words])
+    return both.assign(differs=[word.lstrip() for word in words])
 
 
 def under_memory_pressure(run: Run) -> bool:
@@ -154,10 +154,10 @@ def capture_losses(run: Run) -> int:
     lost = 0
     for host in run.hosts:
         name = f"{host}/tcpdump.txt"
-        said = run.text(name).splitlines() if name in run.seal.files else []
+        lines = run.text(name).splitlines() if name in run.seal.files else []
         counts = [
             int(line.split()[0])
-            for line in said
+            for line in lines
             if "dropped by kernel" in line and line.split()[0].isdigit()
         ]
         lost += counts[-1] if counts else 0

@@ -38,27 +38,27 @@ def latency(run: Run) -> Latency:
 
 
 def _of_ab(run: Run) -> Latency:
-    said = run.read(AB, AB_REPORT)
-    fine = run.read("client/ab.csv", ab_percentiles(said))
+    report = run.read(AB, AB_REPORT)
+    fine = run.read("client/ab.csv", ab_percentiles(report))
     return Latency(
-        mean_ms=said.mean_ms,
+        mean_ms=report.mean_ms,
         p50_ms=fine[50],
         p99_ms=fine[99],
         quantiles_ms=tuple(fine[percent] for percent in range(101)),
-        requests=said.complete,
-        failed=said.failed + said.refused,
+        requests=report.complete,
+        failed=report.failed + report.refused,
     )
 
 
 def _of_our_own(run: Run) -> Latency:
-    found = sorted(run.read(OWN, ASK))
-    at = tuple(_quantile(found, percent) for percent in range(101))
+    latencies_ms = sorted(run.read(OWN, ASK))
+    at = tuple(_quantile(latencies_ms, percent) for percent in range(101))
     return Latency(
-        mean_ms=sum(found) / len(found),
+        mean_ms=sum(latencies_ms) / len(latencies_ms),
         p50_ms=at[50],
         p99_ms=at[99],
         quantiles_ms=at,
-        requests=len(found),
+        requests=len(latencies_ms),
         failed=0,
     )
 

@@ -48,13 +48,15 @@ def request_latency(run: Run) -> RequestLatency | None:
     every = requests(run)
     if not every:
         return None
-    first_ns = begin_ns(run) + min(one.start_s for one in traffic_of(run).flows) * SECOND_NS
+    first_ns = begin_ns(run) + min(flow.start_s for flow in traffic_of(run).flows) * SECOND_NS
     from_ns, until_ns = steady_ns(run)
-    idle = [one for one in every if one.done_ns is not None and one.done_ns <= first_ns]
-    loaded = [one for one in every if from_ns <= one.due_ns < until_ns]
-    answered = [one.latency_ms for one in loaded if one.latency_ms is not None]
+    idle = [
+        request for request in every if request.done_ns is not None and request.done_ns <= first_ns
+    ]
+    loaded = [request for request in every if from_ns <= request.due_ns < until_ns]
+    answered = [request.latency_ms for request in loaded if request.latency_ms is not None]
     at = {q: float(numpy.percentile(answered, q)) if answered else None for q in (50, 95, 99)}
-    idle_ms = [one.latency_ms for one in idle if one.latency_ms is not None]
+    idle_ms = [request.latency_ms for request in idle if request.latency_ms is not None]
     return RequestLatency(
         idle_p50_ms=float(numpy.median(idle_ms)) if idle_ms else None,
         p50_ms=at[50],

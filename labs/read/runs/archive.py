@@ -115,27 +115,27 @@ def pack(
     return pack_contents(contents(Path(what), with_host=with_host), out, gzip_level)
 
 
-def pack_contents(found: Contents, out: Path, gzip_level: int = 9) -> Packed:
+def pack_contents(members: Contents, out: Path, gzip_level: int = 9) -> Packed:
     """Pack what `contents` returned, of one folder or of several, into `out`."""
-    folders = {path.parent.resolve() for path in found.values() if isinstance(path, Path)}
+    folders = {path.parent.resolve() for path in members.values() if isinstance(path, Path)}
     if out.resolve().parent in folders:
         raise BadInput(f"{out} is inside a run. Name a file outside the run folders")
-    _check_limits(found)
+    _check_limits(members)
     with whole_file(out) as file, _compressed(file, out, gzip_level) as stream:
-        _write(found, stream)
-    return Packed(out, out.stat().st_size, digest(out), count_runs(found))
+        _write(members, stream)
+    return Packed(out, out.stat().st_size, digest(out), count_runs(members))
 
 
-def _check_limits(found: Contents) -> None:
+def _check_limits(members: Contents) -> None:
     """BadInput for what could not be unpacked again."""
-    for name in found:
+    for name in members:
         if not limits.is_inside(PurePosixPath(name)):
             raise BadInput(
                 f"{name!r} cannot be packed. Allowed: short names without : and \\. Rename it"
             )
     sizes = [
         len(content) if isinstance(content, bytes) else content.stat().st_size
-        for content in found.values()
+        for content in members.values()
     ]
     if (
         len(sizes) > limits.MOST_MEMBERS
@@ -158,27 +158,27 @@ def contents(what: Path, *, with_host: bool = False) -> Contents:
     if what.is_dir() and is_run(what):
         return _of_run(what, with_host)
     folder = runs_folder(what)
-    found: dict[str, Path | bytes] = {}
+    members: dict[str, Path | bytes] = {}
     for path in study_files(folder):
         open_study(path)
-        found[f"{STUDIES}/{path.name}"] = path
+        members[f"{STUDIES}/{path.name}"] = path
     for run in run_folders(folder):
-        found |= _of_run(run, with_host)
-    if not found:
+        members |= _of_run(run, with_host)
+    if not members:
         raise BadInput(
             f"{what} contains no runs. Name a run, a study file or a folder given to --into"
         )
-    return found
+    return members
 
 
-def count_runs(found: Contents) -> int:
+def count_runs(members: Contents) -> int:
     """The number of runs in a packed file with these contents."""
-    return sum(name.endswith(f"/{SEAL}") for name in found)
+    return sum(name.endswith(f"/{SEAL}") for name in members)
 
 
 def _of_study(study: StudyFile, with_host: bool) -> Contents:
     content = pretty(study.as_json())
-    found: dict[str, Path | bytes] = {
+    members: dict[str, Path | bytes] = {
         f"{STUDIES}/{study.name}.json": content,
         f"{STUDIES}/{study.lab}.json": content,
     }
@@ -188,8 +188,8 @@ def _of_study(study: StudyFile, with_host: bool) -> Contents:
                 f"the study {study.name} is not complete: {folder.name} is missing. "
                 "`labs run` with its parameters resumes it"
             )
-        found |= _of_run(folder, with_host)
-    return found
+        members |= _of_run(folder, with_host)
+    return members
 
 
 def _of_run(folder: Path, with_host: bool) -> Contents:
@@ -199,10 +199,10 @@ def _of_run(folder: Path, with_host: bool) -> Contents:
     if with_host and there:
         names.append(HOST)
     name = folder.resolve().name  # the folder may be named as "."
-    found: dict[str, Path | bytes] = {f"{name}/{inside}": folder / inside for inside in names}
+    members: dict[str, Path | bytes] = {f"{name}/{inside}": folder / inside for inside in names}
     if there and not with_host and (audit := audit_in(folder)) is not None:
-        found[f"{name}/{HOST}"] = pretty({AUDIT: audit})
-    return found
+        members[f"{name}/{HOST}"] = pretty({AUDIT: audit})
+    return members
 
 
 def audit_in(folder: Path) -> object:
@@ -223,9 +223,9 @@ def _compressed(file: IO[bytes], out: Path, gzip_level: int) -> Iterator[IO[byte
             yield cast(IO[bytes], zipped)
 
 
-def _write(found: Contents, stream: IO[bytes]) -> None:
+def _write(members: Contents, stream: IO[bytes]) -> None:
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as parcel:
-        for name, content in sorted(found.items()):
+        for name, content in sorted(members.items()):
             member = tarfile.TarInfo(name)  # mode 0644, no owner, no time
             if isinstance(content, bytes):
                 member.size = len(content)
@@ -263,12 +263,13 @@ def study_files(runs: Path) -> list[Path]:
 
 def foreign_entry(runs: Path) -> str | None:
     """The name of an entry of a RUNS folder that is neither a run nor a study, if there is one."""
-    known = {*run_folders(runs), *study_files(runs)}
-    entries = [one for one in runs.iterdir() if one.name != STUDIES or not one.is_dir()]
+    expected = {*run_folders(runs), *study_files(runs)}
+    entries = [entry for entry in runs.iterdir() if entry.name != STUDIES or not entry.is_dir()]
     if (runs / STUDIES).is_dir():
         entries += (runs / STUDIES).iterdir()
     return next(
-        (one.relative_to(runs).as_posix() for one in sorted(entries) if one not in known), None
+        (entry.relative_to(runs).as_posix() for entry in sorted(entries) if entry not in expected),
+        None,
     )
 
 
@@ -302,15 +303,15 @@ def unpacked(packed: Path) -> Path:
 def content_of(packed: Path) -> Path:
     """Return the folder with all files of a packed file, such as a bundle or a release; as
     `unpacked`, also for a file without runs."""
-    found = packed.resolve().stat()
-    return _content_of(packed.resolve(), found.st_mtime_ns, found.st_size)
+    status = packed.resolve().stat()
+    return _content_of(packed.resolve(), status.st_mtime_ns, status.st_size)
 
 
 def origin(path: Path) -> Path:
     """The packed file that this process has unpacked a path from; otherwise the path itself."""
-    found = path.resolve()
-    packed = next((_origins[folder] for folder in found.parents if folder in _origins), None)
-    return found if packed is None else origin(packed)  # runs are packed within a bundle
+    resolved = path.resolve()
+    packed = next((_origins[folder] for folder in resolved.parents if folder in _origins), None)
+    return resolved if packed is None else origin(packed)  # runs are packed within a bundle
 
 
 @cache
@@ -403,10 +404,10 @@ class _Member(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> _Member:
-        found = super().frombuf(buf, encoding, errors)
-        if found.size < 0 or (found.type in HEADERS and found.size > MOST_HEADER_BYTES):
+        member = super().frombuf(buf, encoding, errors)
+        if member.size < 0 or (member.type in HEADERS and member.size > MOST_HEADER_BYTES):
             raise tarfile.ReadError("a header of this size is none")
-        return found
+        return member
 
 
 class _Bounded:

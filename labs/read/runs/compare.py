@@ -76,7 +76,7 @@ class Pair:
             return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
         differing = [str(change) for change in changes(*about)] if all(about) else []
-        said = (
+        cause = (
             f"according to host.json these differ: {', '.join(differing)}"
             if differing
             else (
@@ -85,7 +85,7 @@ class Pair:
         )
         return (
             "something that is not an input affected a run, or a file was edited and sealed again; "
-            f"{said}. Repeat both with --fresh on one machine; docs/reproducibility.md lists the "
+            f"{cause}. Repeat both with --fresh on one machine; docs/reproducibility.md lists the "
             "known exceptions"
         )
 
@@ -126,9 +126,9 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison as text: one line per pair, its changes below it, the counts last."""
-        found = [line for pair in self.pairs for line in pair.lines()]
+        text = [line for pair in self.pairs for line in pair.lines()]
         for side, runs in (("first", self.only_a), ("second", self.only_b)):
-            found += [
+            text += [
                 f"{lab} {condition}: {in_runs(count)} only in the {side}"
                 for (lab, condition), count in Counter(
                     (run.lab, run.condition) for run in runs
@@ -139,7 +139,7 @@ class Comparison:
             f"{in_runs(counts[f'only_{side}'])} only in the {side}" for side in ("first", "second")
         ]
         compared = f"{in_runs(counts['compared'])} compared: {self.grade}"
-        return [*found, "; ".join([compared, *alone])]
+        return [*text, "; ".join([compared, *alone])]
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -164,7 +164,7 @@ def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) 
             f"{a} and {b} have no run in common that could be compared ({_names(only_a)}; "
             f"{_names(only_b)}). Compare runs of the same conditions"
         )
-    pairs = tuple(graded(one, other, results_of) for one, other in together)
+    pairs = tuple(graded(first, other, results_of) for first, other in together)
     return Comparison(pairs, tuple(only_a), tuple(only_b))
 
 
@@ -201,11 +201,11 @@ def paired(
         for at, runs in enumerate(rest):
             for run in runs:
                 groups[question(run)][at].append(run)
-        found = [
+        pairs = [
             (left[0], right[0]) for left, right in groups.values() if len(left) == len(right) == 1
         ]
-        together += found
-        taken = {id(run) for pair in found for run in pair}
+        together += pairs
+        taken = {id(run) for pair in pairs for run in pair}
         rest = (
             [run for run in rest[0] if id(run) not in taken],
             [run for run in rest[1] if id(run) not in taken],
@@ -258,10 +258,10 @@ OF_THE_MACHINE = ("cpu", "uname", "cpus", "boot")
 def _machine(run: Run) -> dict[str, object]:
     """What host.json says about the machine that performed a run; empty if it is missing."""
     try:
-        said = read_json(run.path / HOST)
+        machine = read_json(run.path / HOST)
     except Damaged:
         return {}
-    return {name: said[name] for name in OF_THE_MACHINE if name in said} if said else {}
+    return {name: machine[name] for name in OF_THE_MACHINE if name in machine} if machine else {}
 
 
 SHOWN = 6
@@ -270,16 +270,16 @@ SHOWN = 6
 def _in_short(inputs: Sequence[Change]) -> Iterator[str]:
     """The inputs that differ; for many tools or libraries, how many only one side has."""
     for group, many in groupby(inputs, key=lambda change: change.name.partition(".")[0]):
-        found = list(many)
+        listed = list(many)
         alone = {
-            side: [change for change in found if getattr(change, other) is None]
+            side: [change for change in listed if getattr(change, other) is None]
             for side, other in (("first", "b"), ("second", "a"))
         }
         for side, changes_ in alone.items():
             if len(changes_) > SHOWN:
-                found = [change for change in found if change not in changes_]
+                listed = [change for change in listed if change not in changes_]
                 yield f"{len(changes_)} {group} that only the {side} has"
-        yield from map(str, found)
+        yield from map(str, listed)
 
 
 def _changed_files(a: Run, b: Run) -> list[str]:

@@ -42,7 +42,7 @@ def name_of(condition: Any) -> str:
 
 def kind_of(condition: Any) -> tuple[str, str]:
     """What makes runs cost alike: the condition's name and settings. Its link may differ."""
-    settings = {name: one for name, one in condition["settings"].items() if name != "draw"}
+    settings = {name: value for name, value in condition["settings"].items() if name != "draw"}
     return name_of(condition), canonical(settings).decode()
 
 
@@ -58,7 +58,7 @@ def samples_of(
         if folder.name.startswith(f"{lab}-")
     ]
     folders.sort(key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-    found: dict[Kind, list[tuple[float, int]]] = defaultdict(list)
+    samples: dict[Kind, list[tuple[float, int]]] = defaultdict(list)
     for folder in folders[:MOST_SAMPLES]:
         try:
             real_s: Any = read_json(folder / HOST)["real_s"]
@@ -67,8 +67,8 @@ def samples_of(
         except (LabError, *UNEXPECTED):
             continue  # a run that was packed without its record of the machine, or is damaged
         if isinstance(real_s, int | float):
-            found[of_run].append((float(real_s), _size_bytes(folder)))
-    return found
+            samples[of_run].append((float(real_s), _size_bytes(folder)))
+    return samples
 
 
 def _size_bytes(folder: Path) -> int:

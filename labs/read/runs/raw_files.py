@@ -80,9 +80,9 @@ def last_line(reader: Reader[T]) -> Reader[T]:
 
 def _measured_down(data: Any) -> Measured:
     """The RTT and the rate that the check of a path measured from server to client."""
-    found = data["down"]["measured"]
-    rate_mbit = found["rate_mbit"]
-    return Measured(float(found["rtt_ms"]), None if rate_mbit is None else float(rate_mbit))
+    measured = data["down"]["measured"]
+    rate_mbit = measured["rate_mbit"]
+    return Measured(float(measured["rtt_ms"]), None if rate_mbit is None else float(rate_mbit))
 
 
 AB_REPORT: Reader[http_clients.Ab] = as_text(parser("http_clients.ab"))

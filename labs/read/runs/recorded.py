@@ -81,9 +81,9 @@ def is_recorded(run: Path) -> bool:
 
 def folder() -> Path:
     """Return the folder of recorded data; Missing if this installation has none."""
-    for found in kept_content.FOLDERS:
-        if (found / SUMS).is_file():
-            return found
+    for place in kept_content.FOLDERS:
+        if (place / SUMS).is_file():
+            return place
     raise Missing(
         f"there is no recorded data in {kept_content.FOLDERS[0]}. Install the package with its "
         f"data. {LIVE}"
@@ -108,22 +108,24 @@ def matching(
     """
     every = _folders(places(lab, data))
 
-    def equal(condition: Mapping[str, Any], known: Sequence[Run]) -> Run:
-        return equal_to(lab, condition, known, kernel=kernel, seed=seed, memory_mib=memory_mib)
+    def equal(condition: Mapping[str, Any], runs: Sequence[Run]) -> Run:
+        return equal_to(lab, condition, runs, kernel=kernel, seed=seed, memory_mib=memory_mib)
 
-    found: list[Run] = []
-    known: list[Run] = []
+    matches: list[Run] = []
+    recorded: list[Run] = []
     for condition in conditions:
         prefix = f"{lab}-{condition['name']}-"
         named = [
-            one for one in every if one.name.startswith(prefix) or not RUN_FOLDER.search(one.name)
+            path
+            for path in every
+            if path.name.startswith(prefix) or not RUN_FOLDER.search(path.name)
         ]
         try:
-            found.append(equal(condition, _in_virtual_time(lab, named)))
+            matches.append(equal(condition, _in_virtual_time(lab, named)))
         except NotRecorded:  # the message needs all runs; one may have the name of another
-            known = known or _in_virtual_time(lab, every)
-            found.append(equal(condition, known))
-    return found
+            recorded = recorded or _in_virtual_time(lab, every)
+            matches.append(equal(condition, recorded))
+    return matches
 
 
 def repetitions(
@@ -134,33 +136,35 @@ def repetitions(
     The conditions are given in the form of a run's inputs. NotRecorded, in one line, for a
     condition without a run.
     """
-    known = [
+    recorded = [
         run
         for run in map(open_run, _folders(places(lab, data)))
         if (run.lab, run.testbed) == (lab, testbed) and run.repetition is not None
     ]
     by_name: dict[str, list[Run]] = {}
-    for run in known:
+    for run in recorded:
         by_name.setdefault(run.condition, []).append(run)
-    found: list[Run] = []
+    matches: list[Run] = []
     for condition in conditions:
         same_name = by_name.get(condition["name"], [])
         equal = [run for run in same_name if not unequal(condition, run.condition_asked.as_json())]
         if not equal:
-            raise NotRecorded(condition["name"], _without_equal(condition, known, testbed))
-        found += sorted(equal, key=lambda run: run.repetition or 0)
-    return found
+            raise NotRecorded(condition["name"], _without_equal(condition, recorded, testbed))
+        matches += sorted(equal, key=lambda run: run.repetition or 0)
+    return matches
 
 
-def _without_equal(condition: Mapping[str, Any], known: Sequence[Run], testbed: str) -> str:
+def _without_equal(condition: Mapping[str, Any], recorded: Sequence[Run], testbed: str) -> str:
     """The message for a condition without a recorded repetition: what is recorded instead."""
     name = condition["name"]
     live = f'To run it, set TESTBED = "{testbed}" (as root, on Linux).'
-    others = [run.condition_asked.as_json() for run in known if run.condition == name]
+    others = [run.condition_asked.as_json() for run in recorded if run.condition == name]
     if others:
-        said = ", ".join(min((unequal(condition, one) for one in others), key=len)[:SHOWN])
-        return f"no recorded run of `{name}` with {said}. {live}"
-    available = sorted({run.condition for run in known}) or ["none"]
+        difference = ", ".join(
+            min((unequal(condition, other) for other in others), key=len)[:SHOWN]
+        )
+        return f"no recorded run of `{name}` with {difference}. {live}"
+    available = sorted({run.condition for run in recorded}) or ["none"]
     listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
     hint = did_you_mean(name, available)
     return f"no recorded run of `{name}`{hint} (recorded: {listed}). {live}"
@@ -183,47 +187,47 @@ def _in_virtual_time(lab: str, folders: Iterable[Path]) -> list[Run]:
 def equal_to(
     lab: str,
     condition: Mapping[str, Any],
-    known: Sequence[Run],
+    recorded: Sequence[Run],
     *,
     kernel: str,
     seed: int,
     memory_mib: int,
 ) -> Run:
-    """The run among `known` that is equal to a condition as `matching` has it; else NotRecorded."""
+    """The run in `recorded` that is equal to a condition as `matching` has it; else NotRecorded."""
     wish = {"kernel": kernel, "memory_mib": memory_mib}
     drawn = seed_of(condition["settings"], seed)
-    return _one(lab, {"condition": dict(condition), **wish, "seed": drawn}, known)
+    return _one(lab, {"condition": dict(condition), **wish, "seed": drawn}, recorded)
 
 
-def _one(lab: str, requested: Mapping[str, Any], known: Sequence[Run]) -> Run:
+def _one(lab: str, requested: Mapping[str, Any], recorded: Sequence[Run]) -> Run:
     name = requested["condition"]["name"]
-    same_name = [run for run in known if run.condition == name]
+    same_name = [run for run in recorded if run.condition == name]
     if not same_name:
-        available = sorted({run.condition for run in known}) or ["none"]
+        available = sorted({run.condition for run in recorded}) or ["none"]
         near = did_you_mean(name, available)
         listed = ", ".join(available) if len(available) <= LISTED else f"{len(available)} others"
         raise NotRecorded(name, f"no recorded run of `{name}`{near} (recorded: {listed}). {LIVE}")
     differing = {run: differences(requested, run) for run in same_name}
-    found = [run for run, differences in differing.items() if not differences]
-    if found:
-        return max(found, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
+    equal = [run for run, differences in differing.items() if not differences]
+    if equal:
+        return max(equal, key=lambda run: (age(run.inputs["kernel"]["version"]), run.key))
     nearest = min(differing.values(), key=len)
-    said = ", ".join(nearest[:SHOWN]) + (", ..." if len(nearest) > SHOWN else "")
-    raise NotRecorded(name, f"no recorded run of `{name}` with {said}. {LIVE}")
+    difference = ", ".join(nearest[:SHOWN]) + (", ..." if len(nearest) > SHOWN else "")
+    raise NotRecorded(name, f"no recorded run of `{name}` with {difference}. {LIVE}")
 
 
 def differences(requested: Mapping[str, Any], run: Run) -> list[str]:
     """What was requested and is different in a recorded run, in words."""
     inputs = run.inputs
-    found = unequal(requested["condition"], run.condition_asked.as_json())
+    differing = unequal(requested["condition"], run.condition_asked.as_json())
     kernel = inputs["kernel"]
     memory_mib = guest_memory_mib(requested["memory_mib"], series_of(kernel["version"]))
     for name, wanted in (("seed", requested["seed"]), ("memory_mib", memory_mib)):
         if wanted != inputs[name]:
-            found.append(f"{name} = {wanted} (recorded: {inputs[name]})")
+            differing.append(f"{name} = {wanted} (recorded: {inputs[name]})")
     if not _is_meant(requested["kernel"], kernel):
-        found.append(f"kernel = {requested['kernel']} (recorded: {kernel['version']})")
-    return found
+        differing.append(f"kernel = {requested['kernel']} (recorded: {kernel['version']})")
+    return differing
 
 
 def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
@@ -237,16 +241,16 @@ def _is_meant(wish: str, kernel: Mapping[str, str]) -> bool:
 
 def unequal(requested: Mapping[str, Any], recorded: Mapping[str, Any]) -> list[str]:
     """What was requested and is different in a recorded condition, in words."""
-    found: list[str] = []
+    differing: list[str] = []
     for name in dict.fromkeys([*requested, *recorded]):
         mine, other = requested.get(name), recorded.get(name)
         if canonical(mine) == canonical(other):
             continue
         if isinstance(mine, Mapping) and isinstance(other, Mapping):
-            found += unequal(mine, other)
+            differing += unequal(mine, other)
         else:
-            found.append(f"{name} = {input_value(mine)} (recorded: {input_value(other)})")
-    return found
+            differing.append(f"{name} = {input_value(mine)} (recorded: {input_value(other)})")
+    return differing
 
 
 def keep(what: Path, data: Path, name: str | None = None) -> Packed:
@@ -268,17 +272,17 @@ def file_for(what: Path, data: Path, name: str | None = None) -> Path:
     BadInput for runs of several labs, a name that does not begin with the lab's, or a folder with
     files that are not recorded data.
     """
-    found = (
+    lab_names = (
         {read_study(what).lab}
         if what.is_file() and not is_packed(what)
         else {open_run(folder).lab for folder in run_folders(runs_folder(what))}
     )
-    if len(found) != 1:
+    if len(lab_names) != 1:
         raise BadInput(
-            f"{what} has runs of {', '.join(sorted(found)) or 'no lab'}. A file of recorded data "
-            "contains runs of one lab. Name a study file, or a folder with runs of one lab"
+            f"{what} has runs of {', '.join(sorted(lab_names)) or 'no lab'}. A file of recorded "
+            "data contains runs of one lab. Name a study file, or a folder with runs of one lab"
         )
-    lab = found.pop()
+    lab = lab_names.pop()
     if name is not None and re.fullmatch(rf"{re.escape(lab)}-[\w-]+", name) is None:
         raise BadInput(
             f"{name} cannot name runs of {lab}. "

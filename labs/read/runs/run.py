@@ -68,22 +68,22 @@ class RunningKernel:
 class Run:
     """A sealed run.
 
-    `said` is its run.json in the form of schema 2 (`labs/drive/record/run.schema.json`). Times are
-    nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same byte
-    for byte, `key` for two runs with the same inputs.
+    `record` is its run.json in the form of schema 2 (`labs/drive/record/run.schema.json`). Times
+    are nanoseconds of the hosts' CLOCK_REALTIME. `digest` is equal for two runs that are the same
+    byte for byte, `key` for two runs with the same inputs.
     """
 
     path: Path
     seal: Seal = field(repr=False)
-    said: Mapping[str, Any] = field(repr=False)
+    record: Mapping[str, Any] = field(repr=False)
 
     @property
     def lab(self) -> str:
-        return str(self.said["lab"])
+        return str(self.record["lab"])
 
     @property
     def condition(self) -> str:
-        return str(self.said["condition"])
+        return str(self.record["condition"])
 
     @property
     def is_virtual(self) -> bool:
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def key(self) -> str:
-        return str(self.said["key"])
+        return str(self.record["key"])
 
     @property
     def digest(self) -> str:
@@ -106,26 +106,26 @@ class Run:
     @property
     def inputs(self) -> Mapping[str, Any]:
         """What the key was computed from, in the form of schema 2."""
-        return dict(self.said["inputs"])
+        return dict(self.record["inputs"])
 
     @property
     def testbed(self) -> str:
-        return str(self.said["inputs"]["testbed"])
+        return str(self.record["inputs"]["testbed"])
 
     @cached_property
     def condition_asked(self) -> Condition:
         """The condition that was requested: its link, sysctls and settings."""
-        return from_json(self.said["inputs"]["condition"])
+        return from_json(self.record["inputs"]["condition"])
 
     def settings_as(self, cls: type[T]) -> T:
         """The settings of the condition as a lab's dataclass `Settings`; Damaged for a setting of
         another type than its field."""
-        return read_settings(cls, self.said["inputs"]["condition"]["settings"])
+        return read_settings(cls, self.record["inputs"]["condition"]["settings"])
 
     @cached_property
     def link(self) -> LinkReport:
         """The link as requested and as measured, and what is wrong with it."""
-        return report_from_json(self.said["link"])
+        return report_from_json(self.record["link"])
 
     @cached_property
     def measured(self) -> Measured:
@@ -137,53 +137,53 @@ class Run:
     @cached_property
     def kernel(self) -> RunningKernel:
         """The kernel that ran."""
-        return RunningKernel(self.said["kernel"]["release"], self.said["kernel"].get("hz"))
+        return RunningKernel(self.record["kernel"]["release"], self.record["kernel"].get("hz"))
 
     @property
     def tools(self) -> Mapping[str, str]:
         """The line in which each tool said its version."""
-        return dict(self.said["tools"])
+        return dict(self.record["tools"])
 
     @cached_property
     def commands(self) -> tuple[Command, ...]:
         """Every command issued, in order."""
         return tuple(
-            Command(one["at_ns"], one["host"], tuple(one["argv"]), one["exit"])
-            for one in self.said["commands"]
+            Command(command["at_ns"], command["host"], tuple(command["argv"]), command["exit"])
+            for command in self.record["commands"]
         )
 
     @property
     def sysctls(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """host -> `before`, `after` -> name -> value."""
-        return dict(self.said["sysctls"])
+        return dict(self.record["sysctls"])
 
     def sysctl(self, host: str, name: str) -> str:
         """Return a host's sysctl after the run began; Damaged if the run does not say it."""
-        found: Mapping[str, str] = self.said["sysctls"].get(host, {}).get("after", {})
-        if name not in found:
+        values: Mapping[str, str] = self.record["sysctls"].get(host, {}).get("after", {})
+        if name not in values:
             raise Damaged(f"{self.path / RUN} does not say {name} of the {host}. {AGAIN}")
-        return found[name]
+        return values[name]
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """The socket buffers that programs requested, and what was granted."""
-        return tuple(Buffer(**one) for one in self.said["buffers"])
+        return tuple(Buffer(**buffer) for buffer in self.record["buffers"])
 
     @cached_property
     def moments(self) -> Mapping[str, int]:
         """The named moments, in ns; of a name that was given twice, the first."""
-        return {one["name"]: one["at_ns"] for one in reversed(self.said["marks"])}
+        return {mark["name"]: mark["at_ns"] for mark in reversed(self.record["marks"])}
 
     @property
     def repetition(self) -> int | None:
         """Which of the equal runs in real time it is, from 1; None in virtual time."""
-        found: int | None = self.said["inputs"].get("repetition")
-        return found
+        number: int | None = self.record["inputs"].get("repetition")
+        return number
 
     @property
     def ended(self) -> str:
         """`complete`, or `limit` for a run that was ended by its time limit."""
-        return str(self.said["ended"])
+        return str(self.record["ended"])
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -265,7 +265,11 @@ class Run:
     def commands_text(self) -> str:
         """Return the recorded lines that changed something, host by host, to be pasted."""
         return "\n".join(
-            as_lines((one.host, one.argv) for one in self.commands if _is_pasted(one.argv))
+            as_lines(
+                (command.host, command.argv)
+                for command in self.commands
+                if _is_pasted(command.argv)
+            )
         )
 
     def _table(self, content: list[dict[str, Any]] | dict[str, Column]) -> DataFrame:
@@ -322,37 +326,38 @@ def keep_opened() -> Collection[Run]:
 
 
 def _read(folder: Path, version: int, seal: Seal) -> Run:
-    said = held_to(RUN_SCHEMAS[version], read_json(folder / RUN), folder / RUN)
-    inputs = said["inputs"]
-    if key(inputs) != said["key"] or (inputs["lab"], inputs["condition"]["name"]) != (
-        said["lab"],
-        said["condition"],
+    record = held_to(RUN_SCHEMAS[version], read_json(folder / RUN), folder / RUN)
+    inputs = record["inputs"]
+    if key(inputs) != record["key"] or (inputs["lab"], inputs["condition"]["name"]) != (
+        record["lab"],
+        record["condition"],
     ):
         raise Damaged(
             f"{folder / RUN}: its key, lab or condition is not that of its inputs; "
             "repeat the run with --fresh"
         )
-    return Run(folder, seal, upgraded(said) if version < VERSION else said)
+    return Run(folder, seal, upgraded(record) if version < VERSION else record)
 
 
 def _version(folder: Path) -> int:
     """The schema version of run.json; the newest for a file that cannot be read, which is not as
     it was sealed."""
     try:
-        found = read_json(folder / RUN).get("schema", VERSION)
+        schema = read_json(folder / RUN).get("schema", VERSION)
     except Damaged:
         return VERSION
-    return check_version(found, f"{folder}", *RUN_SCHEMAS)
+    return check_version(schema, f"{folder}", *RUN_SCHEMAS)
 
 
 def _only_run(packed: Path) -> Path:
     runs = unpacked(packed)
-    found = sorted(entry.parent for entry in runs.glob(f"*/{RUN}"))
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(run.name for run in found) or "none"
+    folders = sorted(entry.parent for entry in runs.glob(f"*/{RUN}"))
+    if len(folders) == 1:
+        return folders[0]
+    names = ", ".join(run.name for run in folders) or "none"
     raise BadInput(
-        f"{packed} holds {len(found)} runs ({names}); unpack it with tar and name the folder of one"
+        f"{packed} holds {len(folders)} runs ({names}); unpack it with tar and name the "
+        "folder of one"
     )
 
 

@@ -34,7 +34,7 @@ HEAD = numpy.dtype(
 """struct inet_diag_msg (include/uapi/linux/inet_diag.h); its cookie is two words, the low first."""
 TYPES = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8"}
 """Of the codes in `struct`, as numpy names them."""
-MEMORY_WORDS = tuple(one.name for one in fields(SocketMemory))
+MEMORY_WORDS = tuple(field.name for field in fields(SocketMemory))
 FEWEST_MEMORY_WORDS = 7
 MOST_SIGNED = 2**63 - 1
 
@@ -46,13 +46,13 @@ def sample_columns(data: bytes) -> dict[str, Column]:
     that the kernel does not have, NaN for those of a part that the message does not have. Raises
     Damaged for a record that cannot be read.
     """
-    found = list(inet_diag.records(data))
+    samples = list(inet_diag.records(data))
     groups = [
-        (rows, _Group([found[row] for row in rows.tolist()], shape).columns())
-        for rows, shape in _alike([message for _, message in found])
+        (rows, _Group([samples[row] for row in rows.tolist()], shape).columns())
+        for rows, shape in _alike([message for _, message in samples])
     ]
     names = dict.fromkeys(name for _, columns in groups for name in columns)
-    return {name: _joined(len(found), name, groups) for name in names}
+    return {name: _joined(len(samples), name, groups) for name in names}
 
 
 def _alike(messages: Sequence[bytes]) -> list[tuple[NDArray[Any], Shape]]:
@@ -61,7 +61,7 @@ def _alike(messages: Sequence[bytes]) -> list[tuple[NDArray[Any], Shape]]:
     by_length: dict[int, list[int]] = {}
     for row, message in enumerate(messages):
         by_length.setdefault(len(message), []).append(row)
-    found = []
+    groups = []
     for length, of_length in by_length.items():
         rows = numpy.array(of_length)
         content = numpy.frombuffer(b"".join(messages[row] for row in of_length), "u1")
@@ -70,9 +70,9 @@ def _alike(messages: Sequence[bytes]) -> list[tuple[NDArray[Any], Shape]]:
             shape = inet_diag.shape_of(messages[rows[0]])
             headers = [start - back for _, start, _ in shape for back in (4, 3, 2, 1)]
             same = (content[:, headers] == content[0, headers]).all(axis=1)
-            found.append((rows[same], shape))
+            groups.append((rows[same], shape))
             rows, content = rows[~same], content[~same]
-    return sorted(found, key=lambda one: int(one[0][0]))
+    return sorted(groups, key=lambda group: int(group[0][0]))
 
 
 def _joined(
@@ -82,7 +82,9 @@ def _joined(
     parts = [(rows, columns[name]) for rows, columns in groups if name in columns]
     whole = sum(len(rows) for rows, _ in parts) == count
     numbers = [part for _, part in parts if isinstance(part, numpy.ndarray)]
-    if len(numbers) < len(parts) or not (whole or all(one.dtype.kind in "ui" for one in numbers)):
+    if len(numbers) < len(parts) or not (
+        whole or all(number.dtype.kind in "ui" for number in numbers)
+    ):
         values: list[Any] = [numpy.nan] * count
         for rows, part in parts:
             listed = part.tolist() if isinstance(part, numpy.ndarray) else part
@@ -120,10 +122,10 @@ class _Group:
         parts: dict[str, dict[str, Column]] = {}
         unknown = []
         for kind, start, end in self.shape:
-            found = self._part(kind, start, end)
-            for name, columns in found.items():
+            part_columns = self._part(kind, start, end)
+            for name, columns in part_columns.items():
                 parts[name] = parts.get(name, {}) | columns
-            if not found and kind != inet_diag.PADDING:
+            if not part_columns and kind != inet_diag.PADDING:
                 unknown.append(kind)
         memory = parts.get("memory") or parts.get("short_memory", {})
         others = (parts.get(name, {}) for name in ("tcp", "algorithm", "extra"))
@@ -171,7 +173,7 @@ class _Group:
         payloads = [message[start:end] for message in self._messages]
         read = {payload: _read(kind, payload) for payload in set(payloads)}
         return {
-            part: {name: [read[one][part][name] for one in payloads] for name in values}
+            part: {name: [read[payload][part][name] for payload in payloads] for name in values}
             for part, values in read[payloads[0]].items()
         }
 
@@ -196,8 +198,8 @@ def _read(kind: int, payload: bytes) -> dict[str, dict[str, Any]]:
     parts: dict[str, Any] = {}
     extra: dict[str, int] = {}
     inet_diag.read_attribute(kind, payload, parts, extra)
-    found = {name: vars(value) for name, value in parts.items() if is_dataclass(value)} | {
+    groups = {name: vars(value) for name, value in parts.items() if is_dataclass(value)} | {
         "plain": {name: value for name, value in parts.items() if not is_dataclass(value)},
         "extra": extra,
     }
-    return {name: values for name, values in found.items() if values}
+    return {name: values for name, values in groups.items() if values}

@@ -26,10 +26,10 @@ def held_to(schema: Path, content: object, file: Path) -> dict[str, Any]:
         assert isinstance(content, dict)
         return content
     where = ".".join(str(part) for part in error.absolute_path) or "the whole"
-    said = " ".join(error.message.split())
-    if len(said) > 160:
-        said = said[:157] + "..."
-    raise Damaged(f"{file}: {where}: {said}; it does not fit {schema.name}, so make it again")
+    message = " ".join(error.message.split())
+    if len(message) > 160:
+        message = message[:157] + "..."
+    raise Damaged(f"{file}: {where}: {message}; it does not fit {schema.name}, so make it again")
 
 
 def open_study(path: Path) -> StudyFile:
@@ -44,17 +44,17 @@ def open_study(path: Path) -> StudyFile:
     return replace(study, parameters=upgraded_parameters(study.parameters))
 
 
-def upgraded(said: Mapping[str, Any]) -> dict[str, Any]:
+def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a run.json of schema 1 as schema 2 has it."""
-    condition = said["inputs"]["condition"]
-    report = said["link"]
+    condition = record["inputs"]["condition"]
+    report = record["link"]
     verdict = report["verdict"]
     problems = [] if verdict == OK else verdict.removeprefix(NOT_OK).split("; ")
     return {
-        **said,
+        **record,
         "schema": 2,
         "inputs": {
-            **said["inputs"],
+            **record["inputs"],
             "schema": 2,
             "condition": {**condition, "link": _link(condition["link"])},
         },

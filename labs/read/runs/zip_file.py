@@ -93,13 +93,13 @@ def _check(parcel: zipfile.ZipFile, members: int, packed: Path, allowed: int) ->
     listed = parcel.infolist()
     if len(listed) != members:
         raise zipfile.BadZipFile("the directory has another number of members than it says")
-    largest = max((one.file_size for one in listed), default=0)
-    if sum(one.file_size for one in listed) > allowed or largest > MOST_FILE_BYTES:
+    largest = max((member.file_size for member in listed), default=0)
+    if sum(member.file_size for member in listed) > allowed or largest > MOST_FILE_BYTES:
         raise limits.too_large(packed)
-    for one in listed:
-        if not _is_plain(one):
-            raise limits.refused(one.orig_filename)
-    names = [one.filename.rstrip("/") for one in listed]
+    for member in listed:
+        if not _is_plain(member):
+            raise limits.refused(member.orig_filename)
+    names = [member.filename.rstrip("/") for member in listed]
     if len(set(names)) < len(names):
         twice = next(name for at, name in enumerate(names) if name in names[:at])
         raise Damaged(f"the packed file contains {twice!r} twice. Pack it again")
@@ -107,18 +107,18 @@ def _check(parcel: zipfile.ZipFile, members: int, packed: Path, allowed: int) ->
         raise zipfile.BadZipFile("members overlap, or there is content between them")
 
 
-def _is_plain(one: zipfile.ZipInfo) -> bool:
+def _is_plain(member: zipfile.ZipInfo) -> bool:
     """Whether a member is a regular file, or a folder, that can be unpacked as it is."""
-    kind = stat.S_IFMT(one.external_attr >> 16)
+    kind = stat.S_IFMT(member.external_attr >> 16)
     return (
-        one.filename == one.orig_filename
-        and bool(PurePosixPath(one.filename).parts)
-        and limits.is_inside(PurePosixPath(one.filename))
-        and not one.flag_bits & (ENCRYPTED | PATCHED | STRONG | MASKED)
-        and one.compress_type in METHODS
-        and kind in ((0, stat.S_IFDIR) if one.is_dir() else (0, stat.S_IFREG))
-        and not (one.is_dir() and one.file_size)
-        and ZIP64_EXTRA not in _extras(one.extra)
+        member.filename == member.orig_filename
+        and bool(PurePosixPath(member.filename).parts)
+        and limits.is_inside(PurePosixPath(member.filename))
+        and not member.flag_bits & (ENCRYPTED | PATCHED | STRONG | MASKED)
+        and member.compress_type in METHODS
+        and kind in ((0, stat.S_IFDIR) if member.is_dir() else (0, stat.S_IFREG))
+        and not (member.is_dir() and member.file_size)
+        and ZIP64_EXTRA not in _extras(member.extra)
     )
 
 
@@ -134,7 +134,7 @@ def _overlaps(listed: Sequence[zipfile.ZipInfo], directory: int) -> Iterator[boo
     """For each member, whether it begins before the end of the one in front of it; the last item
     is that of the directory. The first member begins with the file."""
     end = 0
-    for one in sorted(listed, key=lambda one: one.header_offset):
-        yield one.header_offset < end or (end == 0 and one.header_offset != 0)
-        end = one.header_offset + LOCAL_HEADER_BYTES + one.compress_size
+    for member in sorted(listed, key=lambda member: member.header_offset):
+        yield member.header_offset < end or (end == 0 and member.header_offset != 0)
+        end = member.header_offset + LOCAL_HEADER_BYTES + member.compress_size
     yield directory < end

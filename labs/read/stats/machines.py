@@ -14,7 +14,7 @@ from typing import Any
 
 from labs.drive.host_load import FILE, HERE
 from labs.read.display.rich_output import Table
-from labs.read.parse import proc as machine
+from labs.read.parse import proc
 from labs.read.runs.raw_files import MACHINES, SAMPLING
 from labs.read.runs.run import Run
 
@@ -76,15 +76,15 @@ def machines(run: Run) -> Mapping[str, Machine]:
     """The machines of a run by name (`here` drives it); empty for a run in virtual time."""
     if FILE not in run.seal.files:
         return {}
-    said = run.read(FILE, MACHINES)
-    return {name: _machine(run, name, about) for name, about in said.items()}
+    recorded = run.read(FILE, MACHINES)
+    return {name: _machine(run, name, about) for name, about in recorded.items()}
 
 
 def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
     before, after = about["before"], about["after"]
     worked: dict[str, Any] = {}
     if STAT in before and STAT in after:
-        then, now = machine.cpu_times(before[STAT]), machine.cpu_times(after[STAT])
+        then, now = proc.cpu_times(before[STAT]), proc.cpu_times(after[STAT])
         spent = {cpu: times.since(then[cpu]) for cpu, times in now.items() if cpu in then}
         single = [times.busy_pct for cpu, times in spent.items() if cpu != "cpu"]
         worked = {
@@ -94,17 +94,14 @@ def _machine(run: Run, name: str, about: Mapping[str, Any]) -> Machine:
             "busiest_pct": max((busy for busy in single if busy is not None), default=None),
         }
     if LOAD in before and LOAD in after:
-        worked |= {
-            "load_before": machine.load(before[LOAD]),
-            "load_after": machine.load(after[LOAD]),
-        }
+        worked |= {"load_before": proc.load(before[LOAD]), "load_after": proc.load(after[LOAD])}
     if TICKS in before and TICKS in after:
-        worked["hz"] = machine.hz(before[TICKS], after[TICKS])
+        worked["hz"] = proc.hz(before[TICKS], after[TICKS])
     return Machine(
         release=about.get(RELEASE, "").strip() or None,
         cpu=about.get(CPU, "").partition(":")[2].strip().partition("\n")[0] or None,
-        driver=machine.driver(about.get("driver", "")),
-        offloads=machine.offloads(about["offloads"]) if "offloads" in about else None,
+        driver=proc.driver(about.get("driver", "")),
+        offloads=proc.offloads(about["offloads"]) if "offloads" in about else None,
         **worked,
         **_sampling(run, name),
     )
@@ -115,10 +112,10 @@ def _sampling(run: Run, host: str) -> dict[str, Any]:
     name, asked = f"{host}/sampler.json", run.condition_asked.settings.get("sample_ms")
     if name not in run.seal.files or not isinstance(asked, int | float):
         return {}
-    said = run.read(name, SAMPLING)
-    if said.samples < FEWEST_SAMPLES:
+    sampled = run.read(name, SAMPLING)
+    if sampled.samples < FEWEST_SAMPLES:
         return {}
-    return {"asked_ms": float(asked), "period_ms": said.mean_period_ms}
+    return {"asked_ms": float(asked), "period_ms": sampled.mean_period_ms}
 
 
 def disturbances(run: Run) -> tuple[str, ...]:
@@ -129,37 +126,43 @@ def disturbances(run: Run) -> tuple[str, ...]:
     """
     seen = machines(run)
     shared = _disturbances(seen[HERE]) if run.testbed == "namespaces" and HERE in seen else ()
-    found = [
+    phrases = [
         f"{_whose(name)}: {what}"
-        for name, one in seen.items()
-        for what in _disturbances(one)
+        for name, machine in seen.items()
+        for what in _disturbances(machine)
         if name == HERE or what not in shared
     ]
     if seen and not run.link.ok:
-        found.append(f"link {run.link.verdict}")
-    return tuple(dict.fromkeys(found))
+        phrases.append(f"link {run.link.verdict}")
+    return tuple(dict.fromkeys(phrases))
 
 
 def _whose(name: str) -> str:
     return "this machine" if name == HERE else name
 
 
-def _disturbances(one: Machine) -> list[str]:
-    found = []
-    if one.stolen_pct is not None and one.stolen_pct > STOLEN_PCT:
-        found.append(f"{one.stolen_pct:.1f} % of its CPU time stolen (allowed {STOLEN_PCT:g})")
-    if one.load_before is not None and one.cpus and one.load_before > LOAD_A_CPU * one.cpus:
-        found.append(
-            f"load {one.load_before:.1f} before the run (allowed {LOAD_A_CPU * one.cpus:g})"
+def _disturbances(machine: Machine) -> list[str]:
+    phrases = []
+    if machine.stolen_pct is not None and machine.stolen_pct > STOLEN_PCT:
+        phrases.append(
+            f"{machine.stolen_pct:.1f} % of its CPU time stolen (allowed {STOLEN_PCT:g})"
         )
-    if one.period_ms is not None and one.asked_ms:
-        off_pct = 100 * abs(one.period_ms / one.asked_ms - 1)
+    if (
+        machine.load_before is not None
+        and machine.cpus
+        and machine.load_before > LOAD_A_CPU * machine.cpus
+    ):
+        phrases.append(
+            f"load {machine.load_before:.1f} before the run (allowed {LOAD_A_CPU * machine.cpus:g})"
+        )
+    if machine.period_ms is not None and machine.asked_ms:
+        off_pct = 100 * abs(machine.period_ms / machine.asked_ms - 1)
         if off_pct > PERIOD_OFF_PCT:
-            found.append(
-                f"sampled every {one.period_ms:.0f} ms, not {one.asked_ms:g} "
+            phrases.append(
+                f"sampled every {machine.period_ms:.0f} ms, not {machine.asked_ms:g} "
                 f"(allowed {PERIOD_OFF_PCT:g} % off)"
             )
-    return found
+    return phrases
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:
@@ -177,9 +180,9 @@ def machine_columns(*studies: Iterable[Run]) -> Table:
     """The same to be read: one column per machine."""
     rows = machine_rows(*studies)
     names = [f"{row['testbed']}, {row['machine']}" for row in rows.to_dict("records")]
-    told = rows.drop(columns=["testbed", "machine"])
+    shown = rows.drop(columns=["testbed", "machine"])
     return Table(
-        {"": list(told), **{name: told.iloc[place].tolist() for place, name in enumerate(names)}}
+        {"": list(shown), **{name: shown.iloc[place].tolist() for place, name in enumerate(names)}}
     )
 
 
@@ -188,15 +191,15 @@ def _rows(runs: Sequence[Run]) -> list[dict[str, object]]:
         return []
     seen: dict[str, list[Machine]] = {}
     for run in runs:
-        for name, one in machines(run).items():
-            seen.setdefault(name, []).append(one)
+        for name, machine in machines(run).items():
+            seen.setdefault(name, []).append(machine)
     if not seen:
         kernels = {f"{run.kernel.release}": run.kernel.hz for run in runs}
         return [
             {"testbed": runs[0].testbed, "machine": "both hosts", "Linux": release, "HZ": hz}
             for release, hz in kernels.items()
         ]
-    return [{"testbed": runs[0].testbed, **_row(name, found)} for name, found in seen.items()]
+    return [{"testbed": runs[0].testbed, **_row(name, measured)} for name, measured in seen.items()]
 
 
 def _row(name: str, seen: Sequence[Machine]) -> dict[str, object]:
@@ -204,23 +207,24 @@ def _row(name: str, seen: Sequence[Machine]) -> dict[str, object]:
     return {
         "machine": "host" if name == HERE else name,
         "Linux": last.release,
-        "HZ": _middle(one.hz for one in seen),
+        "HZ": _middle(machine.hz for machine in seen),
         "CPUs": last.cpus and f"{last.cpus} of {last.cpu or 'an unknown kind'}",
         "driver": last.driver,
         "off": _off(last.offloads),
         "busiest CPU of any run, %": max(
-            (one.busiest_pct for one in seen if one.busiest_pct is not None), default=None
+            (machine.busiest_pct for machine in seen if machine.busiest_pct is not None),
+            default=None,
         ),
-        "all CPUs, %": _middle(one.busy_pct for one in seen),
-        "stolen, %": _middle(one.stolen_pct for one in seen),
-        "load before": _middle(one.load_before for one in seen),
-        "sampled every, ms": _middle(one.period_ms for one in seen),
+        "all CPUs, %": _middle(machine.busy_pct for machine in seen),
+        "stolen, %": _middle(machine.stolen_pct for machine in seen),
+        "load before": _middle(machine.load_before for machine in seen),
+        "sampled every, ms": _middle(machine.period_ms for machine in seen),
     }
 
 
 def _middle(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    valued = [value for value in values if value is not None]
+    return median(valued) if valued else None
 
 
 def _off(offloads: Mapping[str, bool] | None) -> str | None:

@@ -80,7 +80,7 @@ def of_interaction(
     if min(map(len, sides)) < FEWEST:
         return None
     resampled = [_medians(side, stream) for stream, side in enumerate(sides)]
-    if not all(one.all() for one in resampled):
+    if not all(draws.all() for draws in resampled):
         return None
     middles = [float(numpy.median(side)) for side in sides]
     middle = (middles[0] / middles[1]) / (middles[2] / middles[3])
@@ -100,8 +100,8 @@ def _medians(values: Sequence[float], stream: int) -> numpy.typing.NDArray[numpy
     """The medians of as many draws, with replacement, as there are resamples."""
     chance = numpy.random.default_rng([SEED, stream])
     drawn = chance.choice(numpy.asarray(values, dtype=float), (RESAMPLES, len(values)))
-    found: numpy.typing.NDArray[numpy.float64] = numpy.median(drawn, axis=1)
-    return found
+    medians: numpy.typing.NDArray[numpy.float64] = numpy.median(drawn, axis=1)
+    return medians
 
 
 def _interval(
@@ -135,8 +135,8 @@ class Repeated:
 
     def column(self, name: str) -> tuple[float, ...]:
         """A column of the results of the undisturbed runs that have a value in it."""
-        found = (self.lab.results(run).values.get(name) for run in self.counted)
-        return tuple(float(value) for value in found if value is not None)
+        values = (self.lab.results(run).values.get(name) for run in self.counted)
+        return tuple(float(value) for value in values if value is not None)
 
     @property
     def why(self) -> tuple[str, ...]:
@@ -148,22 +148,22 @@ class Repeated:
         """The median run of the undisturbed ones (of all, if all were disturbed)."""
         among = self.counted or self.runs
         valued = [
-            (found[1], place)
+            (headline[1], place)
             for place, run in enumerate(among)
-            if (found := self.lab.headline(run)) is not None
+            if (headline := self.lab.headline(run)) is not None
         ]
         return among[sorted(valued)[(len(valued) - 1) // 2][1]] if valued else among[0]
 
     def as_json(self) -> dict[str, Any]:
         """The condition as plain data; null where there is no interval."""
-        known = self.interval
+        interval = self.interval
         return {
             "condition": self.condition,
             "figure": self.figure or None,
-            "middle": known and known.middle,
-            "low": known and known.low,
-            "high": known and known.high,
-            "width_pct": known and known.width_pct,
+            "middle": interval and interval.middle,
+            "low": interval and interval.low,
+            "high": interval and interval.high,
+            "width_pct": interval and interval.width_pct,
             "runs": len(self.runs),
             "counted": len(self.counted),
             "disturbed": self.disturbed,
@@ -173,18 +173,20 @@ class Repeated:
 
 def repeated(lab: Lab, runs: Iterable[Run]) -> tuple[Repeated, ...]:
     """The conditions of some runs of a lab, in the order of their first runs."""
-    return tuple(_repeated(lab, name, found) for name, found in _by_condition(runs).items())
+    return tuple(_repeated(lab, name, group) for name, group in _by_condition(runs).items())
 
 
-def on_one_kernel(found: Iterable[Repeated]) -> tuple[Repeated, ...]:
+def on_one_kernel(conditions: Iterable[Repeated]) -> tuple[Repeated, ...]:
     """Conditions that are compared, each with its runs on the same kernel, because two machines
     have two speeds.
 
     That is the kernel on which all of them have runs, of several the one with most undisturbed
     runs of the condition that has fewest. Empty without such a kernel.
     """
-    some = list(found)
-    kernels = [[run.kernel.release for run in one.counted or one.runs] for one in some]
+    some = list(conditions)
+    kernels = [
+        [run.kernel.release for run in condition.counted or condition.runs] for condition in some
+    ]
     common = [
         release
         for release in dict.fromkeys(chain.from_iterable(kernels))
@@ -192,20 +194,24 @@ def on_one_kernel(found: Iterable[Repeated]) -> tuple[Repeated, ...]:
     ]
     if not common:
         return ()
-    chosen = max(common, key=lambda one: min(releases.count(one) for releases in kernels))
-    return tuple(_on(chosen, one) for one in some)
+    chosen = max(common, key=lambda release: min(releases.count(release) for releases in kernels))
+    return tuple(_on(chosen, condition) for condition in some)
 
 
-def _on(release: str, one: Repeated) -> Repeated:
-    runs = [run for run in one.runs if run.kernel.release == release]
-    return one if len(runs) == len(one.runs) else _repeated(one.lab, one.condition, runs)
+def _on(release: str, condition: Repeated) -> Repeated:
+    runs = [run for run in condition.runs if run.kernel.release == release]
+    return (
+        condition
+        if len(runs) == len(condition.runs)
+        else _repeated(condition.lab, condition.condition, runs)
+    )
 
 
 def in_the_middle(lab: Lab, runs: Iterable[Run]) -> tuple[Run, ...]:
     """A run for each condition: the only one, or of repetitions the one in the middle."""
     return tuple(
-        found[0] if len(found) == 1 else on_one_kernel([_repeated(lab, name, found)])[0].middle
-        for name, found in _by_condition(runs).items()
+        group[0] if len(group) == 1 else on_one_kernel([_repeated(lab, name, group)])[0].middle
+        for name, group in _by_condition(runs).items()
     )
 
 
@@ -218,8 +224,8 @@ def _by_condition(runs: Iterable[Run]) -> dict[str, list[Run]]:
 
 def _repeated(lab: Lab, condition: str, runs: Sequence[Run]) -> Repeated:
     counted = tuple(run for run in runs if not disturbances(run))
-    figures = [found for run in counted if (found := lab.headline(run)) is not None]
-    name = next((found[0] for run in runs if (found := lab.headline(run)) is not None), "")
+    figures = [headline for run in counted if (headline := lab.headline(run)) is not None]
+    name = next((headline[0] for run in runs if (headline := lab.headline(run)) is not None), "")
     return Repeated(
         lab,
         condition,

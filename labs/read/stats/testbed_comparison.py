@@ -73,15 +73,15 @@ class ConditionComparison:
 
     def as_json(self) -> dict[str, Any]:
         """The condition as plain data; null where there is no interval."""
-        known = self.ratio
+        interval = self.ratio
         return {
             "condition": self.condition,
             "figure": self.second.figure or None,
             "first": _middle(self.first),
             "second": _middle(self.second),
-            "ratio": known and known.middle,
-            "low": known and known.low,
-            "high": known and known.high,
+            "ratio": interval and interval.middle,
+            "low": interval and interval.low,
+            "high": interval and interval.high,
             "verdict": self.verdict,
             "because": self.because,
             "counted": len(self.second.counted),
@@ -93,7 +93,7 @@ class ConditionComparison:
         }
 
 
-def margin_in_words(lab: Lab) -> Words:
+def describe_margin(lab: Lab) -> Words:
     """The margin of a lab, and the reason for its width."""
     margin = lab.margin
     return Words(f"The margin is {margin.low:g} to {margin.high:g}: {margin.reason}.")
@@ -108,17 +108,21 @@ def compare_testbeds(
     """
     ones, others = repeated(lab, first), repeated(lab, second)
     for side in (ones, others):
-        testbeds = dict.fromkeys(run.testbed for one in side for run in one.runs)
+        testbeds = dict.fromkeys(run.testbed for condition in side for run in condition.runs)
         if len(testbeds) > 1:
             raise BadInput(f"one side has runs of {' and '.join(testbeds)}. Name a study file")
-    there = {one.condition: one for one in others}
-    found = tuple(_judged(one, there[one.condition]) for one in ones if one.condition in there)
-    if ones and others and not found:
+    there = {other.condition: other for other in others}
+    judged = tuple(
+        _judged(condition, there[condition.condition])
+        for condition in ones
+        if condition.condition in there
+    )
+    if ones and others and not judged:
         raise BadInput(
             "the two sides have no condition in common. Compare studies of the same lab with the "
             "same parameters"
         )
-    return found
+    return judged
 
 
 def compare_every(
@@ -129,7 +133,7 @@ def compare_every(
     A question is a condition with all its values, so that runs of one condition on several links
     are not mixed. A condition that each side asked once, with other values, is not compared.
     """
-    found: list[ConditionComparison] = []
+    compared: list[ConditionComparison] = []
     rest = list(first), list(second)
     for question in (
         lambda run: canonical(run.condition_asked.as_json()),
@@ -140,15 +144,15 @@ def compare_every(
             for run in runs:
                 groups.setdefault(question(run), ([], []))[at].append(run)
         both = [sides for sides in groups.values() if _are_comparable(*sides)]
-        found += [row for ones, others in both for row in compare_testbeds(lab, ones, others)]
+        compared += [row for ones, others in both for row in compare_testbeds(lab, ones, others)]
         taken = {id(run) for sides in both for runs in sides for run in runs}
         rest = (
             [run for run in rest[0] if id(run) not in taken],
             [run for run in rest[1] if id(run) not in taken],
         )
     order = list(dict.fromkeys(run.condition for run in first))
-    found.sort(key=lambda row: order.index(row.condition))
-    return found, *rest
+    compared.sort(key=lambda row: order.index(row.condition))
+    return compared, *rest
 
 
 def _asked(run: Run) -> bytes:
@@ -173,7 +177,7 @@ def _are_comparable(first: Sequence[Run], second: Sequence[Run]) -> bool:
 
 def as_table(rows: Iterable[ConditionComparison]) -> Table:
     """One row per condition, with the columns of `COLUMNS`; empty without a second side."""
-    table = Table([one.as_json() for one in rows], columns=list(COLUMNS))
+    table = Table([row.as_json() for row in rows], columns=list(COLUMNS))
     for name in ("first", "second", "ratio", "low", "high"):
         table[name] = table[name].astype(float)
     return table
@@ -181,20 +185,20 @@ def as_table(rows: Iterable[ConditionComparison]) -> Table:
 
 def grade(rows: Iterable[ConditionComparison]) -> str:
     """Whether two testbeds agree: the worst verdict of all conditions, `not compared` if none."""
-    return max((one.verdict for one in rows), key=GRADES.index, default=NOT_COMPARED)
+    return max((row.verdict for row in rows), key=GRADES.index, default=NOT_COMPARED)
 
 
 def lines(rows: Sequence[ConditionComparison]) -> list[str]:
     """The lines below the figures: the reasons, the two testbeds, the margin, and the number of
     conditions with each verdict."""
-    found = [f"{one.condition}: {one.verdict}: {one.because}" for one in rows if one.because]
+    text = [f"{row.condition}: {row.verdict}: {row.because}" for row in rows if row.because]
     for place, side in (("first", rows[0].first), ("second", rows[0].second)):
-        found.append(f"the {place}: {testbed_and_kernel(side)}")
+        text.append(f"the {place}: {testbed_and_kernel(side)}")
     margin = rows[0].margin
-    found.append(f"margin {margin.low:g} to {margin.high:g}: {margin.reason}")
-    counts = {word: sum(one.verdict == word for one in rows) for word in reversed(GRADES)}
+    text.append(f"margin {margin.low:g} to {margin.high:g}: {margin.reason}")
+    counts = {word: sum(row.verdict == word for row in rows) for word in reversed(GRADES)}
     return [
-        *found,
+        *text,
         f"{len(rows)} conditions: "
         + ", ".join(f"{count} {word}" for word, count in counts.items() if count),
     ]
@@ -213,33 +217,35 @@ def testbed_and_kernel(side: Repeated) -> str:
     return f"{run.testbed} · Linux {run.kernel.release}"
 
 
-def _judged(one: Repeated, other: Repeated) -> ConditionComparison:
+def _judged(first: Repeated, other: Repeated) -> ConditionComparison:
     margin = other.lab.margin
 
-    def found(verdict: str, because: str, ratio: Interval | None = None) -> ConditionComparison:
-        return ConditionComparison(one.condition, one, other, ratio, verdict, because, margin)
+    def compared(verdict: str, because: str, ratio: Interval | None = None) -> ConditionComparison:
+        return ConditionComparison(first.condition, first, other, ratio, verdict, because, margin)
 
-    differing = changes(*(side.runs[0].condition_asked.as_json() for side in (one, other)))
+    differing = changes(*(side.runs[0].condition_asked.as_json() for side in (first, other)))
     if differing:
-        return found(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, differing))}")
-    if not one.figure or one.figure != other.figure:
-        without = one if not one.figure else other
-        return found(NOT_COMPARED, f"{without.runs[0].testbed} has no figure to compare")
-    few = _too_few(one) or _too_few(other)
+        return compared(NOT_COMPARED, f"the conditions differ: {', '.join(map(str, differing))}")
+    if not first.figure or first.figure != other.figure:
+        without = first if not first.figure else other
+        return compared(NOT_COMPARED, f"{without.runs[0].testbed} has no figure to compare")
+    few = _too_few(first) or _too_few(other)
     if few:
-        return found(UNDECIDED, few)
-    ratio = of_ratio(other.values, one.values, exact_over=_exact(other), exact_under=_exact(one))
+        return compared(UNDECIDED, few)
+    ratio = of_ratio(
+        other.values, first.values, exact_over=_exact(other), exact_under=_exact(first)
+    )
     if ratio is None:
-        return found(UNDECIDED, f"{one.runs[0].testbed} measured 0")
+        return compared(UNDECIDED, f"{first.runs[0].testbed} measured 0")
     verdict = judge(ratio, margin)
     if verdict == AGREE:
-        return found(AGREE, "", ratio)
+        return compared(AGREE, "", ratio)
     edges = (margin.low, margin.high)
-    sides = facts(one.lab, one.middle), facts(other.lab, other.middle)
+    sides = facts(first.lab, first.middle), facts(other.lab, other.middle)
     if verdict == UNDECIDED:
         crosses = "the interval crosses an edge of the margin, {:g} to {:g}".format(*edges)
-        return found(verdict, "; ".join((crosses, *reasons(*sides, edges))), ratio)
-    return found(verdict, in_words(*sides, edges), ratio)
+        return compared(verdict, "; ".join((crosses, *reasons(*sides, edges))), ratio)
+    return compared(verdict, describe_reasons(*sides, edges), ratio)
 
 
 def _exact(side: Repeated) -> bool:
@@ -258,14 +264,14 @@ def _too_few(side: Repeated) -> str:
 
 
 def _middle(side: Repeated) -> float | None:
-    found = side.lab.headline(side.middle)
-    return median(side.values) if side.values else found and found[1]
+    headline = side.lab.headline(side.middle)
+    return median(side.values) if side.values else headline and headline[1]
 
 
 def facts(lab: Lab, run: Run) -> Facts:
     """The facts of a run that may explain its figure."""
     seen = machines(run)
-    measured = [one.hz for one in seen.values() if one.hz is not None]
+    measured = [machine.hz for machine in seen.values() if machine.hz is not None]
     return Facts(
         run.testbed,
         run.kernel.release,
@@ -273,7 +279,7 @@ def facts(lab: Lab, run: Run) -> Facts:
         lab.prediction(run),
         seen,
         *_limited(run),
-        figure=(found := lab.headline(run)) and found[1],
+        figure=(headline := lab.headline(run)) and headline[1],
     )
 
 
@@ -321,38 +327,38 @@ class Facts:
         return next((name for name, share in self.limited.items() if share > MOST), "")
 
 
-def reasons(one: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
-    """The measurements that can explain why `other` differs from `one`, each with its figures.
+def reasons(first: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
+    """The measurements that can explain why `other` differs from `first`, each with its figures.
 
     A busy CPU; kernels whose predicted figures differ by more than the margin; receive windows that
     were offered; other offloads; another HZ. The first is the likeliest. Empty if no measurement
     differs.
     """
     return (
-        *_cpu(one),
+        *_cpu(first),
         *_cpu(other),
-        *_kernels(one, other, margin),
-        *_windows(one, other, margin),
-        *_offloads(one, other),
-        *_ticks(one, other),
+        *_kernels(first, other, margin),
+        *_windows(first, other, margin),
+        *_offloads(first, other),
+        *_ticks(first, other),
     )
 
 
-def in_words(one: Facts, other: Facts, margin: tuple[float, float]) -> str:
+def describe_reasons(first: Facts, other: Facts, margin: tuple[float, float]) -> str:
     """The reasons in one line; if there are none, the measurements that explain nothing."""
-    found = reasons(one, other, margin)
-    if found:
-        return "; ".join(found)
+    explained = reasons(first, other, margin)
+    if explained:
+        return "; ".join(explained)
     busiest = [
         seen.busiest_pct
-        for facts in (one, other)
+        for facts in (first, other)
         for seen in facts.machines.values()
         if seen.busiest_pct is not None
     ]
     cpu = f"no CPU was busier than {max(busiest):.0f} %" if busiest else "no CPU was measured"
     return (
-        f"no measurement explains it: {cpu}, Linux {one.release} and {other.release}, "
-        f"HZ {_or_unknown(one.hz)} and {_or_unknown(other.hz)}"
+        f"no measurement explains it: {cpu}, Linux {first.release} and {other.release}, "
+        f"HZ {_or_unknown(first.hz)} and {_or_unknown(other.hz)}"
     )
 
 
@@ -365,55 +371,57 @@ def _cpu(facts: Facts) -> Iterator[str]:
             yield f"CPU: the host's CPUs were {seen.busy_pct:.0f} % busy ({facts.testbed})"
 
 
-def _kernels(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
-    if one.release == other.release or not one.predicted or other.predicted is None:
+def _kernels(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+    if first.release == other.release or not first.predicted or other.predicted is None:
         return
-    ratio = other.predicted / one.predicted
+    ratio = other.predicted / first.predicted
     if not margin[0] <= ratio <= margin[1]:
         yield (
             f"kernel: the prediction is {other.predicted:.3g} for Linux {other.release} and "
-            f"{one.predicted:.3g} for {one.release}, a ratio of {ratio:.2f}"
+            f"{first.predicted:.3g} for {first.release}, a ratio of {ratio:.2f}"
         )
 
 
-def _windows(one: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+def _windows(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
     """Different limits; or, if the receive window limits both, sizes that differ by more than half
     of the margin.
 
     A receiver that reads late has advertised a smaller window, and announces the whole one only if
     that is at least twice as large as what is left (net/ipv4/tcp.c __tcp_cleanup_rbuf()).
     """
-    if one.limit != other.limit:
-        told = [
+    if first.limit != other.limit:
+        limits = [
             f"the {side.limit} for {100 * side.limited[side.limit]:.0f} % of the time"
             if side.limit
             else "nothing for most of the time"
-            for side in (other, one)
+            for side in (other, first)
         ]
-        if one.limited and other.limited:
-            yield f"limit: {told[0]} ({other.testbed}), {told[1]} ({one.testbed})"
+        if first.limited and other.limited:
+            yield f"limit: {limits[0]} ({other.testbed}), {limits[1]} ({first.testbed})"
         return
-    before, after = one.offered_bytes, other.offered_bytes
-    if one.limit != LIMITS["rwnd_limited_us"] or not before or not after:
+    before, after = first.offered_bytes, other.offered_bytes
+    if first.limit != LIMITS["rwnd_limited_us"] or not before or not after:
         return
     ratio = after / before
     low, high = ((1 + edge) / 2 for edge in margin)
-    is_slower = (other.figure or 0) < (one.figure or 0)
+    is_slower = (other.figure or 0) < (first.figure or 0)
     if low <= ratio <= high or is_slower != (ratio < 1):
         return
     yield (
         f"receive window: the sender was offered {size_in_words(after)} on average "
-        f"({other.testbed}), {size_in_words(before)} ({one.testbed}), a ratio of {ratio:.2f}"
+        f"({other.testbed}), {size_in_words(before)} ({first.testbed}), a ratio of {ratio:.2f}"
     )
 
 
-def _offloads(one: Facts, other: Facts) -> Iterator[str]:
+def _offloads(first: Facts, other: Facts) -> Iterator[str]:
     for name, seen in other.machines.items():
-        before = one.machines.get(name)
-        known = VETH if before is None else before.offloads
-        if seen.offloads is None or known is None:
+        before = first.machines.get(name)
+        offloads = VETH if before is None else before.offloads
+        if seen.offloads is None or offloads is None:
             continue
-        apart = [offload for offload, on in seen.offloads.items() if known.get(offload, on) != on]
+        apart = [
+            offload for offload, on in seen.offloads.items() if offloads.get(offload, on) != on
+        ]
         if apart:
             states = ", ".join(
                 f"{offload} {'on' if seen.offloads[offload] else 'off'}" for offload in apart
@@ -421,11 +429,11 @@ def _offloads(one: Facts, other: Facts) -> Iterator[str]:
             yield f"driver: {states} on the {name} ({seen.driver or 'unknown'}, {other.testbed})"
 
 
-def _ticks(one: Facts, other: Facts) -> Iterator[str]:
-    if one.hz is not None and other.hz is not None and one.hz != other.hz:
+def _ticks(first: Facts, other: Facts) -> Iterator[str]:
+    if first.hz is not None and other.hz is not None and first.hz != other.hz:
         yield (
             f"HZ: a tick is {1000 / other.hz:g} ms ({other.testbed}), "
-            f"{1000 / one.hz:g} ms ({one.testbed})"
+            f"{1000 / first.hz:g} ms ({first.testbed})"
         )
 
 

@@ -181,7 +181,7 @@ def advise(
     if holds != 1 or _fills(alone, FACTOR_STEPS):
         return alone
     steps = range(FACTOR_STEPS + 1, LARGEST_FACTOR * FACTOR_STEPS + 1)
-    enough = bisect_left(steps, True, key=lambda one: _fills(alone, one))
+    enough = bisect_left(steps, True, key=lambda step: _fills(alone, step))
     return _enlarged(alone, steps[enough] if enough < len(steps) else FACTOR_STEPS)
 
 
@@ -264,8 +264,8 @@ def _enlarged(advice: Advice, steps: int) -> Advice:
 def _fills(advice: Advice, steps: int) -> bool:
     """Whether a flow with the smallest sizes at both ends, enlarged, fills the line."""
     tried = _enlarged(advice, steps)
-    found = reached(tried, sndbuf_bytes=tried.send_bytes, rcvbuf_bytes=tried.receive_bytes)
-    return found.goodput_bytes_s >= FULL * advice.line_bytes_s
+    reach = reached(tried, sndbuf_bytes=tried.send_bytes, rcvbuf_bytes=tried.receive_bytes)
+    return reach.goodput_bytes_s >= FULL * advice.line_bytes_s
 
 
 @dataclass(frozen=True)
@@ -308,25 +308,25 @@ def reached(
         reason = f"the model does not simulate {advice.control or 'such losses'}"
         return Reached(sndbuf, rcvbuf, 0.0, "", (), reason)
     try:
-        found = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
+        predicted = transfer(_flow(advice, sndbuf, rcvbuf), transfer_bytes(advice, sndbuf, rcvbuf))
     except RuntimeError as error:  # both ends wait, which the model cannot end
         raise BadInput(
             f"nothing is predicted for a receive buffer of {rcvbuf} bytes and a send buffer of "
             f"{sndbuf}: they hold less than a few segments. Use larger ones, such as 16K"
         ) from error
-    if found.cannot_say:
-        return Reached(sndbuf, rcvbuf, 0.0, "", (), found.cannot_say)
+    if predicted.cannot_say:
+        return Reached(sndbuf, rcvbuf, 0.0, "", (), predicted.cannot_say)
     # A shaper's credit lets a short flow exceed the line, but not one without an end.
-    goodput = min(found.steady_bytes_s, advice.line_bytes_s)
-    bound = LINK if goodput >= FULL * advice.line_bytes_s else found.bound
-    return Reached(sndbuf, rcvbuf, goodput, bound, _ordered(found.bounds, bound))
+    goodput = min(predicted.steady_bytes_s, advice.line_bytes_s)
+    bound = LINK if goodput >= FULL * advice.line_bytes_s else predicted.bound
+    return Reached(sndbuf, rcvbuf, goodput, bound, _ordered(predicted.bounds, bound))
 
 
-def between_bytes_s(advice: Advice, found: Reached) -> tuple[float, float] | None:
+def between_bytes_s(advice: Advice, reach: Reached) -> tuple[float, float] | None:
     """The lowest and the highest goodput that are likely, where single packets or losses decide."""
-    if found.cannot_say or (found.bound == LINK and not advice.loss_pct):
+    if reach.cannot_say or (reach.bound == LINK and not advice.loss_pct):
         return None
-    sizes = found.sndbuf_bytes, found.rcvbuf_bytes
+    sizes = reach.sndbuf_bytes, reach.rcvbuf_bytes
     wide = shown(_flow(advice, *sizes), transfer_bytes(advice, *sizes))
     return None if wide is None else wide.steady_bytes_s
 
@@ -381,8 +381,8 @@ def observed_s(advice: Advice) -> float | None:
 
 def _ordered(limits: Iterable[Limit], bound: str) -> tuple[Limit, ...]:
     """The limit that applies first, then those that are known as a number, the lowest first."""
-    known = [one for one in limits if one.bytes_s is not None or one.name == bound]
-    return tuple(sorted(known, key=lambda one: (one.name != bound, one.bytes_s or 0.0)))
+    bounding = [limit for limit in limits if limit.bytes_s is not None or limit.name == bound]
+    return tuple(sorted(bounding, key=lambda limit: (limit.name != bound, limit.bytes_s or 0.0)))
 
 
 def checked_path(

@@ -108,24 +108,24 @@ def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
     part_bytes = _part_bytes(flow, transfer_bytes, flow.mss_bytes)
     if part_bytes < transfer_bytes and flow.loss_pct / 100 * PART_PACKETS < LEAST_LOSSES:
         return (_unknown(TOO_FEW),)
-    found, segments = [], 0
+    drawn, segments = [], 0
     for seed in range(MOST_DRAWS):
         simulation = LossySimulation(flow, part_bytes, seed=seed)
-        found.append(_continued(_told(simulation), simulation, transfer_bytes))
+        drawn.append(_continued(_outcome(simulation), simulation, transfer_bytes))
         segments += len(simulation.had_bytes)
-        if len(found) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
+        if len(drawn) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
             break
-    return tuple(found)
+    return tuple(drawn)
 
 
-def _median(found: tuple[Transfer, ...]) -> Transfer:
+def _median(drawn: tuple[Transfer, ...]) -> Transfer:
     """The draw in the middle, with the median of every figure; or one of which nothing is known."""
-    for one in found:
-        if one.cannot_say:
-            return one
-    middle = sorted(found, key=lambda one: one.goodput_bytes_s)[len(found) // 2]
+    for draw in drawn:
+        if draw.cannot_say:
+            return draw
+    middle = sorted(drawn, key=lambda draw: draw.goodput_bytes_s)[len(drawn) // 2]
     goodput, steady = (
-        median(getattr(one, name) for one in found)
+        median(getattr(draw, name) for draw in drawn)
         for name in ("goodput_bytes_s", "steady_bytes_s")
     )
     return replace(middle, goodput_bytes_s=goodput, steady_bytes_s=steady)
@@ -136,10 +136,10 @@ def kept_transfers(
 ) -> tuple[Transfer, ...]:
     """What was answered before to this question about a transfer, or the answer now."""
     question = json.dumps([asdict(flow), transfer_bytes, of])
-    made = kept(question, lambda: json.dumps([asdict(one) for one in answer()]), DIGEST)
+    made = kept(question, lambda: json.dumps([asdict(result) for result in answer()]), DIGEST)
     return tuple(
-        Transfer(**one | {"bounds": tuple(Limit(**bound) for bound in one["bounds"])})
-        for one in json.loads(made)
+        Transfer(**stored | {"bounds": tuple(Limit(**bound) for bound in stored["bounds"])})
+        for stored in json.loads(made)
     )
 
 
@@ -150,14 +150,14 @@ def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
     A queue that never overflows is simulated as if it had no limit, which takes less time.
     """
     simulation = Simulation(flow, transfer_bytes, **unknown)
-    told = _told(simulation)
+    predicted = _outcome(simulation)
     limit = flow.queue_packets
     if limit is None or (simulation.link.most_queued <= limit and _fits(simulation, limit)):
-        return told
+        return predicted
     packet_bytes = simulation.mean_bytes() if flow.offloads else flow.mss_bytes
     part_bytes = _part_bytes(flow, transfer_bytes, packet_bytes)
     lossy = LossySimulation(flow, part_bytes, **unknown)
-    return _continued(_told(lossy), lossy, transfer_bytes)
+    return _continued(_outcome(lossy), lossy, transfer_bytes)
 
 
 def _part_bytes(flow: Flow, transfer_bytes: int, packet_bytes: float) -> int:
@@ -170,19 +170,19 @@ def _part_bytes(flow: Flow, transfer_bytes: int, packet_bytes: float) -> int:
     return int(PART_PACKETS * packet_bytes)
 
 
-def _continued(found: Transfer, simulation: Simulation, transfer_bytes: int) -> Transfer:
+def _continued(part: Transfer, simulation: Simulation, transfer_bytes: int) -> Transfer:
     """The whole transfer, of which a part was simulated: the rest in steady state."""
     rest_bytes = transfer_bytes - simulation.transfer_bytes
     # Else the limit of the time ended the part, and there is no rest.
-    whole = not found.cannot_say and simulation.receiver.nxt >= simulation.transfer_bytes
+    whole = not part.cannot_say and simulation.receiver.nxt >= simulation.transfer_bytes
     if not (whole and rest_bytes):
-        return found
-    took_s, limit_s = found.took_s + rest_bytes / found.steady_bytes_s, simulation.flow.limit_s
+        return part
+    took_s, limit_s = part.took_s + rest_bytes / part.steady_bytes_s, simulation.flow.limit_s
     if limit_s is not None and took_s > limit_s:
-        rest_bytes -= round((took_s - limit_s) * found.steady_bytes_s)
+        rest_bytes -= round((took_s - limit_s) * part.steady_bytes_s)
         took_s = limit_s
     goodput = (simulation.transfer_bytes + rest_bytes) / took_s
-    return replace(found, goodput_bytes_s=goodput, took_s=took_s)
+    return replace(part, goodput_bytes_s=goodput, took_s=took_s)
 
 
 def _fits(simulation: Simulation, limit: int) -> bool:
@@ -194,22 +194,22 @@ def _fits(simulation: Simulation, limit: int) -> bool:
     return most < limit
 
 
-def _told(simulation: Simulation) -> Transfer:
-    """Run a simulation, and tell its figures."""
+def _outcome(simulation: Simulation) -> Transfer:
+    """Run a simulation, and return its figures."""
     simulation.run()
     if not simulation.times_ns:
         return _unknown("nothing arrives within the time limit")
-    found = of_arrivals(simulation.times_ns, simulation.had_bytes, simulation.transfer_bytes)
-    if found.goodput_bytes_s is None or found.steady_bytes_s is None:
+    arrived = of_arrivals(simulation.times_ns, simulation.had_bytes, simulation.transfer_bytes)
+    if arrived.goodput_bytes_s is None or arrived.steady_bytes_s is None:
         return _unknown("all payload arrives at once")
-    waits = _waits(simulation, found.first_ns, simulation.settled_ns or found.last_ns)
+    waits = _waits(simulation, arrived.first_ns, simulation.settled_ns or arrived.last_ns)
     overflows = simulation.link.overflowed > 0
     if overflows and (simulation.flow.queue_packets or 0) < LEAST_QUEUE_PACKETS:
         return _unknown(TOO_SHORT)
     full = sum(waits.values()) <= FULL_LINK_IDLE
     bound = LINK if full else max(waits, key=lambda name: waits[name])
     return Transfer(
-        *(found.goodput_bytes_s, found.steady_bytes_s, found.took_s),
+        *(arrived.goodput_bytes_s, arrived.steady_bytes_s, arrived.took_s),
         *(bound, _limits(simulation), waits),
         overflows=overflows,
     )

@@ -149,8 +149,8 @@ class GapReceiver(Receiver):
             self.nxt = max(self.nxt, waiting[0].end)
             waiting.popleft()
         self.waiting_truesize = 0
-        for one in waiting:
-            self.waiting_truesize += one.end - one.begin + self.overhead
+        for segment in waiting:
+            self.waiting_truesize += segment.end - segment.begin + self.overhead
         if not waiting:
             blocks.clear()
         place = 0
@@ -193,9 +193,9 @@ class GapReceiver(Receiver):
         if self.duplicate_end:
             reported.append(Block(self.duplicate_begin, self.duplicate_end))
             self.duplicate_end = 0
-        for one in self.blocks:
+        for block in self.blocks:
             if len(reported) < SENT_BLOCKS:
-                reported.append(Block(one.begin, one.end))
+                reported.append(Block(block.begin, block.end))
 
     def acknowledge(self) -> tuple[int, int]:
         """Send an ACK, which includes what was compressed."""
@@ -203,5 +203,5 @@ class GapReceiver(Receiver):
         return super().acknowledge()
 
 
-def _touch(one: Block, begin: int, end: int) -> bool:
-    return one.begin <= end and begin <= one.end
+def _touch(block: Block, begin: int, end: int) -> bool:
+    return block.begin <= end and begin <= block.end

@@ -84,53 +84,55 @@ def interval(flow: Flow, transfer_bytes: int) -> Interval | None:
     unknown = (*UNKNOWN, *OVERFLOWING) if nominal.overflows else UNKNOWN
 
     def others() -> tuple[Transfer, ...]:
-        return tuple(simulated(flow, transfer_bytes, **one) for one in unknown)
+        return tuple(simulated(flow, transfer_bytes, **arguments) for arguments in unknown)
 
-    found = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
+    transfers = (nominal, *kept_transfers(flow, transfer_bytes, "interval", others))
     if nominal.overflows and flow.header_bytes and not flow.offloads:
-        found = (*found, _last_packet_lost(nominal, flow.rtt_ms / 1e3))
-    return _interval(found, lambda values: (min(values), max(values)))
+        transfers = (*transfers, _last_packet_lost(nominal, flow.rtt_ms / 1e3))
+    return _interval(transfers, lambda values: (min(values), max(values)))
 
 
 def decided(flow: Flow, transfer_bytes: int) -> Transfer:
     """The transfer; without a prediction if its queue overflows and the interval of its steady
     goodput is too wide for one number to mean anything."""
-    found = transfer(flow, transfer_bytes)
-    wide = interval(flow, transfer_bytes) if found.overflows else None
+    predicted = transfer(flow, transfer_bytes)
+    wide = interval(flow, transfer_bytes) if predicted.overflows else None
     if wide is None or 1 - wide.steady_bytes_s[0] / wide.steady_bytes_s[1] <= WIDEST_OVERFLOW:
-        return found
-    return replace(found, goodput_bytes_s=0.0, steady_bytes_s=0.0, bound="", cannot_say=TOO_WIDE)
+        return predicted
+    return replace(
+        predicted, goodput_bytes_s=0.0, steady_bytes_s=0.0, bound="", cannot_say=TOO_WIDE
+    )
 
 
-def _last_packet_lost(found: Transfer, rtt_s: float) -> Transfer:
+def _last_packet_lost(predicted: Transfer, rtt_s: float) -> Transfer:
     """The same download if a timeout repairs its last packet: two round trips later at most, after
     the least timeout."""
     stall_s = LEAST_RTO_US / 1e6 + 2 * rtt_s
-    took_s = found.took_s + stall_s
+    took_s = predicted.took_s + stall_s
     return replace(
-        found,
+        predicted,
         took_s=took_s,
-        goodput_bytes_s=found.goodput_bytes_s * found.took_s / took_s,
-        steady_bytes_s=found.steady_bytes_s * max(0.0, 1 - stall_s / (STEADY_SHARE * took_s)),
+        goodput_bytes_s=predicted.goodput_bytes_s * predicted.took_s / took_s,
+        steady_bytes_s=predicted.steady_bytes_s * max(0.0, 1 - stall_s / (STEADY_SHARE * took_s)),
     )
 
 
 def shown(flow: Flow, transfer_bytes: int) -> Interval | None:
     """The interval of a prediction if it is wide enough to be shown. What the link limits does not
     depend on single packets, and is not simulated again."""
-    found = transfer(flow, transfer_bytes)
-    if found.bound == LINK and not (flow.loss_pct or flow.pause_ms or found.overflows):
+    predicted = transfer(flow, transfer_bytes)
+    if predicted.bound == LINK and not (flow.loss_pct or flow.pause_ms or predicted.overflows):
         return None
     wide = interval(flow, transfer_bytes)
     return wide if wide is not None and wide.width > SHOWN_WIDTH else None
 
 
 def _interval(
-    found: tuple[Transfer, ...], ends: Callable[[list[float]], tuple[float, float]]
+    transfers: tuple[Transfer, ...], ends: Callable[[list[float]], tuple[float, float]]
 ) -> Interval:
-    margin = OVERFLOW_MARGIN if any(one.overflows for one in found) else 0.0
+    margin = OVERFLOW_MARGIN if any(result.overflows for result in transfers) else 0.0
     (low, high), (least, most) = (
-        ends([getattr(one, name) for one in found if not one.cannot_say])
+        ends([getattr(result, name) for result in transfers if not result.cannot_say])
         for name in ("steady_bytes_s", "goodput_bytes_s")
     )
     return Interval(

@@ -60,27 +60,27 @@ class RecoveringSender(Scoreboard):
             self.most_window = edge - ack
             self.goal = self._size_goal()
         self.edge, self.heard_ns = max(edge, self.edge), now_ns
-        found = Ack(
+        change = Ack(
             self.una, ack > self.una, self.delivered, self.lost_ever, self.packets - self.left
         )
         had_packets = self.packets
-        if found.advanced:
+        if change.advanced:
             self.timeouts = 0
         self.una = ack
-        self._tag(now_ns, blocks, found)
+        self._tag(now_ns, blocks, change)
         if had_packets:
-            self._clean(now_ns, ack, found)
-            self._process_probe(ack, found)
-            if found.sacked or not found.acked or self.state != OPEN:
-                self._alert(now_ns, found)
-            if found.sets_timer:
+            self._clean(now_ns, ack, change)
+            self._process_probe(ack, change)
+            if change.sacked or not change.acked or self.state != OPEN:
+                self._alert(now_ns, change)
+            if change.sets_timer:
                 self._schedule_probe(now_ns)
-            self._control(now_ns, found)
-            if found.sends_new:
+            self._control(now_ns, change)
+            if change.sends_new:
                 self._transmit_some(now_ns, NAGLE_OFF)
-                found.resends = self.nxt <= self.high_seq
-                self.suspects &= not found.resends
-            if found.resends:
+                change.resends = self.nxt <= self.high_seq
+                self.suspects &= not change.resends
+            if change.resends:
                 self._resend(now_ns)
         if self.unsent:
             self._transmit_some(now_ns, self.nagle)
@@ -89,7 +89,7 @@ class RecoveringSender(Scoreboard):
 
     # The states of the sender.
 
-    def _alert(self, now_ns: int, found: Ack) -> None:
+    def _alert(self, now_ns: int, change: Ack) -> None:
         """tcp_fastretrans_alert()."""
         if self.state != OPEN and self.una >= self.high_seq:
             if self.state == REDUCED:
@@ -100,18 +100,18 @@ class RecoveringSender(Scoreboard):
                 self._end_reduction()
                 self.state = OPEN
         if self.state == LOSS:
-            self._in_loss(found)
-            self._find_lost(now_ns, found)
-            if self.state != OPEN and not found.lost_again:
+            self._in_loss(change)
+            self._find_lost(now_ns, change)
+            if self.state != OPEN and not change.lost_again:
                 return
         else:
-            self._find_lost(now_ns, found)
+            self._find_lost(now_ns, change)
         if self.state != RECOVERY:
             if not self.lost_out:
                 self._keep_open()
                 return
             self._enter_recovery()
-        found.resends, found.sends_new = True, False
+        change.resends, change.sends_new = True, False
 
     def _keep_open(self) -> None:
         if self.state == REDUCED:
@@ -120,26 +120,26 @@ class RecoveringSender(Scoreboard):
         if self.state != state:
             self.state, self.high_seq = state, self.nxt
 
-    def _in_loss(self, found: Ack) -> None:
+    def _in_loss(self, change: Ack) -> None:
         """After a timeout: F-RTO, until all that was in flight is acknowledged."""
         recovered = self.una >= self.high_seq
         if self.suspects:
-            if found.originals:
+            if change.originals:
                 self._undo_loss()
                 return
             if self.nxt > self.high_seq:
-                if found.sacked or not found.advanced:
+                if change.sacked or not change.advanced:
                     self.suspects = False
-            elif found.advanced and not recovered:
+            elif change.advanced and not recovered:
                 self.high_seq = self.nxt
                 if self.unsent and self.edge > self.nxt:
-                    found.sends_new = True
+                    change.sends_new = True
                     return
                 self.suspects = False
         if recovered:
             self.state = OPEN
             return
-        found.resends = True
+        change.resends = True
 
     def _undo_loss(self) -> None:
         """The timeout was spurious: nothing was lost, and the windows are as before."""
@@ -152,17 +152,17 @@ class RecoveringSender(Scoreboard):
         self.suspects = self.undo = False
         self.state = OPEN
 
-    def _find_lost(self, now_ns: int, found: Ack) -> None:
+    def _find_lost(self, now_ns: int, change: Ack) -> None:
         if not self.rack_advanced:
             return
         self.rack_advanced = False
         resent = self.resent_out
         wait_ns = self._detect(now_ns)
         if wait_ns:
-            found.sets_timer = False
+            change.sets_timer = False
             waits = ticks(wait_ns // 1000) + LEAST_TIMEOUT_TICKS
             self._set(REORDER, now_ns, waits)
-        found.lost_again |= self.resent_out < resent
+        change.lost_again |= self.resent_out < resent
 
     def _begin_reduction(self) -> None:
         self.high_seq, self.probed, self.control.credit = self.nxt, 0, 0
@@ -180,18 +180,18 @@ class RecoveringSender(Scoreboard):
         if self.control.ssthresh < INFINITE and (self.state == REDUCED or self.undo):
             self.control.cwnd = self.control.ssthresh
 
-    def _control(self, now_ns: int, found: Ack) -> None:
+    def _control(self, now_ns: int, change: Ack) -> None:
         """tcp_cong_control(): proportional rate reduction, or growth."""
-        delivered = self.delivered - found.delivered
+        delivered = self.delivered - change.delivered
         if self.state in (REDUCED, RECOVERY):
-            self._reduce(delivered, self.lost_ever - found.lost, found)
-        elif found.acked and self._is_limited():
+            self._reduce(delivered, self.lost_ever - change.lost, change)
+        elif change.acked and self._is_limited():
             self.control.grow(now_ns // 1000, delivered)
-        if found.acked:
+        if change.acked:
             self.cwnd_stamp = now_ns // TICK_NS
         self._pace()
 
-    def _reduce(self, delivered: int, lost: int, found: Ack) -> None:
+    def _reduce(self, delivered: int, lost: int, change: Ack) -> None:
         """tcp_cwnd_reduction()."""
         if delivered <= 0:
             return
@@ -203,8 +203,8 @@ class RecoveringSender(Scoreboard):
             sends = due // self.prior_cwnd - self.reduced_out
         elif self.grows_reduced:
             sends = max(self.reduced_delivered - self.reduced_out, delivered)
-            sends = min(missing, sends + (found.advanced and not lost))
-        elif found.resent and not found.lost_again:
+            sends = min(missing, sends + (change.advanced and not lost))
+        elif change.resent and not change.lost_again:
             sends = min(missing, max(self.reduced_delivered - self.reduced_out, delivered) + 1)
         else:
             sends = min(missing, delivered)
@@ -213,17 +213,17 @@ class RecoveringSender(Scoreboard):
     # What is sent.
 
     def _transmit_some(
-        self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
+        self, now_ns: int, nagle: int, push_one: bool = False, probes: bool = False
     ) -> None:
         had = self.packets
-        super()._transmit_some(now_ns, nagle, one, probes)
+        super()._transmit_some(now_ns, nagle, push_one, probes)
         if self.state in (REDUCED, RECOVERY):
             self.reduced_out += self.packets - had
 
-    def _defers(self, now_ns: int, length: int, most_segments: int) -> tuple[bool, bool]:
+    def _deferred_by(self, now_ns: int, length: int) -> str:
         if self.state >= RECOVERY:
-            return False, False
-        return super()._defers(now_ns, length, most_segments)
+            return ""
+        return super()._deferred_by(now_ns, length)
 
     def _refused(self, packet: Sent) -> None:
         """tcp_enter_cwr(): the window is reduced as after a loss, and the packet is sent later."""
@@ -294,7 +294,7 @@ class RecoveringSender(Scoreboard):
         if not self.probed and self.packets:
             before = self.nxt
             if self.unsent and self.nxt < self.edge:
-                self._transmit_some(now_ns, NAGLE_OFF, one=True, probes=True)
+                self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
             self.probe_repeats = self.nxt == before
             if self.probe_repeats:
                 last = len(self.flight) - 1
@@ -307,7 +307,7 @@ class RecoveringSender(Scoreboard):
         self.probe_ns = NEVER_NS
         self._rearm_timeout(now_ns)
 
-    def _process_probe(self, ack: int, found: Ack) -> None:
+    def _process_probe(self, ack: int, change: Ack) -> None:
         """tcp_process_tlp_ack()."""
         if not self.probed or ack < self.probed:
             return
@@ -319,7 +319,7 @@ class RecoveringSender(Scoreboard):
             self._end_reduction()
             self.state = OPEN
             self._keep_open()
-        elif not found.advanced and not found.sacked:
+        elif not change.advanced and not change.sacked:
             self.probed = 0
 
     def _time_out(self, now_ns: int) -> None:

@@ -68,29 +68,29 @@ class Scoreboard(Sender):
     def _rto_ns(self) -> int:
         return ticks((self.srtt_us8 >> 3) + self.rttvar_us) * TICK_NS
 
-    def _tag(self, now_ns: int, blocks: deque[Block], found: Ack) -> None:
+    def _tag(self, now_ns: int, blocks: deque[Block], change: Ack) -> None:
         """Mark what the blocks of an ACK report for the first time, the lowest block first."""
         after_begin = after_end = -1
         while True:
             begin = end = NEVER_NS
-            for one in blocks:
-                follows = (one.begin, one.end) > (after_begin, after_end)
-                if follows and one.end > self.una and (one.begin, one.end) < (begin, end):
-                    begin, end = one.begin, one.end
+            for block in blocks:
+                follows = (block.begin, block.end) > (after_begin, after_end)
+                if follows and block.end > self.una and (block.begin, block.end) < (begin, end):
+                    begin, end = block.begin, block.end
             if begin == NEVER_NS:
                 break
-            known, is_new = begin, True
-            for one in self.seen:
-                if one.begin == begin and one.end < end:
-                    known = max(known, one.end)
-                is_new &= not (one.begin == begin and one.end == end)
+            seen_end, is_new = begin, True
+            for earlier in self.seen:
+                if earlier.begin == begin and earlier.end < end:
+                    seen_end = max(seen_end, earlier.end)
+                is_new &= not (earlier.begin == begin and earlier.end == end)
             if is_new:
-                self._tag_block(now_ns, known, end, found)
+                self._tag_block(now_ns, seen_end, end, change)
             after_begin, after_end = begin, end
         if blocks:
             self.seen.clear()
-            for one in blocks:
-                self.seen.append(Block(one.begin, one.end))
+            for block in blocks:
+                self.seen.append(Block(block.begin, block.end))
 
     def _place(self, sequence: int) -> int:
         """How many packets in flight end at or before a sequence number."""
@@ -104,7 +104,7 @@ class Scoreboard(Sender):
                 high = middle
         return low
 
-    def _tag_block(self, now_ns: int, begin: int, end: int, found: Ack) -> None:
+    def _tag_block(self, now_ns: int, begin: int, end: int, change: Ack) -> None:
         flight = self.flight
         at = self._place(begin)
         while at < len(flight):
@@ -119,7 +119,7 @@ class Scoreboard(Sender):
                     packet = flight[at]
                 if packet.end > end:
                     self._split(at, end - packet.end + packet.length)
-                self._sacked(now_ns, packet, found)
+                self._sacked(now_ns, packet, change)
                 if at and flight[at - 1].state & SACKED:
                     # tcp_shift_skb_data() joins them.
                     before = flight[at - 1]
@@ -143,7 +143,7 @@ class Scoreboard(Sender):
         if rest.state & EVER_RESENT and packet in self.repeats:
             self.repeats.insert(self.repeats.index(packet) + 1, rest)
 
-    def _sacked(self, now_ns: int, packet: Sent, found: Ack) -> None:
+    def _sacked(self, now_ns: int, packet: Sent, change: Ack) -> None:
         segments, state = packet.segments, packet.state
         self._advance(now_ns, packet)
         if state & RESENT:
@@ -155,10 +155,10 @@ class Scoreboard(Sender):
             if not state & EVER_RESENT:
                 if packet.end <= self.highest_sacked:
                     self.reordered = True
-                found.originals |= packet.end <= self.high_seq
-                if found.first_sacked_ns < 0:
-                    found.first_sacked_ns = packet.sent_ns
-                found.last_sacked_ns = packet.sent_ns
+                change.originals |= packet.end <= self.high_seq
+                if change.first_sacked_ns < 0:
+                    change.first_sacked_ns = packet.sent_ns
+                change.last_sacked_ns = packet.sent_ns
             if state & LOST:
                 self.lost_out -= segments
                 packet.state &= ~LOST
@@ -166,7 +166,7 @@ class Scoreboard(Sender):
         self.sacked_out += segments
         self.delivered += segments
         self.highest_sacked = max(self.highest_sacked, packet.end)
-        found.sacked = True
+        change.sacked = True
         self._count()
 
     def _advance(self, now_ns: int, packet: Sent) -> None:
@@ -182,7 +182,7 @@ class Scoreboard(Sender):
         """Packets that have left the network are not in flight, those sent again are."""
         self.left = self.sacked_out + self.lost_out - self.resent_out
 
-    def _clean(self, now_ns: int, ack: int, found: Ack) -> None:
+    def _clean(self, now_ns: int, ack: int, change: Ack) -> None:
         """Drop what is acknowledged, and take samples of the RTT."""
         flight = self.flight
         while flight:
@@ -193,7 +193,7 @@ class Scoreboard(Sender):
                 segments = (ack - packet.end + packet.length) // self.mss
                 if segments <= 0:
                     break
-            self._drop(now_ns, packet, segments, found)
+            self._drop(now_ns, packet, segments, change)
             if not whole:
                 packet.length -= segments * self.mss
                 packet.segments -= segments
@@ -203,20 +203,20 @@ class Scoreboard(Sender):
             packet.state |= SACKED
             self.queued -= packet.length + self.overhead
         self._count()
-        self._sample(now_ns, ack, found)
-        found.sets_timer = found.acked > 0
+        self._sample(now_ns, ack, change)
+        change.sets_timer = change.acked > 0
 
-    def _drop(self, now_ns: int, packet: Sent, segments: int, found: Ack) -> None:
+    def _drop(self, now_ns: int, packet: Sent, segments: int, change: Ack) -> None:
         state = packet.state
         if state & EVER_RESENT:
             if state & RESENT:
                 self.resent_out -= segments
-            found.resent = True
+            change.resent = True
         elif not state & SACKED:
-            found.last_acked_ns = packet.sent_ns
-            if found.first_acked_ns < 0:
-                found.first_acked_ns = packet.sent_ns
-            found.originals |= packet.end <= self.high_seq
+            change.last_acked_ns = packet.sent_ns
+            if change.first_acked_ns < 0:
+                change.first_acked_ns = packet.sent_ns
+            change.originals |= packet.end <= self.high_seq
         if state & SACKED:
             self.sacked_out -= segments
         else:
@@ -224,21 +224,21 @@ class Scoreboard(Sender):
             self._advance(now_ns, packet)
         if state & LOST:
             self.lost_out -= segments
-        found.newest_ns = max(found.newest_ns, packet.sent_ns)
+        change.newest_ns = max(change.newest_ns, packet.sent_ns)
         self.packets -= segments
-        found.acked += segments
+        change.acked += segments
 
-    def _sample(self, now_ns: int, ack: int, found: Ack) -> None:
-        first_ns, last_ns = found.first_acked_ns, found.last_acked_ns
-        if found.resent:
+    def _sample(self, now_ns: int, ack: int, change: Ack) -> None:
+        first_ns, last_ns = change.first_acked_ns, change.last_acked_ns
+        if change.resent:
             first_ns = last_ns = -1
-        if found.first_sacked_ns >= 0:
-            last_ns = found.last_sacked_ns
-            first_ns = first_ns if first_ns >= 0 else found.first_sacked_ns
-        if first_ns < 0 and found.acked:
+        if change.first_sacked_ns >= 0:
+            last_ns = change.last_sacked_ns
+            first_ns = first_ns if first_ns >= 0 else change.first_sacked_ns
+        if first_ns < 0 and change.acked:
             # By timestamps, in milliseconds.
             first_ns = last_ns = (
-                now_ns - max(1, (now_ns - found.newest_ns) // 1_000_000) * 1_000_000
+                now_ns - max(1, (now_ns - change.newest_ns) // 1_000_000) * 1_000_000
             )
         if first_ns < 0:
             return

@@ -36,7 +36,7 @@ class SendQueue(ABC):
 
     @abstractmethod
     def _transmit_some(
-        self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
+        self, now_ns: int, nagle: int, push_one: bool = False, probes: bool = False
     ) -> None:
         """Send what may leave now."""
 
@@ -139,7 +139,7 @@ class SendQueue(ABC):
         if self._forced():
             self.push(now_ns, PUSH)
         elif len(self.unsent) == 1:
-            self._transmit_some(now_ns, PUSH, one=True)
+            self._transmit_some(now_ns, PUSH, push_one=True)
 
     def _forced(self) -> bool:
         return self.write_seq > self.pushed_seq + (self.most_window >> 1)

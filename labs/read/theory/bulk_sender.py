@@ -105,23 +105,17 @@ class Sender(SendQueue):
     # What may leave.
 
     def _transmit_some(
-        self, now_ns: int, nagle: int, one: bool = False, probes: bool = False
+        self, now_ns: int, nagle: int, push_one: bool = False, probes: bool = False
     ) -> None:
-        most_segments = self.most_segments
-        mss, control, unsent = self.mss, self.control, self.unsent
-        cwnd = control.cwnd
-        most_packets = cwnd + self.left
-        sent, limited = 0, False
-        stopped = ""
+        mss, unsent, cwnd = self.mss, self.unsent, self.control.cwnd
+        most_packets, largest = cwnd + self.left, min(cwnd >> 1, self.most_segments)
+        sent, stopped = 0, ""
         while unsent:
             quota = most_packets - self.packets
             if quota <= 0 and not probes:
-                stopped = SLOW_START if cwnd < control.ssthresh else CONGESTION_WINDOW
+                stopped = SLOW_START if cwnd < self.control.ssthresh else CONGESTION_WINDOW
                 break
-            if quota > cwnd >> 1:
-                quota = cwnd >> 1
-            if quota > most_segments:
-                quota = most_segments
+            quota = quota if quota < largest else largest
             if quota < 1:
                 quota = 1
             if self.grows_packets and unsent[0] < quota * mss and len(unsent) > 1:
@@ -131,17 +125,14 @@ class Sender(SendQueue):
                 stopped = RECEIVE_WINDOW
                 break
             if length <= mss:
-                last = len(unsent) == 1
-                if length < mss and last and not self.closed and self._held(nagle):
+                if length < mss and len(unsent) == 1 and not self.closed and self._held(nagle):
                     stopped = NAGLE_HOLDS
                     break
                 limit = mss
             else:
-                if not one and self.flight and now_ns - self.last_sent_ns <= DEFER_NS:
-                    defer, by_cwnd = self._defers(now_ns, length, most_segments)
-                    if defer:
-                        limited |= by_cwnd
-                        stopped = CONGESTION_WINDOW if by_cwnd else RECEIVE_WINDOW
+                if not push_one and self.flight and now_ns - self.last_sent_ns <= DEFER_NS:
+                    stopped = self._deferred_by(now_ns, length)
+                    if stopped:
                         break
                 limit = self._split_point(length, quota, nagle)
             if length > limit:
@@ -170,13 +161,16 @@ class Sender(SendQueue):
                 break
             if self.no_space:
                 self._check_space()
-            if one:
+            if push_one:
                 break
-        if not stopped or (stopped == NAGLE_HOLDS and self.no_space):
-            stopped = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
-        self.stopped_by = stopped
-        if self.packets >= most_packets:
-            limited = True
+        self._stopped(now_ns, stopped, sent, self.packets >= most_packets, probes)
+
+    def _stopped(self, now_ns: int, by: str, sent: int, full: bool, probes: bool) -> None:
+        """Note what stopped the sender (`full`: the congestion window), after so many segments."""
+        limited = full or by == CONGESTION_WINDOW
+        if not by or (by == NAGLE_HOLDS and self.no_space):
+            by = SEND_BUFFER if self.queued >= self.sndbuf else WAKE_UP
+        self.stopped_by = by
         if sent or limited:
             self._validate(now_ns, limited)
         if sent and not probes:
@@ -236,25 +230,26 @@ class Sender(SendQueue):
         partial = needed % self.mss
         return needed - partial if partial and self._held(nagle) else needed
 
-    def _defers(self, now_ns: int, length: int, most_segments: int) -> tuple[bool, bool]:
-        """Whether to wait for more, and whether the congestion window is the reason. (Something was
-        sent within the last millisecond, and is in flight.)"""
+    def _deferred_by(self, now_ns: int, length: int) -> str:
+        """The window for which to wait for more to send; empty to send now. (Something was sent
+        within the last millisecond, and is in flight.)"""
         mss, cwnd = self.mss, self.control.cwnd
         window = self.edge - self.nxt
         congestion = (cwnd + self.left - self.packets) * mss
         limit = window if window < congestion else congestion
-        if limit >= most_segments * mss or (limit >= length and len(self.unsent) > 1):
-            return False, False
+        if limit >= self.most_segments * mss or (limit >= length and len(self.unsent) > 1):
+            return ""
         usable = self.edge - self.una
         if usable > cwnd * mss:
             usable = cwnd * mss
         if limit >= usable // TSO_WIN_DIVISOR:
-            return False, False
+            return ""
         srtt_ns = self.srtt_us8 * 125
         ack_in_ns = self.flight[0].sent_ns + srtt_ns - now_ns
         if ack_in_ns > DEFER_NS or ack_in_ns > srtt_ns >> 1:
-            return False, False
-        return True, congestion < window and congestion <= length
+            return ""
+        by_cwnd = congestion < window and congestion <= length
+        return CONGESTION_WINDOW if by_cwnd else RECEIVE_WINDOW
 
     def _validate(self, now_ns: int, limited: bool) -> None:
         if (
@@ -340,7 +335,7 @@ class Sender(SendQueue):
         self.probe_ns = NEVER_NS
         if not self.probed and self.unsent:
             before = self.nxt
-            self._transmit_some(now_ns, NAGLE_OFF, one=True, probes=True)
+            self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
             if self.nxt > before:
                 self.probed, self.probe_ns = self.nxt, NEVER_NS
 

@@ -15,11 +15,11 @@ INTERVAL_MS = 100.0
 def drop_times_ms(drops: int, interval_ms: float = INTERVAL_MS) -> tuple[float, ...]:
     """When packets are dropped, from the moment at which the delay exceeds the target for good: the
     first after an interval, later ones after interval / sqrt(n), n being the drops so far."""
-    at_ms, found = interval_ms, [interval_ms]
+    at_ms, times_ms = interval_ms, [interval_ms]
     for count in range(1, drops):
         at_ms += interval_ms / sqrt(count)
-        found.append(at_ms)
-    return tuple(found[:drops])
+        times_ms.append(at_ms)
+    return tuple(times_ms[:drops])
 
 
 def largest_queue_ms(

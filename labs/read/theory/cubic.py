@@ -42,7 +42,7 @@ class Cubic(Reno):
         self._reset()
 
     def _reset(self) -> None:
-        self.found = False
+        self.slow_start_ended = False
         self.delay_min_us = 0
         self.round_start_us = self.last_ack_us = self.samples = 0
         self.round_rtt_us = INFINITE
@@ -59,7 +59,7 @@ class Cubic(Reno):
             rtt_us = 1
         if not self.delay_min_us or rtt_us < self.delay_min_us:
             self.delay_min_us = rtt_us
-        if self.found or self.cwnd >= self.ssthresh:
+        if self.slow_start_ended or self.cwnd >= self.ssthresh:
             return
         if self.cwnd < LOW_WINDOW_SEGMENTS and not self.rounds_begin_early:
             return
@@ -75,7 +75,7 @@ class Cubic(Reno):
             if MOST_ACK_DELAY_US * pacing_bytes_s > GSO_MAX_BYTES * 4 * 1_000_000:
                 delay_us = GSO_MAX_BYTES * 4 * 1_000_000 / pacing_bytes_s
             allowed_us = int(self.delay_min_us + delay_us) >> 1
-            self.found = now_us - self.round_start_us > allowed_us
+            self.slow_start_ended = now_us - self.round_start_us > allowed_us
         if rtt_us < self.round_rtt_us:
             self.round_rtt_us = rtt_us
         if self.samples < MIN_SAMPLES:
@@ -83,8 +83,8 @@ class Cubic(Reno):
         elif self.round_rtt_us > self.delay_min_us + min(
             max(self.delay_min_us >> 3, LEAST_RISE_US), MOST_RISE_US
         ):
-            self.found = True
-        if self.found:
+            self.slow_start_ended = True
+        if self.slow_start_ended:
             self.ssthresh = self.cwnd
 
     def threshold(self) -> int:

@@ -16,13 +16,13 @@ def shares(wanted: Sequence[float | None]) -> tuple[float, ...]:
 
     (0.5, 0.5) for two greedy flows, (0.1, 0.45, 0.45) if one of three wants only a tenth.
     """
-    found: dict[int, float] = {}
+    granted: dict[int, float] = {}
     left = 1.0
-    for done, place in enumerate(sorted(range(len(wanted)), key=lambda one: _limit(wanted[one]))):
+    for done, place in enumerate(sorted(range(len(wanted)), key=lambda flow: _limit(wanted[flow]))):
         equal = left / (len(wanted) - done)
-        found[place] = min(equal, _limit(wanted[place]))
-        left -= found[place]
-    return tuple(found[place] for place in range(len(wanted)))
+        granted[place] = min(equal, _limit(wanted[place]))
+        left -= granted[place]
+    return tuple(granted[place] for place in range(len(wanted)))
 
 
 def _limit(wanted: float | None) -> float:

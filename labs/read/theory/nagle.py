@@ -165,17 +165,17 @@ def answer(
     if sum(writes) > INITIAL_WINDOW_SEGMENTS * mss_bytes and rtt_ms >= BETWEEN_WRITES_MS:
         return None
     near = quick and rtt_ms < BETWEEN_WRITES_MS
-    found = sent(writes, mss_bytes, nodelay=nodelay, joined=joined, acked_between=near)
-    held = bool(found.held) and not closes
-    largest = max(found.at_once + found.held)
-    at_once = acknowledged_at_once(found.at_once, rcv_mss_bytes(largest), quick=quick)
+    segments = sent(writes, mss_bytes, nodelay=nodelay, joined=joined, acked_between=near)
+    held = bool(segments.held) and not closes
+    largest = max(segments.at_once + segments.held)
+    at_once = acknowledged_at_once(segments.at_once, rcv_mss_bytes(largest), quick=quick)
     trips = 2 if held else 1
     first_ms = rtt_ms * (trips + handshake)
     # The rest, which the timer released, arrives an RTT later, and the next response another RTT.
     timer_ms = wait(hz).after_tick_ms(2 * rtt_ms) if held and not at_once else 0.0
     steady_ms = rtt_ms * trips + timer_ms
     return Answer(
-        segments=len(found.at_once) + len(found.held),
+        segments=len(segments.at_once) + len(segments.held),
         stalls=held and not at_once,
         first_ms=first_ms,
         steady_ms=steady_ms,

@@ -193,13 +193,13 @@ def tcp_collapse_ofo_queue(r: Receiver) -> None:
             ranges.append([skb])
     tiny = 0
     kept: list[Skb] = []
-    for place, found in enumerate(ranges):
-        start, end = found[0].seq, found[-1].end_seq
-        if len(found) > 1 or end - start >= LARGEST_LINEAR_BYTES:
-            kept += tcp_collapse(r, found, start, end)
+    for place, skbs in enumerate(ranges):
+        start, end = skbs[0].seq, skbs[-1].end_seq
+        if len(skbs) > 1 or end - start >= LARGEST_LINEAR_BYTES:
+            kept += tcp_collapse(r, skbs, start, end)
             continue
-        kept += found
-        tiny += found[0].truesize
+        kept += skbs
+        tiny += skbs[0].truesize
         if tiny > r.rcvbuf >> 3:
             kept += [skb for later in ranges[place + 1 :] for skb in later]
             break

@@ -197,12 +197,12 @@ def steps(
     if segments:
         between(r, segments[0].time_ns, waiting)
     for segment, end_ns in zip(
-        segments, (*(one.time_ns for one in segments[1:]), until_ns), strict=True
+        segments, (*(following.time_ns for following in segments[1:]), until_ns), strict=True
     ):
         r.sender_una = line.acknowledged(segment.time_ns, r.sender_una)
         before = r.counters.copy()
         fate, at_once = tcp_rcv_established(r, segment)
-        found = partial(
+        step = partial(
             Step,
             segment,
             fate,
@@ -220,7 +220,7 @@ def steps(
         line.acks.extend(sent)
         if sent:
             ack, edge = sent[-1].ack, sent[-1].right_edge
-        yield found(acks=tuple(sent), ack=ack, right_edge=edge)
+        yield step(acks=tuple(sent), ack=ack, right_edge=edge)
 
 
 def between(r: Receiver, until_ns: int, reads: deque[Read]) -> list[Ack]:

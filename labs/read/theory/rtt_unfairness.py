@@ -53,8 +53,8 @@ class _Flow:
         self.window = self.friendly
         if self.control == "cubic":
             self.since_s += STEP_S
-            own = self.most + CUBIC_C * (self.since_s - self.reaches_s) ** 3
-            self.window = max(self.friendly, own)
+            cubic_window = self.most + CUBIC_C * (self.since_s - self.reaches_s) ** 3
+            self.window = max(self.friendly, cubic_window)
 
     def lose(self) -> None:
         """Fast convergence: a flow that did not reach its former maximum aims lower."""
@@ -79,7 +79,7 @@ def synchronised(
     steps = round(SIMULATED_S / STEP_S)
     delivered, used, queues = [0.0] * len(flows), 0.0, []
     for step in range(steps):
-        rates = [one.window / (one.rtt_s + queue_s) for one in flows]
+        rates = [flow.window / (flow.rtt_s + queue_s) for flow in flows]
         offered = sum(rates) / capacity_per_s
         if step >= steps // 2:
             through = min(1.0, offered) if queue_s <= 0 else 1.0
@@ -90,11 +90,11 @@ def synchronised(
         queue_s = max(0.0, queue_s + (offered - 1) * STEP_S)
         if queue_s >= full_s and offered > 1:
             queue_s = full_s
-            for one in flows:
-                one.lose()
+            for flow in flows:
+                flow.lose()
         else:
-            for one in flows:
-                one.grow(queue_s)
+            for flow in flows:
+                flow.grow(queue_s)
     return Sharing(
         tuple(part / sum(delivered) for part in delivered),
         100 * used / (steps - steps // 2),

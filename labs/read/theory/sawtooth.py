@@ -97,9 +97,9 @@ def cycle(control: str, capacity_per_s: float, rtt_ms: float, buffer_segments: f
         friendly += per_rtt * step_rtts
         window = friendly
         if control == "cubic":
-            own = peak + CUBIC_C * (at_s - reaches_s) ** 3
-            cubic = own > friendly
-            window = max(friendly, own)
+            cubic_window = peak + CUBIC_C * (at_s - reaches_s) ** 3
+            cubic = cubic_window > friendly
+            window = max(friendly, cubic_window)
     return Cycle(
         period_s=at_s,
         utilisation_pct=100 * delivered / (capacity_per_s * at_s),

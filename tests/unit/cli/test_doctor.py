@@ -27,13 +27,13 @@ def test_with_places_says_who_holds_them() -> None:
     with slots.slot("both", lambda: False, pytest.fail):
         (taken,) = with_places(VIRTUAL).checks
     assert not taken.ok and not taken.needed
-    assert f"process {os.getpid()} (both, " in taken.found
+    assert f"process {os.getpid()} (both, " in taken.finding
 
 
 def test_with_places_says_why_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABS_JOBS", "none")
     (check,) = with_places(VIRTUAL).checks
-    assert not check.ok and "LABS_JOBS" in check.found
+    assert not check.ok and "LABS_JOBS" in check.finding
 
 
 def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:

@@ -79,10 +79,10 @@ def test_take_while_others_release(path: Path) -> None:
 
 
 def test_holder_is_the_process_and_what_it_does(path: Path, other: subprocess.Popen[str]) -> None:
-    found = holder(path)
-    assert found is not None
-    assert (found.pid, found.what, found.begun) == (other.pid, "both", True)
-    assert 0 <= time.time() - found.since_s < 60
+    by = holder(path)
+    assert by is not None
+    assert (by.pid, by.what, by.begun) == (other.pid, "both", True)
+    assert 0 <= time.time() - by.since_s < 60
 
 
 def test_holder_of_a_lock_that_nobody_holds(path: Path) -> None:
@@ -101,7 +101,7 @@ def test_holder_of_a_lock_that_nobody_holds(path: Path) -> None:
     ],
 )
 def test_holder_in_words(begun: bool, held_s: float, words: str) -> None:
-    assert Holder(4711, "both", time.time() - held_s, begun).in_words() == words
+    assert Holder(4711, "both", time.time() - held_s, begun).describe() == words
 
 
 def test_take_refuses_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_wait_for_looks_soon_then_seldom_and_tells_of_long_waits(
     monkeypatch.setattr(time, "sleep", slept_s.append)
     monkeypatch.setattr(time, "monotonic", lambda: 7.0 + sum(slept_s))
     answers = iter([*[None] * failures, "found"])
-    told: list[str] = []
-    assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, told.append) == "found"
-    assert [round(1000 * one) for one in slept_s] == slept_ms
-    assert told == ["waiting for it"] * told_times
+    lines: list[str] = []
+    assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, lines.append) == "found"
+    assert [round(1000 * seconds) for seconds in slept_s] == slept_ms
+    assert lines == ["waiting for it"] * told_times
 
 
 def test_wait_for_ends_when_it_is_cancelled() -> None:

@@ -84,7 +84,7 @@ def own_link() -> Grid:
     points = []
     for delay_ms in (40.0, 80.0):
         both = with_condition(base, link={"delay_ms": delay_ms})
-        both = replace(both, said={**both.said, "key": f"{delay_ms:064.0f}"})
+        both = replace(both, record={**both.record, "key": f"{delay_ms:064.0f}"})
         p = Buffers(only="both,near", delay_ms=delay_ms)
         found = Study(p, (both, near), Path("runs"), None, True, lab=BUFFERS)
         points.append(Point({"delay_ms": delay_ms}, found))

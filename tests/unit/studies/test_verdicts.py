@@ -125,7 +125,8 @@ def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
     ]
     machines = tuple(
         dataclasses.replace(
-            run, said={**run.said, "inputs": {**run.inputs, "testbed": "vagrant", "repetition": 1}}
+            run,
+            record={**run.record, "inputs": {**run.inputs, "testbed": "vagrant", "repetition": 1}},
         )
         for run in first.runs
         if run.condition in names

@@ -16,7 +16,7 @@ from labs.cli.__main__ import Arguments
 from labs.drive.parameters import check, parameter
 from labs.drive.parameters.axes import MOST_POINTS, Axes
 from labs.drive.parameters.declare import LabParameters, declared
-from labs.drive.parameters.flags import add_flags, as_markdown, as_text, from_flags, rows, schema
+from labs.drive.parameters.flags import add_flags, as_markdown, describe, from_flags, rows, schema
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.conditions import conditions
@@ -53,8 +53,8 @@ def parsed(*words: str) -> Buffers:
 def test_testbed_defaults_of_buffers_on_machines(
     words: tuple[str, ...], rate_mbit: float, transfer_mib: int
 ) -> None:
-    found = parsed(*words)
-    assert (found.rate_mbit, found.transfer_mib) == (rate_mbit, transfer_mib)
+    values = parsed(*words)
+    assert (values.rate_mbit, values.transfer_mib) == (rate_mbit, transfer_mib)
 
 
 def test_testbed_defaults_of_nagle_on_machines() -> None:
@@ -107,7 +107,7 @@ def test_from_flags_refuses_a_wrong_flag_in_one_line(words: list[str], parts: li
 
 
 def test_from_flags_of_several_values() -> None:
-    found, axes = with_axes(
+    values, axes = with_axes(
         Buffers, "--delay-ms", "10, 50", "--rate-mbit", "50,1e2,100", "--client", "wget,discard"
     )
     assert list(axes.items()) == [
@@ -115,16 +115,16 @@ def test_from_flags_of_several_values() -> None:
         ("delay_ms", (10.0, 50.0)),
         ("client", ("wget", "discard")),
     ]
-    assert found == Buffers(rate_mbit=50, delay_ms=10, client="wget")
+    assert values == Buffers(rate_mbit=50, delay_ms=10, client="wget")
 
 
 def test_from_flags_of_values_with_commas_of_their_own() -> None:
-    found, axes = with_axes(
+    values, axes = with_axes(
         Nagle, "--only", "on,off", "--kernel", "6.1,6.12", "--into", "a,b", "--capture-file", "c,d"
     )
     assert not axes
-    assert (found.only, found.runs, found.capture_file) == ("on,off", "a,b", "c,d")
-    assert found.kernels == ("6.1", "6.12")
+    assert (values.only, values.runs, values.capture_file) == ("on,off", "a,b", "c,d")
+    assert values.kernels == ("6.1", "6.12")
 
 
 def test_from_flags_takes_a_list_for_a_text_unless_declared_otherwise() -> None:
@@ -133,16 +133,16 @@ def test_from_flags_takes_a_list_for_a_text_unless_declared_otherwise() -> None:
         queue: str = parameter("fq", help="the queue")
         rules: str = parameter("", help="rules of a firewall", several=False)
 
-    found, axes = with_axes(Own, "--queue", "fq,pfifo", "--rules", "a,b")
+    values, axes = with_axes(Own, "--queue", "fq,pfifo", "--rules", "a,b")
     assert axes == {"queue": ("fq", "pfifo")}
-    assert (found.queue, found.rules) == ("fq", "a,b")
+    assert (values.queue, values.rules) == ("fq", "a,b")
 
 
 def test_from_flags_keeps_a_list_where_the_testbed_has_a_default() -> None:
     """The default rate on machines is 200 Mbit/s."""
-    found, axes = with_axes(Buffers, "--testbed", "vagrant", "--rate-mbit", "50,100")
+    values, axes = with_axes(Buffers, "--testbed", "vagrant", "--rate-mbit", "50,100")
     assert axes == {"rate_mbit": (50.0, 100.0)}
-    assert (found.rate_mbit, found.transfer_mib) == (50, 128)
+    assert (values.rate_mbit, values.transfer_mib) == (50, 128)
 
 
 def test_from_flags_refuses_too_many_points() -> None:
@@ -170,8 +170,8 @@ def test_schema_is_valid_and_accepts_the_defaults(cls: type[Any]) -> None:
     jsonschema.validate(dataclasses.asdict(cls()), made)
     assert made["additionalProperties"] is False
     assert set(made["properties"]) == set(declared(cls))
-    for name, one in declared(cls).items():
-        assert made["properties"][name]["default"] == one.default
+    for name, field in declared(cls).items():
+        assert made["properties"][name]["default"] == field.default
         assert made["properties"][name]["description"]
 
 
@@ -199,8 +199,8 @@ def test_schema_and_check_accept_the_same(name: str, value: Any) -> None:
     except BadInput as error:
         accepted = False
         assert "\n" not in str(error)
-    found = jsonschema.Draft202012Validator(schema(Buffers)).is_valid({name: value})
-    assert found == accepted
+    is_valid = jsonschema.Draft202012Validator(schema(Buffers)).is_valid({name: value})
+    assert is_valid == accepted
 
 
 def test_schema_refuses_undeclared_names() -> None:
@@ -209,13 +209,13 @@ def test_schema_refuses_undeclared_names() -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_as_text_and_as_markdown_name_every_parameter(cls: type[Any]) -> None:
-    text, page = as_text(cls), as_markdown(cls)
+def test_describe_and_as_markdown_name_every_parameter(cls: type[Any]) -> None:
+    text, page = describe(cls), as_markdown(cls)
     assert len(text.splitlines()) == 2 * len(rows(cls)) + 1
     assert len(page.splitlines()) == len(rows(cls)) + 2
-    for one in declared(cls).values():
-        assert one.help and one.flag in text and one.notebook_name in page
-        assert one.allowed in text
+    for field in declared(cls).values():
+        assert field.help and field.flag in text and field.notebook_name in page
+        assert field.allowed in text
 
 
 def test_add_flags_help_may_contain_percent_signs() -> None:

@@ -23,24 +23,24 @@ PROFILE = str(ROOT / "tests" / "docker_profile.py")
 
 def test_doctor_json_gives_each_testbed_a_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert [one["testbed"] for one in said["testbeds"]] == list(TESTBEDS)
-    for one in said["testbeds"]:
-        assert one["can_run"] == all(c["ok"] for c in one["checks"] if c["needed"])
-        assert bool(one["next"]) != one["can_run"]
-        for check in one["checks"]:
+    answer = json.loads(capsys.readouterr().out)
+    assert [of_testbed["testbed"] for of_testbed in answer["testbeds"]] == list(TESTBEDS)
+    for of_testbed in answer["testbeds"]:
+        assert of_testbed["can_run"] == all(c["ok"] for c in of_testbed["checks"] if c["needed"])
+        assert bool(of_testbed["next"]) != of_testbed["can_run"]
+        for check in of_testbed["checks"]:
             assert check["found"] and "\n" not in check["found"]
             assert not check["ok"] or check["next"] is None
-    assert any("ping" in note for note in said["notes"])
+    assert any("ping" in note for note in answer["notes"])
 
 
 def test_doctor_text_agrees_with_the_diagnosis(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for one in diagnosis.examine():
-        verdict = "can run" if one.can_run else "cannot run here"
-        assert f"{one.testbed}: {verdict}" in text
-        assert one.first_step() in text
+    for of_testbed in diagnosis.examine():
+        verdict = "can run" if of_testbed.can_run else "cannot run here"
+        assert f"{of_testbed.testbed}: {verdict}" in text
+        assert of_testbed.first_step() in text
     assert "ping does not show the delay" in text
 
 
@@ -64,8 +64,8 @@ def test_built_kernel_refuses_a_damaged_record(
     broken = store.own_store() / ("a" * 64)
     broken.mkdir(parents=True)
     (broken / store.RECORD).write_text("{}")
-    found = diagnosis.built_kernel("6.1")
-    assert not found.ok and "kernel.json" in found.found
+    check = diagnosis.built_kernel("6.1")
+    assert not check.ok and "kernel.json" in check.finding
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,21 @@ def test_boot_modes_of_a_sandbox(denied: str, ok: tuple[bool, bool], needed: boo
     argv = (sys.executable, PROFILE, "--deny", denied, sys.executable, "-c", asks)
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT)
     modes = json.loads(done.stdout)
-    assert [one["name"] for one in modes] == ["seccomp", "ptrace"]
-    assert tuple(one["ok"] for one in modes) == ok
-    for one in modes:
-        assert one["needed"] == needed and one["next_step"]
-        assert one["ok"] != one["found"].endswith("is refused (EPERM)")
+    assert [mode["name"] for mode in modes] == ["seccomp", "ptrace"]
+    assert tuple(mode["ok"] for mode in modes) == ok
+    for mode in modes:
+        assert mode["needed"] == needed and mode["next_step"]
+        assert mode["ok"] != mode["found"].endswith("is refused (EPERM)")
 
 
 def test_guest_memory_larger_than_any_folder() -> None:
-    found = diagnosis.guest_memory(1 << 40)
-    assert not found.ok and "LABS_MEMORY_DIR" in found.next_step
+    check = diagnosis.guest_memory(1 << 40)
+    assert not check.ok and "LABS_MEMORY_DIR" in check.next_step
 
 
 def test_recorded_studies_are_those_of_the_clone() -> None:
     studies = next(check for check in diagnosis.recorded() if check.name == "studies")
-    assert studies.ok and Path(studies.found) == ROOT / "data"
+    assert studies.ok and Path(studies.finding) == ROOT / "data"
 
 
 @pytest.mark.parametrize(
@@ -116,24 +116,24 @@ def test_recorded_studies_are_those_of_the_clone() -> None:
 def test_process_limits_are_those_of_the_shell(limit: str, ok: bool) -> None:
     asks = (
         "from labs.drive.testbed.diagnosis import process_limits as limits; "
-        "found = limits(4096); print(found.ok, found.found, found.next_step, sep='|')"
+        "found = limits(4096); print(found.ok, found.finding, found.next_step, sep='|')"
     )
     argv = ("sh", "-c", f'ulimit {limit} && exec "$@"', "sh", sys.executable, "-c", asks)
-    said = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    found_ok, found, next_step = said.strip().split("|")
+    printed = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    found_ok, finding, next_step = printed.strip().split("|")
     assert found_ok == str(ok)
-    assert ok or all(f"ulimit {limit.split()[0]}" in text for text in (found, next_step))
+    assert ok or all(f"ulimit {limit.split()[0]}" in text for text in (finding, next_step))
 
 
 def test_tools_missing_come_with_the_command_that_installs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(diagnosis, "TOOL_PATH", str(tmp_path))
-    found = list(diagnosis.tools(("nginx", "tc")))
-    assert [check.name for check in found if check.needed] == ["nginx", "tc"]
-    assert {check.name for check in found if not check.needed} == set(diagnosis.OPTIONAL_TOOLS)
-    assert not any(check.ok for check in found)
-    assert "--client wget" in next(check.found for check in found if check.name == "wget")
+    checks = list(diagnosis.tools(("nginx", "tc")))
+    assert [check.name for check in checks if check.needed] == ["nginx", "tc"]
+    assert {check.name for check in checks if not check.needed} == set(diagnosis.OPTIONAL_TOOLS)
+    assert not any(check.ok for check in checks)
+    assert "--client wget" in next(check.finding for check in checks if check.name == "wget")
     assert not diagnosis.guest_python().ok
 
 
@@ -144,8 +144,8 @@ def test_part_of_the_link_is_tried_in_a_namespace() -> None:
     before = subprocess.run(("ip", "link"), capture_output=True).stdout
     assert diagnosis.part_of_the_link("veth").ok
     for name in diagnosis.LINK_TRIALS:
-        found = diagnosis.part_of_the_link(name)
-        assert found.ok or (f"lacks {name} (" in found.found and found.next_step)
+        check = diagnosis.part_of_the_link(name)
+        assert check.ok or (f"lacks {name} (" in check.finding and check.next_step)
     assert subprocess.run(("ip", "link"), capture_output=True).stdout == before
 
 

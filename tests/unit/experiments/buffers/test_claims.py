@@ -65,7 +65,7 @@ def only(*names: str, kernel: str = "6.1") -> dict[str, Run]:
 
 def said_otherwise(run: Run, **said: Any) -> Run:
     """The run as if its run.json said something else; its files stay as they are."""
-    return dataclasses.replace(run, said={**run.said, **said})
+    return dataclasses.replace(run, record={**run.record, **said})
 
 
 # 6.1 has the physics of the article's own kernels (4.18 and 5.5).
@@ -613,7 +613,7 @@ def test_verdicts_under_other_parameters_than_the_article_s(
 
 def test_verdicts_on_a_link_off_its_target_are_not_judged() -> None:
     run = study("6.1")["default"]
-    broken = said_otherwise(run, link={**run.said["link"], "problems": ["rate 11828 Mbit/s"]})
+    broken = said_otherwise(run, link={**run.record["link"], "problems": ["rate 11828 Mbit/s"]})
     found = one("A1.6", {"default": broken})
     assert found.verdict == NOT_JUDGED
     assert found.reason == "the link of default is not as asked: rate 11828 Mbit/s"
@@ -751,7 +751,7 @@ def test_claim_on_losses_can_fail() -> None:
 def test_claims_on_grants_can_fail(id_: str) -> None:
     """Sizes granted once instead of twice."""
     run = study("6.1")["setsockopt"]
-    halved = [{**row, "granted_bytes": row["granted_bytes"] // 2} for row in run.said["buffers"]]
+    halved = [{**row, "granted_bytes": row["granted_bytes"] // 2} for row in run.record["buffers"]]
     found = one(id_, {"setsockopt": said_otherwise(run, buffers=halved)})
     assert found.verdict == DIFFERS, found.reason
 

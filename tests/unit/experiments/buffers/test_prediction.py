@@ -31,7 +31,7 @@ SIZE = 2 << 20
 
 def on_kernel(run: Run, release: str) -> Run:
     """The run as if its kernel had reported another release."""
-    return Run(run.path, run.seal, {**run.said, "kernel": {"release": release, "hz": 250}})
+    return Run(run.path, run.seal, {**run.record, "kernel": {"release": release, "hz": 250}})
 
 
 @pytest.mark.parametrize(("kernel", "mean_mib_s"), [("5.10", 87.8), ("6.1", 93.7)])

@@ -170,8 +170,8 @@ def test_notes_on_a_capture_that_lost_packets(tmp_path: Path) -> None:
 
 def test_notes_on_a_link_off_its_target() -> None:
     run = real("limit")
-    other = {**run.said, "link": {**run.said["link"], "problems": ["RTT 41 ms"]}}
-    assert "link" in codes(Results(dataclasses.replace(run, said=other)))
+    other = {**run.record, "link": {**run.record["link"], "problems": ["RTT 41 ms"]}}
+    assert "link" in codes(Results(dataclasses.replace(run, record=other)))
 
 
 @pytest.mark.parametrize(

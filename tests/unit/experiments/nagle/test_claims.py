@@ -119,8 +119,8 @@ def test_on_the_machine_is_not_measured_on_virtual_time() -> None:
     here = {
         "on": dataclasses.replace(
             study()["on"],
-            said={
-                **study()["on"].said,
+            record={
+                **study()["on"].record,
                 "inputs": {**study()["on"].inputs, "testbed": "namespaces"},
             },
         )
@@ -332,6 +332,6 @@ def test_verdicts_under_other_parameters_than_the_article_s() -> None:
     condition = dict(run.inputs["condition"])
     condition["settings"] = {**condition["settings"], "concurrency": 10}
     other = dataclasses.replace(
-        run, said={**run.said, "inputs": {**run.inputs, "condition": condition}}
+        run, record={**run.record, "inputs": {**run.inputs, "condition": condition}}
     )
     assert one("A3.1", {"off": other}).reason == "other parameters: concurrency 10, not 100"

@@ -306,8 +306,8 @@ def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
 
 def with_rtt(run: Run, rtt_ms: float) -> Run:
     """The run with another measured RTT."""
-    link = run.said["link"]
-    far = {**run.said, "link": {**link, "measured": {**link["measured"], "rtt_ms": rtt_ms}}}
+    link = run.record["link"]
+    far = {**run.record, "link": {**link, "measured": {**link["measured"], "rtt_ms": rtt_ms}}}
     return Run(run.path, run.seal, far)
 
 

@@ -135,8 +135,10 @@ def test_largest_buffers_are_twice_the_core_maximum(kernel: str, core_max: int) 
 def test_largest_buffers_beyond_the_core_maximum_are_wrong() -> None:
     """Half of a request of 2^31 - 1 is more than twice 212,992."""
     run = sweeps_study().run("setsockopt")
-    buffers = [{**one, "granted_bytes": one["requested_bytes"] // 2} for one in run.said["buffers"]]
-    half = replace(run, said={**run.said, "buffers": buffers})
+    buffers = [
+        {**one, "granted_bytes": one["requested_bytes"] // 2} for one in run.record["buffers"]
+    ]
+    half = replace(run, record={**run.record, "buffers": buffers})
     assert one("A5.4a", {**sweeps_runs(), "setsockopt": half}).verdict == WRONG
 
 
@@ -328,8 +330,10 @@ def whole_study() -> dict[str, Run]:
 
 def uncapped(run: Run) -> Run:
     """A run that was granted twice every request."""
-    buffers = [{**one, "granted_bytes": 2 * one["requested_bytes"]} for one in run.said["buffers"]]
-    return replace(run, said={**run.said, "buffers": buffers})
+    buffers = [
+        {**one, "granted_bytes": 2 * one["requested_bytes"]} for one in run.record["buffers"]
+    ]
+    return replace(run, record={**run.record, "buffers": buffers})
 
 
 @pytest.mark.parametrize(
@@ -372,9 +376,9 @@ def test_claim_on_an_overflow_can_hold() -> None:
     run = recorded("setsockopt-raised")["setsockopt-raised"]
     buffers = [
         {**row, "granted_bytes": 2048} if row["requested_bytes"] == 1 << 30 else row
-        for row in run.said["buffers"]
+        for row in run.record["buffers"]
     ]
-    old = replace(run, said={**run.said, "buffers": buffers})
+    old = replace(run, record={**run.record, "buffers": buffers})
     found = one("A5.4b", {"setsockopt-raised": old})
     measured: Any = found.measured
     assert found.verdict == HOLDS and measured["with -w 1G"] == 2

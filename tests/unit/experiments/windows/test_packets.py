@@ -129,8 +129,8 @@ def test_window_on_the_wire_is_the_kernels(kernel: str) -> None:
 def test_packets_prediction_is_of_the_kernel() -> None:
     """Another kernel's rules, fed with the same arrivals, predict other windows."""
     run = real("windows-6.12-article-scale1")
-    said = {**run.said, "kernel": {**run.said["kernel"], "release": "6.1.192"}}
-    found = agreement(packets(dataclasses.replace(run, said=said)))
+    said = {**run.record, "kernel": {**run.record["kernel"], "release": "6.1.192"}}
+    found = agreement(packets(dataclasses.replace(run, record=said)))
     assert found.equal_pct < 50
     assert found.largest_bytes > 1000
 

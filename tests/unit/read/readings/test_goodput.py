@@ -34,11 +34,11 @@ def test_goodput_over_time_reaches_the_rate_after_slow_start() -> None:
 def test_download_without_samples_after_the_first_byte_lasts_as_long_as_wget_says() -> None:
     """As if all samples had been taken before the first byte was due, 40 s after the request."""
     run = real("wget")
-    measured = {**run.said["link"]["measured"], "rtt_ms": 40_000.8}
+    measured = {**run.record["link"]["measured"], "rtt_ms": 40_000.8}
     late = dataclasses.replace(
-        run, said={**run.said, "link": {**run.said["link"], "measured": measured}}
+        run, record={**run.record, "link": {**run.record["link"], "measured": measured}}
     )
-    said, seen = run.wget(), download(late)
-    assert said is not None and said.duration_s
-    assert seen.duration_s == pytest.approx(said.duration_s, abs=1e-6)
-    assert seen.end_ns == run.moments["end"] and seen.bytes == said.saved_bytes
+    log, seen = run.wget(), download(late)
+    assert log is not None and log.duration_s
+    assert seen.duration_s == pytest.approx(log.duration_s, abs=1e-6)
+    assert seen.end_ns == run.moments["end"] and seen.bytes == log.saved_bytes

@@ -29,9 +29,9 @@ from labs.read.stats.testbed_comparison import (
     Facts,
     as_table,
     compare_testbeds,
+    describe_reasons,
     facts,
     grade,
-    in_words,
     judge,
     lines,
     reasons,
@@ -78,44 +78,44 @@ def test_compare_testbeds_side_by_side(tmp_path: Path) -> None:
         *repetitions(tmp_path, virtual("both"), SLOW, machines=machines(busy_pct=97)),
         *repetitions(tmp_path, virtual("setsockopt"), (1, 1)),
     ]
-    found = compare_testbeds(LAB, VIRTUAL.every, runs)
-    assert {one.condition: one.verdict for one in found} == {
+    rows = compare_testbeds(LAB, VIRTUAL.every, runs)
+    assert {row.condition: row.verdict for row in rows} == {
         "default": AGREE,
         "wmem": UNDECIDED,
         "both": DISAGREE,
         "setsockopt": NOT_COMPARED,
     }
-    ratio = found[0].ratio
+    ratio = rows[0].ratio
     assert ratio is not None
     assert (ratio.low, ratio.middle, ratio.high) == pytest.approx((0.97, 0.99, 1.01), abs=1e-3)
-    because = {one.condition: one.because for one in found}
+    because = {row.condition: row.because for row in rows}
     assert because["default"] == ""
     assert because["wmem"] == "the interval crosses an edge of the margin, 0.9 to 1.1"
     assert because["both"] == "CPU: one of the client's CPUs was 97 % busy (vagrant)"
     assert because["setsockopt"] == "virtual has no figure to compare"
-    assert grade(found) == DISAGREE
-    assert lines(found)[-1] == ("4 conditions: 1 disagree, 1 undecided, 1 agree, 1 not compared")
+    assert grade(rows) == DISAGREE
+    assert lines(rows)[-1] == ("4 conditions: 1 disagree, 1 undecided, 1 agree, 1 not compared")
 
 
 def test_repeated_counts_disturbed_runs_and_leaves_them_out(tmp_path: Path) -> None:
     run = virtual("default")
     good = repetitions(tmp_path, run, CLOSE)
     bad = repetition(tmp_path, run, 6, speed=0.2, machines=machines(stolen_pct=40))
-    (one,) = repeated(LAB, [*good, bad])
-    assert (len(one.runs), len(one.counted), one.disturbed) == (6, 5, 1)
-    assert one.why == ("client: 40.0 % of its CPU time stolen (allowed 2)",)
-    assert one.interval == repeated(LAB, good)[0].interval
-    assert one.as_json()["disturbed"] == 1 and json.loads(json.dumps(one.as_json()))
+    (default,) = repeated(LAB, [*good, bad])
+    assert (len(default.runs), len(default.counted), default.disturbed) == (6, 5, 1)
+    assert default.why == ("client: 40.0 % of its CPU time stolen (allowed 2)",)
+    assert default.interval == repeated(LAB, good)[0].interval
+    assert default.as_json()["disturbed"] == 1 and json.loads(json.dumps(default.as_json()))
     (row,) = compare_testbeds(LAB, [run], [*good, bad])
     assert (row.verdict, row.as_json()["disturbed"]) == (AGREE, 1)
 
 
 def test_on_one_kernel_never_pools_two_machines(tmp_path: Path) -> None:
     """Two conditions on a slow machine, one of them on a fast one, too, with more runs."""
-    one, other = virtual("default"), virtual("both")
-    slow = repetitions(tmp_path / "a", one, CLOSE, release="6.1.0-1")
+    run, other = virtual("default"), virtual("both")
+    slow = repetitions(tmp_path / "a", run, CLOSE, release="6.1.0-1")
     slow_too = repetitions(tmp_path / "b", other, CLOSE, release="6.1.0-1")
-    fast = repetitions(tmp_path / "c", one, [3 * speed for speed in (*CLOSE, 1)], release="6.1.0-2")
+    fast = repetitions(tmp_path / "c", run, [3 * speed for speed in (*CLOSE, 1)], release="6.1.0-2")
     pooled = repeated(LAB, [*slow, *slow_too, *fast])
     first, second = on_one_kernel(pooled)
     assert (first.runs, second.runs) == (slow, slow_too)
@@ -168,8 +168,8 @@ def test_compare_testbeds_of_other_settings_is_not_compared(tmp_path: Path) -> N
     settings = {**condition["settings"], "transfer_bytes": 7}
     other = dataclasses.replace(
         run,
-        said={
-            **run.said,
+        record={
+            **run.record,
             "inputs": {**run.inputs, "condition": {**condition, "settings": settings}},
         },
     )
@@ -198,7 +198,7 @@ def two(**client: Any) -> Facts:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "texts"),
     [
         (two(), ()),
         (two(busiest_pct=91.2), ("CPU: one of the client's CPUs was 91 % busy (vagrant)",)),
@@ -235,8 +235,8 @@ def two(**client: Any) -> Facts:
         (dataclasses.replace(two(), limited={}, offered_bytes=None), ()),  # no samples
     ],
 )
-def test_reasons_are_measurements(other: Facts, said: tuple[str, ...]) -> None:
-    assert reasons(ONE, other, (0.9, 1.1)) == said
+def test_reasons_are_measurements(other: Facts, texts: tuple[str, ...]) -> None:
+    assert reasons(ONE, other, (0.9, 1.1)) == texts
 
 
 def test_window_that_a_late_reader_leaves_small() -> None:
@@ -260,20 +260,20 @@ def test_window_that_a_late_reader_leaves_small() -> None:
     assert float(windows[1]) < 0.95
     assert float(windows[1]) == pytest.approx(rows.loc["by-hand", "ratio"], rel=0.03)
     # With the default buffers machines are limited by another buffer than virtual time.
-    known = [facts(side.lab, side.run("default")) for side in (here, here.on_testbed("vagrant"))]
-    virtual_time, machines = (one.limited for one in known)
+    sides = [facts(side.lab, side.run("default")) for side in (here, here.on_testbed("vagrant"))]
+    virtual_time, machines = (side.limited for side in sides)
     assert virtual_time["send buffer"] > 0.45 > 0.4 > virtual_time["receive window"]
     assert machines["receive window"] > 0.6 > 0.2 > machines["send buffer"]
 
 
-def test_in_words_without_a_reason() -> None:
-    assert in_words(ONE, two(), (0.9, 1.1)) == (
+def test_describe_without_a_reason() -> None:
+    assert describe_reasons(ONE, two(), (0.9, 1.1)) == (
         "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
         "HZ 250 and 250"
     )
     bare = Facts("vagrant", "6.1.0-49")
-    assert "no CPU was measured" in in_words(ONE, bare, (0.9, 1.1))
-    assert in_words(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
+    assert "no CPU was measured" in describe_reasons(ONE, bare, (0.9, 1.1))
+    assert describe_reasons(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
 
 
 def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:
@@ -303,10 +303,10 @@ def test_runs_compare_rows_and_exit_code(
         assert "margin 0.9 to 1.1: at rates that both machines can carry" in printed
         assert "\nhttping: 1 run only in the first\n" in printed
         assert main(["runs", "compare", first, str(file), "--json"]) == code
-        (said,) = json.loads(capsys.readouterr().out)["labs"]
-        assert (said["margin"]["low"], len(said["conditions"])) == (0.9, 2)
-        assert said["runs"]["second"] == sum(one["counted"] for one in said["conditions"])
-        assert "httping" in said["only_first"] and not said["only_second"]
+        (answer,) = json.loads(capsys.readouterr().out)["labs"]
+        assert (answer["margin"]["low"], len(answer["conditions"])) == (0.9, 2)
+        assert answer["runs"]["second"] == sum(row["counted"] for row in answer["conditions"])
+        assert "httping" in answer["only_first"] and not answer["only_second"]
 
 
 def test_runs_compare_of_nothing_comparable(
@@ -354,10 +354,10 @@ def test_all_on_testbed_has_every_recorded_study(
         keep(second(tmp_path / name, speeds).parent.parent, data, name)
     monkeypatch.setattr(recorded, "folder", lambda: data)
     alone = dataclasses.replace(VIRTUAL, folder=tmp_path / "empty")
-    found = alone.all_on_testbed("vagrant")
-    assert [len(one.every) for one in found] == [10, 10]
-    assert len({one.folder for one in found}) == 2
-    assert alone.on_testbed("vagrant").folder == found[0].folder
+    studies = alone.all_on_testbed("vagrant")
+    assert [len(study.every) for study in studies] == [10, 10]
+    assert len({study.folder for study in studies}) == 2
+    assert alone.on_testbed("vagrant").folder == studies[0].folder
 
 
 def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -> None:
@@ -389,8 +389,8 @@ def test_verdicts_contradicted_by_a_second_testbed_are_disputed(tmp_path: Path) 
     assert list(changed["verdict"]) == ["disputed"]
     for row in changed.to_dict("records"):
         assert row["testbed"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
-        said = " ".join(row["because"].more)
-        assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in said
+        text = " ".join(row["because"].more)
+        assert "ratio 0.70 (0.68 to 0.72): no measurement explains it" in text
     assert labs.verdicts(
         VIRTUAL, Study(VIRTUAL.parameters, (), tmp_path, None, True, lab=VIRTUAL.lab)
     ).equals(alone)
@@ -399,8 +399,11 @@ def test_verdicts_contradicted_by_a_second_testbed_are_disputed(tmp_path: Path) 
 def test_runs_of_takes_the_run_in_the_middle(tmp_path: Path) -> None:
     file = second(tmp_path, SLOW)
     for where in (file, file.parent.parent):
-        found = {run.condition: run for run in runs_of(LAB, where)}
-        assert {name: run.repetition for name, run in found.items()} == {"default": 3, "both": 3}
+        by_condition = {run.condition: run for run in runs_of(LAB, where)}
+        assert {name: run.repetition for name, run in by_condition.items()} == {
+            "default": 3,
+            "both": 3,
+        }
 
 
 def test_flat_table_names_disturbances(tmp_path: Path) -> None:
@@ -423,4 +426,4 @@ def with_link_asked(run: Run, **asked: Any) -> Run:
     """The run as if its condition had another link."""
     condition = run.inputs["condition"]
     inputs = {**run.inputs, "condition": {**condition, "link": {**condition["link"], **asked}}}
-    return dataclasses.replace(run, said={**run.said, "inputs": inputs})
+    return dataclasses.replace(run, record={**run.record, "inputs": inputs})
