@@ -23,8 +23,7 @@ from labs.cli import run_flags
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
-from labs.read.display.commands import as_lines
-from labs.read.display.format import terminal_table
+from labs.read.display.format import command_lines, terminal_table
 from labs.read.lab import Lab
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
         lines += [f"# {one['note']}"] if one["note"] else []
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
         lines += [f"# run: {name or f'needs the {first} first'}" for name in one["runs"]]
-        lines += as_lines((line["host"], tuple(line["argv"])) for line in one["commands"])
+        lines += command_lines((line["host"], tuple(line["argv"])) for line in one["commands"])
     return "\n".join(lines[1:])
 
 
