@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from labs.grading.grade_sheet import grade
     from labs.grading.nbgrader import points
     from labs.read import capture
-    from labs.read.display.guesses import guesses
+    from labs.read.display.beside import guesses
     from labs.read.display.topology import topology
     from labs.read.lab import Lab
     from labs.studies import chart_access as charts
@@ -75,7 +75,7 @@ _PLACES = {
     "errors": "labs.errors",
     "explain": "labs.studies.capture_account:explained",
     "grade": "labs.grading.grade_sheet:grade",
-    "guesses": "labs.read.display.guesses:guesses",
+    "guesses": "labs.read.display.beside:guesses",
     "points": "labs.grading.nbgrader:points",
     "runs": "labs.studies.run_access",
     "study": "labs.studies.grid:study",
@@ -150,7 +150,7 @@ def _cell_of_a_notebook() -> Any:
     cell = _load("labs.drive.parameters.notebook_cell")
     cell.errors_in_one_line()
     if sys.modules.get("IPython") is not None:
-        _load("labs.read.display.dark_theme").follow()
+        _load("labs.read.display.rich_output").follow_theme()
     return cell
 
 

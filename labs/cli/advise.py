@@ -93,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from labs.read.display.advice import as_json, as_text, prediction_text
+    from labs.read.display.advice import as_json, describe, describe_prediction
     from labs.read.display.format import terminal_table
     from labs.read.theory.advice import advise, checked_path, reached
 
@@ -124,8 +124,8 @@ def main(args: argparse.Namespace) -> int:
         recommended = as_json(advice, args.connections, given)
         print(json.dumps({**recommended, "measured": measured}))
         return 0
-    text = as_text(advice, args.connections)
-    print(prediction_text(advice, given) if given else text)
+    text = describe(advice, args.connections)
+    print(describe_prediction(advice, given) if given else text)
     if measured:
         print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0
@@ -155,7 +155,7 @@ def _measured(
     args: argparse.Namespace, advice: Advice, given: Reached | None
 ) -> list[dict[str, object]]:
     """Predicted and measured goodput, one row per set of buffers."""
-    from labs.read.display.advice import sizes_in_words
+    from labs.read.display.advice import describe_sizes
     from labs.read.theory.advice import reached
     from labs.studies.advice import INTO, at_least, measure
 
@@ -165,7 +165,7 @@ def _measured(
     return [
         {
             "buffers": measurement.name,
-            "sizes": sizes_in_words(measurement.predicted),
+            "sizes": describe_sizes(measurement.predicted),
             "predicted_mib_s": None
             if measurement.predicted.cannot_say
             else measurement.predicted.goodput_bytes_s / MIB,

@@ -23,7 +23,7 @@ from labs.cli import run_flags, run_report
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput, Missing
-from labs.read.display.commands import as_lines
+from labs.read.display.format import command_lines
 from labs.read.lab import Lab
 
 OWN_LAB = (
@@ -159,5 +159,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
         lines += [f"# {condition['note']}"] if condition["note"] else []
         first = "machines" if steps["testbed"] == "vagrant" else "kernel"
         lines += [f"# run: {name or f'needs the {first} first'}" for name in condition["runs"]]
-        lines += as_lines((line["host"], tuple(line["argv"])) for line in condition["commands"])
+        lines += command_lines(
+            (line["host"], tuple(line["argv"])) for line in condition["commands"]
+        )
     return "\n".join(lines[1:])

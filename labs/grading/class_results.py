@@ -23,7 +23,7 @@ from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
 from labs.read.display.format import heading, printable
 from labs.read.display.provenance import asked_of
-from labs.read.exercises.guess import Guess, GuessedValue
+from labs.read.exercises.exercise import Guess, GuessedValue
 from labs.read.figures.offline_page import drawn_figures, offline_page
 from labs.read.figures.style import (
     BLACK,
@@ -108,7 +108,7 @@ def _guessed(guesses: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -
 def _known(lab: Lab, guess: Guess | GuessedValue) -> tuple[str, float | None, float | None]:
     """The unit of a guess, the prediction and the measurement."""
     if isinstance(guess, GuessedValue):
-        return (guess.unit, *guess.known(RunEvidence(lab, KERNEL)))
+        return (guess.unit, *guess.figures(RunEvidence(lab, KERNEL)))
     column = lab.columns[guess.column]
     run = RunEvidence(lab, guess.kernel or KERNEL).run(guess.condition)
     values = lab.results(run).values if run else {}

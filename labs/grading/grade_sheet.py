@@ -19,8 +19,9 @@ from labs.grading.examination import QUESTIONS, Drawn, drawn_for
 from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import Submission
 from labs.read.display.rich_output import Table
+from labs.read.exercises import graded_answer
 from labs.read.exercises.exercise import Answer, Exercise, Expected
-from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, judge, unanswered
+from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
 
@@ -227,7 +228,7 @@ def _judged(
         elif mine.answer is None:
             grades.append(unanswered(exercise))
         else:
-            grades.append(judge(exercise, mine.answer, _expected(exercise, runs)))
+            grades.append(graded_answer.grade(exercise, mine.answer, _expected(exercise, runs)))
     return tuple(grades)
 
 

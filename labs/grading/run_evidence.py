@@ -12,6 +12,7 @@ from functools import cache
 
 from labs.drive.parameters.declare import LabParameters, Scalar
 from labs.errors import BadInput, Missing
+from labs.read.exercises.exercise import Measured
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run
@@ -50,6 +51,13 @@ class RunEvidence:
             )
         except BadInput:
             return None
+
+    def measured(self, condition: str, column: str, **parameters: Scalar) -> Measured:
+        """A column of the lab's results for that run."""
+        run = self.run(condition, **parameters)
+        return (
+            Measured() if run is None else Measured(run.name, self._lab.results(run).values[column])
+        )
 
     def _defaults(self) -> LabParameters:
         return self._lab.Parameters(kernel=self.kernel)

@@ -17,7 +17,7 @@ from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
-from labs.read.display.advice import advice_in_words, core_to_paste, sizes_in_words, to_paste
+from labs.read.display.advice import core_to_paste, describe_for_notebook, describe_sizes, to_paste
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.advice import against_buffer_size
 from labs.read.readings.arrivals import arrivals
@@ -83,7 +83,7 @@ class Advised:
 
     @property
     def words(self) -> Words:
-        return Words(advice_in_words(self.advice, self.here, self.connections))
+        return Words(describe_for_notebook(self.advice, self.here, self.connections))
 
     @property
     def to_paste(self) -> Text:
@@ -102,7 +102,7 @@ class Advised:
             [
                 {
                     "Buffers": one.name,
-                    "Sizes": sizes_in_words(one.predicted),
+                    "Sizes": describe_sizes(one.predicted),
                     "Predicted (MiB/s)": one.predicted.goodput_bytes_s / MIB,
                     "Measured (MiB/s)": one.goodput_bytes_s / MIB,
                 }

@@ -13,7 +13,7 @@ from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput, Missing
 from labs.read.capture.packets import packet
-from labs.read.display.beside_wireshark import beside_wireshark
+from labs.read.display.beside import beside_wireshark
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.account_page import time_by_cause, worst_ladder
 from labs.read.figures.style import nothing

@@ -15,9 +15,8 @@ from labs.drive.parameters.declare import LabParameters, declared, did_you_mean,
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, LabError, Missing
-from labs.read.display.commands import as_lines
-from labs.read.display.format import few
-from labs.read.display.guesses import Guess, guesses
+from labs.read.display.beside import Guess, guesses
+from labs.read.display.format import command_lines, few
 from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
@@ -161,7 +160,7 @@ class Study:
         run = self.run(condition)
         asked = run.condition_asked
         found = preview(asked, self.lab.lines(asked), run.testbed)
-        return Text("\n".join(as_lines((one.host, one.argv) for one in found)))
+        return Text("\n".join(command_lines((one.host, one.argv) for one in found)))
 
     def describe(self, condition: str | None = None) -> str:
         """A summary of the study, or of one run, as Markdown with its figures.

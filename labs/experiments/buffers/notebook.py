@@ -19,7 +19,7 @@ from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter
 from labs.experiments.buffers.sweep import smallest, tell_smallest
 from labs.read.claims.ledger import figure_of_claim
-from labs.read.display.guesses import Guess, guesses
+from labs.read.display.beside import Guess, guesses
 from labs.read.display.rich_output import Table, Words
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, utilisation_pct

@@ -12,8 +12,8 @@ from labs.experiments.buffers.results import Results, article
 from labs.experiments.buffers.settings import WGET, Settings
 from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.ledger import figures_by_column, has_articles_parameters
-from labs.read.display.as_printed import Printed
-from labs.read.display.as_printed import as_printed as lines_as_printed
+from labs.read.display.beside import Printed
+from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 

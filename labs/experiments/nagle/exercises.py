@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.results import USUAL_HZ, Results, expected
+from labs.experiments.nagle.conditions import Parameters
+from labs.experiments.nagle.results import USUAL_HZ
+from labs.experiments.nagle.results import expected as predicted
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
-from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn
-from labs.read.exercises.guess import Guess
-from labs.read.runs.run import Run
+from labs.read.exercises.exercise import Evidence, Exercise, Expected, around, drawn, guesses
 from labs.read.theory.nagle import answer, wait
 
 NOTEBOOK = "03-nagle-and-delayed-ack"
@@ -20,63 +19,65 @@ SLOW_HZ = 100
 """The ticks per second of the first question; the runs have USUAL_HZ."""
 FAR_MS = 20.0
 """The RTT of the exercise "A slower timer, and a distant client"."""
-PAGE = Nagle()
+PAGE = Parameters()
 WAYS: dict[str, dict[str, bool]] = {"off": {}, "on": {"nodelay": True}, "quickack": {"quick": True}}
 """The arguments with which the theory describes each condition."""
 FEWER = "One round trip is missing: the held part is sent only when the ACK has arrived."
-MORE = "One round trip too many: a connection in use needs no handshake."
 ALONE = "This is the timer alone. Add the round trips."
 FIRST = "This is the mean, which includes the first request of each connection. Leave those out."
-TOLERANCE_PCT = 2.0
+PCT = 2.0
 """Answers with two digits, and less than 1 ms of work per response in virtual time."""
 
 
 def longest_wait_ms(runs: Evidence) -> Expected:
     """The longest silence on another kernel: the delay of an ACK, and one tick more."""
     hz = int(drawn(runs, "hz", SLOW_HZ))
-    held, usual = wait(hz), wait(USUAL_HZ)
-    return around(
-        (held.most_ms,),
-        TOLERANCE_PCT,
-        f"the timer at {hz} Hz: {held.least_ms:g} to {held.most_ms:g} ms",
-        Mistake(held.least_ms, "This is the shortest silence. The timer fires up to a tick later."),
-        Mistake(usual.most_ms, f"This is the longest silence at {USUAL_HZ} ticks per second."),
-        Mistake(200.0, "This is the longest delay of an ACK. Here the shortest one applies."),
-        Mistake(500.0, "This is the maximum that RFC 1122 permits. Linux waits less."),
+    held = wait(hz)
+    checked = f"the timer at {hz} Hz: {held.least_ms:g} to {held.most_ms:g} ms"
+    return (
+        around(held.most_ms, pct=PCT, checked=checked)
+        .mistake(held.least_ms, "This is the shortest silence. The timer fires up to a tick later.")
+        .mistake(
+            wait(USUAL_HZ).most_ms, f"This is the longest silence at {USUAL_HZ} ticks per second."
+        )
+        .mistake(200.0, "This is the longest delay of an ACK. Here the shortest one applies.")
+        .mistake(500.0, "This is the maximum that RFC 1122 permits. Linux waits less.")
     )
 
 
 def far(condition: str) -> Callable[[Evidence], Expected]:
     """How long a request takes over a round trip of 20 ms, on a connection that is in use."""
 
-    def found(runs: Evidence) -> Expected:
+    def expected(runs: Evidence) -> Expected:
         far_ms = drawn(runs, "delay_ms", FAR_MS)
         run = runs.run(condition, delay_ms=far_ms)
-        theory = expected(run) if run is not None else None
-        hz = _hz(run)
-        if theory is None:
-            theory = answer(
-                (NGINX_HEAD_BYTES, PAGE.page_bytes),
-                MSS_BYTES,
-                hz=hz,
-                rtt_ms=far_ms,
-                requests=PAGE.requests // PAGE.concurrency,
-                **WAYS[condition],
-            )
+        hz = USUAL_HZ if run is None or run.kernel.hz is None else run.kernel.hz
+        theory = (predicted(run) if run is not None else None) or answer(
+            (NGINX_HEAD_BYTES, PAGE.page_bytes),
+            MSS_BYTES,
+            hz=hz,
+            rtt_ms=far_ms,
+            requests=PAGE.requests // PAGE.concurrency,
+            **WAYS[condition],
+        )
         assert theory is not None  # all round trips that are asked for are within its range
-        held = wait(hz)
-        least_ms = theory.steady_ms - (held.most_ms - held.least_ms if theory.stalls else 0.0)
-        checked = f"the theory at {hz} Hz"
-        return around(
-            (least_ms, theory.steady_ms, *_median_ms(run)),
-            TOLERANCE_PCT,
-            checked if run is None else f"{checked}; the run {run.name}",
-            *_round_trips(least_ms, theory.steady_ms, far_ms),
-            *_mean(run, theory.steady_ms * (1 + TOLERANCE_PCT / 100)),
-            *(Mistake(one, ALONE) for one in (held.least_ms, held.most_ms) if theory.stalls),
+        held, most_ms = wait(hz), theory.steady_ms
+        least_ms = most_ms - (held.most_ms - held.least_ms if theory.stalls else 0.0)
+        median_ms = runs.measured(condition, "p50_ms", delay_ms=far_ms)
+        mean_ms = runs.measured(condition, "mean_ms", delay_ms=far_ms).value
+        return (
+            around(least_ms, most_ms, median_ms, pct=PCT, checked=f"the theory at {hz} Hz")
+            .mistake(least_ms - far_ms if least_ms > far_ms else None, FEWER)
+            .mistake(most_ms - far_ms if most_ms > far_ms else None, FEWER)
+            .mistake(
+                most_ms + far_ms, "One round trip too many: a connection in use needs no handshake."
+            )
+            .mistake(mean_ms, FIRST)
+            .mistake(held.least_ms if theory.stalls else None, ALONE)
+            .mistake(held.most_ms if theory.stalls else None, ALONE)
         )
 
-    return found
+    return expected
 
 
 DRAWN: Mapping[str, tuple[Scalar, ...]] = {
@@ -88,67 +89,26 @@ a delayed ACK is not mistaken for round trips."""
 OVER = "How long does a request take on an established connection at an RTT of {delay_ms:g} ms, "
 
 EXERCISES = (
-    Exercise(
-        "longest_wait_ms",
-        NOTEBOOK,
-        "the longest silence",
-        longest_wait_ms,
-        "ms",
-        question="The client's kernel counts {hz} ticks per second. How long is the longest "
-        "silence without delay on the link, in ms?",
-        draws=DRAWN,
+    Exercise("longest_wait_ms", NOTEBOOK, "the longest silence", longest_wait_ms, "ms").examined(
+        DRAWN,
+        "The client's kernel counts {hz} ticks per second. How long is the longest silence without "
+        "delay on the link, in ms?",
+    ),
+    Exercise("far_off_ms", NOTEBOOK, "a request over 20 ms, off", far("off"), "ms").examined(
+        DRAWN, f"{OVER}with tcp_nodelay off, in ms? (250 ticks per second.)"
+    ),
+    Exercise("far_on_ms", NOTEBOOK, "a request over 20 ms, on", far("on"), "ms").examined(
+        DRAWN, f"{OVER}with tcp_nodelay on, in ms?"
     ),
     Exercise(
-        "far_off_ms",
-        NOTEBOOK,
-        "a request over 20 ms, off",
-        far("off"),
-        "ms",
-        question=f"{OVER}with tcp_nodelay off, in ms? (250 ticks per second.)",
-        draws=DRAWN,
-    ),
-    Exercise(
-        "far_on_ms",
-        NOTEBOOK,
-        "a request over 20 ms, on",
-        far("on"),
-        "ms",
-        question=f"{OVER}with tcp_nodelay on, in ms?",
-        draws=DRAWN,
-    ),
-    Exercise(
-        "far_quickack_ms",
-        NOTEBOOK,
-        "a request over 20 ms, quickack",
-        far("quickack"),
-        "ms",
-        question=f"{OVER}with tcp_nodelay off and quick ACKs, in ms?",
-        draws=DRAWN,
-    ),
+        "far_quickack_ms", NOTEBOOK, "a request over 20 ms, quickack", far("quickack"), "ms"
+    ).examined(DRAWN, f"{OVER}with tcp_nodelay off and quick ACKs, in ms?"),
 )
-GUESSES = tuple(
-    Guess(f"guess_{one.replace('-', '_')}_ms", NOTEBOOK, one, "p50_ms")
-    for one in ("off", "on", "quickack", "on-quickack")
+GUESSES = guesses(
+    NOTEBOOK,
+    "p50_ms",
+    {
+        f"guess_{condition.replace('-', '_')}_ms": condition
+        for condition in ("off", "on", "quickack", "on-quickack")
+    },
 )
-
-
-def _round_trips(least_ms: float, most_ms: float, rtt_ms: float) -> tuple[Mistake, ...]:
-    """Answers with one round trip too few or too many."""
-    fewer = [Mistake(one - rtt_ms, FEWER) for one in (least_ms, most_ms) if one > rtt_ms]
-    return (*fewer, Mistake(most_ms + rtt_ms, MORE))
-
-
-def _mean(run: Run | None, most_ms: float) -> tuple[Mistake, ...]:
-    """The mean that the notebook's charts show, if it is no right answer, too."""
-    found = None if run is None else Results(run).mean_ms
-    return () if found is None or found <= most_ms else (Mistake(found, FIRST),)
-
-
-def _hz(run: Run | None) -> int:
-    return USUAL_HZ if run is None or run.kernel.hz is None else run.kernel.hz
-
-
-def _median_ms(run: Run | None) -> tuple[float, ...]:
-    """The client's median, unless it is too short to be meaningful in virtual time."""
-    found = None if run is None else Results(run).p50_ms
-    return () if found is None else (found,)

@@ -25,8 +25,7 @@ from labs.experiments.nagle.requests import (
 from labs.experiments.nagle.results import CLAIMS, article, expected
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.as_printed import Printed, as_printed, last_match
-from labs.read.display.beside_wireshark import beside_wireshark
+from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match
 from labs.read.display.rich_output import Table
 from labs.read.flows.exchanges import AND_SO_ON, describe_steps
 from labs.read.flows.reasons import explained

@@ -19,8 +19,8 @@ from labs.experiments.stack.effects import effects as compared
 from labs.experiments.stack.effects import interactions as compared_together
 from labs.experiments.stack.results import article
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.as_printed import Printed, last_match
-from labs.read.display.as_printed import as_printed as lines_as_printed
+from labs.read.display.beside import Printed, last_match
+from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.rich_output import Table
 from labs.read.stats.repetitions import Repeated, on_one_kernel
 from labs.read.study import Study

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from labs.drive.units import SECOND_NS
 from labs.experiments.windows.packets import RECEIVER, packets, return_ns, samples_of
-from labs.read.display.as_printed import last_match
+from labs.read.display.beside import last_match
 from labs.read.runs.run import Run
 
 DROPS = "TcpExtTCPRcvQDrop"

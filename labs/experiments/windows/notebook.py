@@ -11,8 +11,8 @@ from labs.experiments.windows.results import article
 from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.as_printed import Printed, last_match
-from labs.read.display.as_printed import as_printed as lines_as_printed
+from labs.read.display.beside import Printed, last_match
+from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run

@@ -29,8 +29,10 @@ from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
-
-
+DERIVED = (
+    *("receive_suffices", "send_suffices", "receive_request_bytes", "send_request_bytes"),
+    "core_max_bytes",
+)
 SIZES = (
     *("receive_bytes", "receive_alone_bytes", "receive_locked_bytes", "send_bytes"),
     *("tcp_rmem", "tcp_wmem", "receive_suffices", "send_suffices", "receive_request_bytes"),
@@ -39,17 +41,17 @@ SIZES = (
 """What has no value in JSON if there is no rule for the sizes."""
 
 
-def as_text(advice: Advice, connections: int = 1) -> str:
+def describe(advice: Advice, connections: int = 1) -> str:
     """The advice for a terminal: the path, the sizes, what limits the defaults, memory, sysctls."""
     defaults = reached(advice)
     return "\n".join(
         [
-            path_in_words(advice),
+            describe_path(advice),
             f"BDP {size_in_words(advice.bdp_bytes)}; a full link carries "
             f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload",
             "",
-            *([fill(loss_in_words(advice), WIDTH), ""] if advice.loss_pct else []),
-            *([fill(sizes_for(advice), WIDTH), ""] if _chosen(advice) else []),
+            *([fill(describe_loss(advice), WIDTH), ""] if advice.loss_pct else []),
+            *([fill(describe_rule(advice), WIDTH), ""] if _chosen(advice) else []),
             *([] if advice.holds_bdp is None else _sizes(advice, defaults, connections)),
         ]
     ).rstrip()
@@ -59,11 +61,11 @@ def _sizes(advice: Advice, defaults: Reached, connections: int) -> list[str]:
     return [
         terminal_table(size_rows(advice), tuple(size_rows(advice)[0])),
         "",
-        f"default buffers: {reached_in_words(defaults, advice)}",
+        f"default buffers: {describe_reached(defaults, advice)}",
         *_limits(defaults),
-        *filter(None, [fill(reason(advice, defaults), WIDTH)]),
+        *filter(None, [fill(describe_reason(advice, defaults), WIDTH)]),
         "",
-        fill(memory_in_words(advice, connections), WIDTH),
+        fill(describe_memory(advice, connections), WIDTH),
         "",
         *to_select(advice),
         to_paste(advice),
@@ -72,31 +74,31 @@ def _sizes(advice: Advice, defaults: Reached, connections: int) -> list[str]:
     ]
 
 
-def prediction_text(advice: Advice, found: Reached) -> str:
+def describe_prediction(advice: Advice, flow: Reached) -> str:
     """What a flow reaches with buffers of given sizes, and why."""
     return "\n".join(
         [
-            path_in_words(advice),
-            f"{sizes_in_words(found)}: {reached_in_words(found, advice)}",
-            *_limits(found),
-            fill(reason(advice, found), WIDTH),
+            describe_path(advice),
+            f"{describe_sizes(flow)}: {describe_reached(flow, advice)}",
+            *_limits(flow),
+            fill(describe_reason(advice, flow), WIDTH),
         ]
     ).rstrip()
 
 
-def advice_in_words(advice: Advice, here: Reached, connections: int = 1) -> str:
+def describe_for_notebook(advice: Advice, here: Reached, connections: int = 1) -> str:
     """The advice for a notebook, as Markdown; `here` is what the buffers of today reach."""
     first = here.limits[0]
     function = "" if first.name == LINK else f" (`{first.function}`)"
     return "\n\n".join(
         [
-            f"**{path_in_words(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
+            f"**{describe_path(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a "
             f"full link carries {in_three_digits(advice.line_bytes_s / MIB)} MiB/s of payload.",
-            f"Today ({sizes_in_words(here)}): {reached_in_words(here, advice)}"
-            f"{function}. {reason(advice, here)}",
+            f"Today ({describe_sizes(here)}): {describe_reached(here, advice)}"
+            f"{function}. {describe_reason(advice, here)}",
             f"One flow fills the link with {size_in_words(advice.receive_set_bytes)} at the "
             f"receiver and {size_in_words(advice.send_set_bytes)} at the sender.",
-            f"M{memory_in_words(advice, connections)[1:]}",
+            f"M{describe_memory(advice, connections)[1:]}",
         ]
     )
 
@@ -107,11 +109,7 @@ def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str
         **asdict(advice),
         "tcp_rmem": advice.rmem(),
         "tcp_wmem": advice.wmem(),
-        "receive_suffices": advice.receive_suffices,
-        "send_suffices": advice.send_suffices,
-        "receive_request_bytes": advice.receive_request_bytes,
-        "send_request_bytes": advice.send_request_bytes,
-        "core_max_bytes": advice.core_max_bytes,
+        **{name: getattr(advice, name) for name in DERIVED},
         "connections": connections,
         "receivers_memory_bytes": connections * advice.receive_set_bytes,
         "senders_memory_bytes": connections * advice.send_set_bytes,
@@ -123,12 +121,12 @@ def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str
     return plain if advice.holds_bdp is not None else plain | dict.fromkeys(SIZES)
 
 
-def _reached_json(advice: Advice, found: Reached) -> dict[str, Any]:
-    told = {**asdict(found), "between_bytes_s": between_bytes_s(advice, found)}
-    return told | dict.fromkeys(("goodput_bytes_s", "bound")) if found.cannot_say else told
+def _reached_json(advice: Advice, flow: Reached) -> dict[str, Any]:
+    plain = {**asdict(flow), "between_bytes_s": between_bytes_s(advice, flow)}
+    return plain | dict.fromkeys(("goodput_bytes_s", "bound")) if flow.cannot_say else plain
 
 
-def path_in_words(advice: Advice) -> str:
+def describe_path(advice: Advice) -> str:
     loss = f"loss {advice.loss_pct:g} %" if advice.loss_pct else "no loss"
     return (
         f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, "
@@ -141,23 +139,23 @@ def _by_loss(advice: Advice) -> float:
     return loss_based_bytes_s(line, loss_pct, advice.rtt_ms, advice.mss_bytes)
 
 
-def loss_in_words(advice: Advice) -> str:
+def describe_loss(advice: Advice) -> str:
     """What a loss-based congestion control reaches, and whether BBR reaches more."""
     reno = _by_loss(advice)
     share = reno / advice.line_bytes_s
     if share >= FULL:
         return "loss: too small to limit a flow, if losses are random (formula of Mathis)."
-    said = (
+    text = (
         f"loss: with Reno, and about with CUBIC, a flow reaches {in_three_digits(reno / MIB)} "
         f"MiB/s, {100 * share:.2g} % of the link, if losses are random (formula of Mathis). No "
         "buffer changes that"
     )
     if advice.loss_pct > BBR_TOLERATES_PCT:
-        return f"{said}, and it is more than BBR tolerates. Find the cause. No sizes are advised."
-    return f"{said}. Find the cause, or use BBR, which does not take a loss for congestion."
+        return f"{text}, and it is more than BBR tolerates. Find the cause. No sizes are advised."
+    return f"{text}. Find the cause, or use BBR, which does not take a loss for congestion."
 
 
-def sizes_for(advice: Advice) -> str:
+def describe_rule(advice: Advice) -> str:
     """Which congestion control the sizes are for, and by which rule."""
     control, holds = advice.control, advice.holds_bdp
     if holds is None:
@@ -223,36 +221,36 @@ def _coalesced(advice: Advice) -> str:
     return least if least == alone else f"{least} with GRO, {alone} without"
 
 
-def sizes_in_words(found: Reached) -> str:
+def describe_sizes(flow: Reached) -> str:
     return (
-        f"send buffer {size_in_words(found.sndbuf_bytes)}, receive buffer "
-        f"{size_in_words(found.rcvbuf_bytes)}"
+        f"send buffer {size_in_words(flow.sndbuf_bytes)}, receive buffer "
+        f"{size_in_words(flow.rcvbuf_bytes)}"
     )
 
 
-def reached_in_words(found: Reached, advice: Advice) -> str:
+def describe_reached(flow: Reached, advice: Advice) -> str:
     """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
-    if found.cannot_say:
-        return f"not predicted: {found.cannot_say}"
-    share = 100 * found.goodput_bytes_s / advice.line_bytes_s
-    likely = between_bytes_s(advice, found)
-    ends = [in_three_digits(one / MIB) for one in likely or ()]
+    if flow.cannot_say:
+        return f"not predicted: {flow.cannot_say}"
+    share = 100 * flow.goodput_bytes_s / advice.line_bytes_s
+    likely = between_bytes_s(advice, flow)
+    ends = [in_three_digits(bytes_s / MIB) for bytes_s in likely or ()]
     decides = "chance decides" if advice.loss_pct else "single packets decide"
     between = f" (between {' and '.join(ends)}: {decides})" if ends else ""
     return (
-        f"{in_three_digits(found.goodput_bytes_s / MIB)} MiB/s{between}, {share:.0f} % of the "
-        f"link, limited by the {found.bound}"
+        f"{in_three_digits(flow.goodput_bytes_s / MIB)} MiB/s{between}, {share:.0f} % of the "
+        f"link, limited by the {flow.bound}"
     )
 
 
-def _limits(found: Reached) -> list[str]:
+def _limits(flow: Reached) -> list[str]:
     rows = [
         {
-            "  limit": f"  {one.name}",
-            "alone, MiB/s": "" if one.bytes_s is None else in_three_digits(one.bytes_s / MIB),
-            "set by": _set_by(one),
+            "  limit": f"  {limit.name}",
+            "alone, MiB/s": "" if limit.bytes_s is None else in_three_digits(limit.bytes_s / MIB),
+            "set by": _set_by(limit),
         }
-        for one in found.limits
+        for limit in flow.limits
     ]
     return terminal_table(rows, tuple(rows[0])).splitlines() if rows else []
 
@@ -262,13 +260,13 @@ def _set_by(limit: Limit) -> str:
     return "its rate" if limit.name == LINK else limit.function
 
 
-def reason(advice: Advice, found: Reached) -> str:
+def describe_reason(advice: Advice, flow: Reached) -> str:
     """Why a limit lies where it does."""
-    bound = found.bound
-    if found.cannot_say:
+    bound = flow.bound
+    if flow.cannot_say:
         return ""
-    first = found.limits[0]
-    if bound == SEND_BUFFER and found.goodput_bytes_s > OVERFILLED * (first.bytes_s or inf):
+    first = flow.limits[0]
+    if bound == SEND_BUFFER and flow.goodput_bytes_s > OVERFILLED * (first.bytes_s or inf):
         return f"{REASONS[SEND_BUFFER]} {APPENDED}"
     if bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
         return (
@@ -295,7 +293,7 @@ REASONS = {
 }
 
 
-def memory_in_words(advice: Advice, connections: int) -> str:
+def describe_memory(advice: Advice, connections: int) -> str:
     """The memory that connections may take at most, and the memory of a machine that has it."""
     many = f"{connections:,} connections" if connections > 1 else "one connection"
     ends = {"receiver": advice.receive_set_bytes, "sender": advice.send_set_bytes}
@@ -324,11 +322,22 @@ def memory_size(size: float) -> str:
 
 def to_paste(advice: Advice) -> str:
     """The sysctl lines for both ends; a remark if the defaults are sufficient."""
-    receiver = _line("net.ipv4.tcp_rmem", advice.rmem(), advice.receive_suffices)
-    sender = _line("net.ipv4.tcp_wmem", advice.wmem(), advice.send_suffices)
-    return "\n".join(
-        ["# on the receiver", *_without_gro(advice), receiver, "", "# on the sender", sender]
+    remarks = {"receiver": _without_gro(advice), "sender": []}
+    lines = {
+        end: f"# net.ipv4.{name}: {ENOUGH}" if suffices else f"sysctl -w net.ipv4.{name}='{value}'"
+        for end, (name, value, suffices) in _maxima(advice).items()
+    }
+    return "\n\n".join(
+        "\n".join([f"# on the {end}", *remarks[end], line]) for end, line in lines.items()
     )
+
+
+def _maxima(advice: Advice) -> dict[str, tuple[str, str, bool]]:
+    """By end: the sysctl, its advised value, and whether the default is enough."""
+    return {
+        "receiver": ("tcp_rmem", advice.rmem(), advice.receive_suffices),
+        "sender": ("tcp_wmem", advice.wmem(), advice.send_suffices),
+    }
 
 
 def core_to_paste(advice: Advice) -> str:
@@ -352,13 +361,9 @@ def _core_line(name: str, option: str, request_bytes: int | None, advice: Advice
 
 def sysctl_lines(advice: Advice) -> dict[str, list[str]]:
     """The lines by end, without remarks; none where the default is enough."""
-    ends = {
-        "receiver": [("tcp_rmem", advice.rmem(), advice.receive_suffices)],
-        "sender": [("tcp_wmem", advice.wmem(), advice.send_suffices)],
-    }
     return {
-        end: [f"net.ipv4.{name} = {value}" for name, value, enough in lines if not enough]
-        for end, lines in ends.items()
+        end: [] if suffices else [f"net.ipv4.{name} = {value}"]
+        for end, (name, value, suffices) in _maxima(advice).items()
     }
 
 
@@ -370,7 +375,3 @@ def _without_gro(advice: Advice) -> list[str]:
         f"# if packets are not coalesced; {size_in_words(advice.receive_bytes)} is enough if they "
         "are coalesced in pairs (GRO)"
     ]
-
-
-def _line(name: str, value: str, suffices: bool) -> str:
-    return f"# {name}: {ENOUGH}" if suffices else f"sysctl -w {name}='{value}'"

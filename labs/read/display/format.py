@@ -8,7 +8,9 @@ The cells and values of this module are printable; `PrintableOutput` does the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
@@ -57,7 +59,7 @@ def printable(text: str, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    return _NOT_ASCII.sub(lambda found: _escaped(found[0], keep), text)
+    return _NOT_ASCII.sub(lambda match: _escaped(match[0], keep), text)
 
 
 def _escaped(sign: str, keep: str) -> str:
@@ -143,13 +145,13 @@ def heading(name: str, unit_of_values: str = "") -> str:
     """A column's name as a heading: "Goodput (MiB/s)" for goodput_mib_s, "Least (ms)" for "least,
     ms". `unit_of_values` is the unit of a column whose name has none."""
     unit = _unit_suffix(name)
-    words, said = name.removesuffix(unit), UNITS.get(unit, "")
-    if not unit and (found := _UNIT_IN_WORDS.fullmatch(name)):
-        words, said = found[1], found[2]
+    words, shown = name.removesuffix(unit), UNITS.get(unit, "")
+    if not unit and (match := _UNIT_IN_WORDS.fullmatch(name)):
+        words, shown = match[1], match[2]
     if "_" in words or " " not in words:
         words = " ".join(ABBREVIATIONS.get(word, word) for word in words.split("_"))
-    said = said or unit_of_values
-    return words[:1].upper() + words[1:] + (f" ({said})" if said else "")
+    shown = shown or unit_of_values
+    return words[:1].upper() + words[1:] + (f" ({shown})" if shown else "")
 
 
 def is_known(value: float | None) -> bool:
@@ -240,3 +242,12 @@ def counted(count: int, what: str) -> str:
 def in_runs(count: int) -> str:
     """`1 run`, `2 runs`."""
     return counted(count, "run")
+
+
+def command_lines(commands: Iterable[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """Commands to paste, each with its host ('' for the machine that has both), below its host."""
+    lines: list[str] = []
+    for host, group in groupby(commands, key=lambda command: command[0]):
+        lines.append(f"# on the {host}" if host else "# on the machine that runs both hosts")
+        lines += [shlex.join(argv) for _, argv in group]
+    return lines

@@ -47,11 +47,11 @@ def asked_of(run: Run) -> str:
     return asked(Link(rate_mbit=rate, delay_ms=path.rtt_ms, loss_pct=path.down.loss_pct))
 
 
-def measured(found: Measured) -> str:
+def measured(link: Measured) -> str:
     """What was measured of a link: `1000.0 Mbit/s, RTT 200.0 ms`."""
-    words = [] if found.rate_mbit is None else [f"{found.rate_mbit:.1f} Mbit/s"]
-    words += [f"RTT {milliseconds(found.rtt_ms)}"]
-    words += [] if found.loss_pct is None else [f"{found.loss_pct:.2f} % lost"]
+    words = [] if link.rate_mbit is None else [f"{link.rate_mbit:.1f} Mbit/s"]
+    words += [f"RTT {milliseconds(link.rtt_ms)}"]
+    words += [] if link.loss_pct is None else [f"{link.loss_pct:.2f} % lost"]
     return ", ".join(words)
 
 

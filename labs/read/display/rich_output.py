@@ -16,6 +16,21 @@ RIGHT = "text-align: right; vertical-align: top"
 DIGITS = re.compile(r"[-+]?[\d,.]*\d")
 MOST_ROWS = 20
 """Of a longer table the other rows are folded."""
+DARK_THEME = (
+    '<style>[data-jp-theme-light="false"] :is(.js-plotly-plot, .jp-RenderedHTML svg[role="img"])'
+    " { filter: invert(0.93) hue-rotate(180deg); }</style>"
+)
+"""Charts in JupyterLab's dark theme: light and dark change places; hues remain. A figure is JSON
+with colours for white paper, and its renderer knows no theme."""
+
+
+def follow_theme() -> None:
+    """Add the rule of style to the output of the cell that is running, if there is one."""
+    from IPython.core.getipython import get_ipython  # noqa: PLC0415  only in a notebook
+    from IPython.display import display  # noqa: PLC0415
+
+    if get_ipython() is not None:
+        display({"text/html": DARK_THEME, "text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
 
 
 class Text(str):

@@ -33,16 +33,16 @@ def topology(*, rate_mbit: float | None = None, delay_ms: float | None = None) -
         *([f"{plain(delay_ms)} ms"] if delay_ms is not None else []),
     ]
     data = "data" + (f": {', '.join(link)}" if link else "")
-    told = (
+    described = (
         "Topology. The server sends a file to the client. The data passes through the server's "
         "send buffer, then htb and netem, which apply rate and delay on the server's device, then "
         "the client's receive buffer. ACKs return without delay."
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" role="img" '
-        f'aria-label="{escape(told)}" style="max-width: {WIDTH_PX}px; width: 100%" '
+        f'aria-label="{escape(described)}" style="max-width: {WIDTH_PX}px; width: 100%" '
         f'font-family="{FONT}" font-size="14">',
-        f"<title>{escape(told)}</title>",
+        f"<title>{escape(described)}</title>",
         f'<rect width="{WIDTH_PX}" height="{HEIGHT_PX}" fill="{PAPER}"/>',
         *_host(SERVER_X, "server", server.address, server.device, SERVER_PARTS),
         *_host(CLIENT_X, "client", client.address, client.device, CLIENT_PARTS),
@@ -56,7 +56,7 @@ def topology(*, rate_mbit: float | None = None, delay_ms: float | None = None) -
 def _host(x: int, name: str, address: str, device: str, parts: tuple[str, ...]) -> list[str]:
     """A host: its name and address, and its parts from the program down to the device."""
     middle = x + HOST_WIDTH_PX // 2
-    found = [
+    shapes = [
         f'<rect x="{x}" y="{HOST_TOP_PX}" width="{HOST_WIDTH_PX}" height="{HOST_HEIGHT_PX}" '
         f'rx="8" fill="none" stroke="{BLACK}" stroke-width="1.5"/>',
         _text(middle, HOST_TOP_PX - 12, f"{name}, {address}", weight="bold"),
@@ -64,12 +64,12 @@ def _host(x: int, name: str, address: str, device: str, parts: tuple[str, ...]) 
     width, height = BOX_PX
     for place, part in enumerate((*parts, f"device {device}")):
         y = HOST_TOP_PX + PART_GAP_PX + place * (height + PART_GAP_PX)
-        found += [
+        shapes += [
             f'<rect x="{x + (HOST_WIDTH_PX - width) // 2}" y="{y}" width="{width}" '
             f'height="{height}" rx="4" fill="none" stroke="{GREY}"/>',
             _text(middle, y + height // 2 + 5, part),
         ]
-    return found
+    return shapes
 
 
 def _arrow(y: int, colour: str, label: str, *, to_client: bool) -> list[str]:

@@ -35,20 +35,22 @@ FIGURES = (
 
 def describe(table: DataFrame) -> str:
     """One line per run: utilisation, share, queue and requests, each with its prediction."""
-    return "\n".join(f"- **{row['condition']}**: {_one(row)}" for row in table.to_dict("records"))
+    return "\n".join(
+        f"- **{row['condition']}**: {_figures(row)}" for row in table.to_dict("records")
+    )
 
 
-def _one(row: Mapping[Any, Any]) -> str:
-    said = [f"{in_digits(row['goodput_mbit'])} Mbit/s"]
+def _figures(row: Mapping[Any, Any]) -> str:
+    phrases = [f"{in_digits(row['goodput_mbit'])} Mbit/s"]
     for name, words, predicted in FIGURES:
         if is_known(row[name]):
-            own = words.format(in_digits(row[name]))
+            text = words.format(in_digits(row[name]))
             beside = row[predicted]
-            said.append(f"{own} (predicted: {in_digits(beside)})" if is_known(beside) else own)
+            phrases.append(f"{text} (predicted: {in_digits(beside)})" if is_known(beside) else text)
     if is_known(row["completed_ms"]):
-        said.append(f"complete after {in_digits(row['completed_ms'])} ms")
+        phrases.append(f"complete after {in_digits(row['completed_ms'])} ms")
     note = f" Note: {row['notes']}." if row["notes"] else ""
-    return f"{', '.join(said)}.{note}"
+    return f"{', '.join(phrases)}.{note}"
 
 
 def describe_run(run: Run) -> str:
@@ -56,8 +58,8 @@ def describe_run(run: Run) -> str:
     rates = goodputs_mbit(run)
     total = sum(rates)
     parts = [
-        f"flow {one.name} {in_digits(rate)} Mbit/s ({in_digits(100 * rate / total)} %)"
-        for one, rate in zip(downward(run), rates, strict=True)
+        f"flow {flow.name} {in_digits(rate)} Mbit/s ({in_digits(100 * rate / total)} %)"
+        for flow, rate in zip(downward(run), rates, strict=True)
         if total
     ]
     return f"In steady state: {', '.join(parts) or 'nothing arrived'}."
@@ -73,16 +75,16 @@ def flows(run: Run) -> Table:
     last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
     down, rates, rtts = downward(run), goodputs_mbit(run), mean_rtts_ms(run)
     rows = []
-    for one, rate, rtt_ms in zip(down, rates, rtts, strict=True):
-        sent, again = (float(last[name].get(one.name, 0)) for name in last)
+    for flow, rate, rtt_ms in zip(down, rates, rtts, strict=True):
+        sent, again = (float(last[name].get(flow.name, 0)) for name in last)
         rows.append(
             {
-                "Flow": one.name,
-                "Own RTT (ms)": traffic_of(run).path.rtt_ms + one.flow.extra_delay_ms,
+                "Flow": flow.name,
+                "Own RTT (ms)": traffic_of(run).path.rtt_ms + flow.flow.extra_delay_ms,
                 "Goodput (Mbit/s)": rate,
                 "Share (%)": 100 * rate / sum(rates) if sum(rates) else None,
                 "Mean RTT (ms)": rtt_ms,
-                "Mean window (segments)": windows.get(one.name),
+                "Mean window (segments)": windows.get(flow.name),
                 "Sent again (%)": 100 * again / sent if sent else None,
             }
         )
@@ -94,11 +96,11 @@ def segments_per_ack(runs: Mapping[str, Run]) -> Table:
     average, and the maximum rate of the reverse path."""
     rows = []
     for condition, run in runs.items():
-        own = sockets(run)
-        own = own[own["flow"] == carried(run)[0].name]
-        if own.empty:
+        samples = sockets(run)
+        samples = samples[samples["flow"] == carried(run)[0].name]
+        if samples.empty:
             continue
-        acks, sent = float(own["segs_in"].max()), float(own["data_segs_out"].max())
+        acks, sent = float(samples["segs_in"].max()), float(samples["data_segs_out"].max())
         back = traffic_of(run).path.up
         rows.append(
             {

@@ -1,19 +1,34 @@
-"""An exercise with an answer that can be checked, as a lab declares it.
+"""What a lab declares of a notebook's exercises and guesses.
 
-The right answer is never written down: `expected` computes it from the theory and, where they
-exist, from runs.
+The right answer is never written down: it is computed from the theory and, where they exist, from
+runs. A declaration is an `Expected`, or a function of the evidence that returns one if the answer
+depends on the kernel, on drawn values or on a run:
+
+    around(500, 486, pct=0.5, checked="the capacity").mistake(0.5, "This is per millisecond.")
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from labs.drive.parameters.declare import Scalar
 from labs.read.runs.run import Run
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 
 Answer = float | str
+LIMITS = (LINK, RECEIVE_WINDOW, SEND_BUFFER)
+"""The choices of a question about what limits a flow."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The value of a column in a run; without a run it has no name and no value."""
+
+    run: str = ""
+    value: Any = None
 
 
 class Evidence(Protocol):
@@ -29,6 +44,9 @@ class Evidence(Protocol):
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""
+
+    def measured(self, condition: str, column: str, **parameters: Scalar) -> Measured:
+        """A column of the lab's results for that run."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,36 @@ class Expected:
     choice: str = ""
     mistakes: tuple[Mistake, ...] = ()
 
+    def is_right(self, answer: Answer) -> bool:
+        if isinstance(answer, str):
+            return answer.casefold() == self.choice.casefold()
+        return not self.choice and self.low <= answer <= self.high
+
+    def mistake(self, value: Answer | None, hint: str) -> Expected:
+        """With one more mistake, unless its value is unknown, or a right answer here."""
+        if value is None or self.is_right(value):
+            return self
+        return replace(self, mistakes=(*self.mistakes, Mistake(value, hint)))
+
+
+def around(*values: float | Measured, pct: float, checked: str) -> Expected:
+    """Answers within `pct` per cent of any of these values, or between two of them.
+
+    A measured value counts if there is one, and `checked` then names its run.
+    """
+    numbers = [value.value if isinstance(value, Measured) else value for value in values]
+    numbers = [number for number in numbers if number is not None]
+    return Expected(
+        after_runs(checked, *(value for value in values if isinstance(value, Measured))),
+        low=min(numbers) * (1 - pct / 100),
+        high=max(numbers) * (1 + pct / 100),
+    )
+
+
+def after_runs(checked: str, *measured: Measured) -> str:
+    """What was computed, and the runs that were read."""
+    return "; the run ".join([checked, *(value.run for value in measured if value.run)])
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -59,19 +107,27 @@ class Exercise:
 
     `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
     a short form of the question. A numeric answer has a `unit`; any other is one of `choices`.
-    In an examination the question is `question`, in which names in braces are those of `draws`,
-    each with the values that may be drawn for a student. All exercises of a notebook have the same
-    values under one name. An exercise without `question` is not asked.
+    An examination asks the exercises that are `examined`.
     """
 
     name: str
     notebook: str
     asks: str
-    expected: Callable[[Evidence], Expected]
+    right: Expected | Callable[[Evidence], Expected]
     unit: str = ""
     choices: tuple[str, ...] = ()
     question: str = ""
     draws: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict, hash=False)
+
+    def expected(self, runs: Evidence) -> Expected:
+        """The right answers by this evidence, and the mistakes."""
+        return self.right if isinstance(self.right, Expected) else self.right(runs)
+
+    def examined(self, draws: Mapping[str, tuple[Scalar, ...]], question: str) -> Exercise:
+        """With a question for examinations, in which names in braces are those of `draws`, each
+        with the values that may be drawn for a student. All exercises of a notebook have the same
+        values under one name."""
+        return replace(self, draws=draws, question=question)
 
 
 def drawn(runs: Evidence, name: str, usual: float) -> float:
@@ -79,13 +135,30 @@ def drawn(runs: Evidence, name: str, usual: float) -> float:
     return float(runs.drawn.get(name, usual))
 
 
-def around(
-    values: tuple[float, ...], tolerance_pct: float, checked: str, *mistakes: Mistake
-) -> Expected:
-    """Answers within a tolerance of any of these values, or between two of them."""
-    return Expected(
-        checked,
-        low=min(values) * (1 - tolerance_pct / 100),
-        high=max(values) * (1 + tolerance_pct / 100),
-        mistakes=mistakes,
-    )
+@dataclass(frozen=True)
+class Guess:
+    """`name` is the variable in the notebook's cell for guesses; the run is that of `condition`
+    with the notebook's first values, on `kernel` if it is not the notebook's; `column` is the
+    column of the lab's results that is guessed."""
+
+    name: str
+    notebook: str
+    condition: str
+    column: str
+    kernel: str = ""
+
+
+def guesses(notebook: str, column: str, conditions: Mapping[str, str]) -> tuple[Guess, ...]:
+    """The guesses of one column; `conditions` has the condition of each by name."""
+    return tuple(Guess(name, notebook, condition, column) for name, condition in conditions.items())
+
+
+@dataclass(frozen=True)
+class GuessedValue:
+    """A guess of a figure that is in no column. `figures` returns the prediction and the figure of
+    the recorded runs; None for what is not known, as on testbeds where each machine differs."""
+
+    name: str
+    notebook: str
+    unit: str
+    figures: Callable[[Evidence], tuple[float | None, float | None]] = lambda runs: (None, None)

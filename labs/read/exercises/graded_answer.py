@@ -1,4 +1,4 @@
-"""The judgement on one answer, with a hint if it is off by a known reason."""
+"""The grade of one answer, with a hint if it is off by a known reason."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DATA_UNITS = frozenset({"MiB", "MiB/s", "KiB", "bytes"})
 
 @dataclass(frozen=True)
 class Graded:
-    """One answer, judged: `verdict` is one of VERDICTS, `hint` says why it is not right."""
+    """One answer, graded: `verdict` is one of VERDICTS, `hint` says why it is not right."""
 
     exercise: Exercise
     answer: Answer | None
@@ -66,8 +66,8 @@ def unanswered(exercise: Exercise) -> Graded:
     return Graded(exercise, None, MISSING, _asked_for(exercise), "")
 
 
-def judge(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
-    """Judge an answer."""
+def grade(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
+    """Grade an answer."""
     if isinstance(answer, str) != bool(exercise.choices):
         hint = f"{_kind(answer)}. {_asked_for(exercise)}"
         return Graded(exercise, answer, UNREADABLE, hint, expected.checked)
@@ -90,14 +90,14 @@ def _kind(answer: Answer) -> str:
 
 
 def _on_choice(exercise: Exercise, answer: str, expected: Expected) -> str:
-    said = " ".join(answer.split()).casefold().removeprefix("the ")
-    if said == expected.choice.casefold():
+    word = " ".join(answer.split()).casefold().removeprefix("the ")
+    if expected.is_right(word):
         return ""
     for mistake in expected.mistakes:
-        if said == str(mistake.value).casefold():
+        if word == str(mistake.value).casefold():
             return mistake.hint
-    known = said in [choice.casefold() for choice in exercise.choices]
-    return "Look at the runs again." if known else _asked_for(exercise)
+    is_choice = word in [choice.casefold() for choice in exercise.choices]
+    return "Look at the runs again." if is_choice else _asked_for(exercise)
 
 
 def _on_number(exercise: Exercise, answer: float, expected: Expected) -> str:

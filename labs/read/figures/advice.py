@@ -8,7 +8,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import KIB, MIB
-from labs.read.display.advice import path_in_words, reached_in_words
+from labs.read.display.advice import describe_path, describe_reached
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.figures.style import (
     BLACK,
@@ -84,7 +84,7 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
     return dressed(
         figure,
         title=TITLE,
-        caption=f"{path_in_words(advice)} · simulated packet by packet",
+        caption=f"{describe_path(advice)} · simulated packet by packet",
         height=HEIGHT_PX,
         tell=_tell(advice, here),
         table=_table(sizes, curves),
@@ -149,7 +149,7 @@ def _tell(advice: Advice, here: Reached) -> str:
         f"{size_in_words(advice.send_bytes)} at the sender one flow fills the link, "
         f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s. With "
         f"{size_in_words(here.rcvbuf_bytes)} and {size_in_words(here.sndbuf_bytes)}: "
-        f"{reached_in_words(here, advice)}."
+        f"{describe_reached(here, advice)}."
     )
 
 

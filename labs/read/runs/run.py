@@ -25,7 +25,7 @@ from labs.drive.tc import Queue, queues
 from labs.drive.testbed.link import LinkReport, Measured, report_from_json
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
-from labs.read.display.commands import as_lines
+from labs.read.display.format import command_lines
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.proc import changes, counters
 from labs.read.parse.ss import blocks
@@ -265,7 +265,7 @@ class Run:
     def commands_text(self) -> str:
         """Return the recorded lines that changed something, host by host, to be pasted."""
         return "\n".join(
-            as_lines(
+            command_lines(
                 (command.host, command.argv)
                 for command in self.commands
                 if _is_pasted(command.argv)

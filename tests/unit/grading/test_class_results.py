@@ -17,7 +17,7 @@ from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
 from labs.grading.run_evidence import recorded_runs
 from labs.read.display.provenance import asked, asked_of
-from labs.read.exercises.guess import Guess, GuessedValue
+from labs.read.exercises.exercise import Guess, GuessedValue
 from labs.read.notebook_file import assignments, parameters, read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders, runs_folder

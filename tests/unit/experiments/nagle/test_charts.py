@@ -21,7 +21,7 @@ from labs.experiments.nagle.requests import (
     requests_of,
     typical,
 )
-from labs.read.display.beside_wireshark import beside_wireshark
+from labs.read.display.beside import beside_wireshark
 from labs.read.flows.exchanges import ARTICLE_OFF
 from labs.studies.study import Study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
-from labs.read.display.guesses import guesses
+from labs.read.display.beside import guesses
 
 
 def test_guesses_have_the_ratio_of_measurement_and_guess() -> None:
