@@ -9,8 +9,9 @@ a module, or a folder of modules::
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
-    narrative.py    describe(table), describe_run(run), findings(runs, parameters), remarks(table)
-    charts.py, notebook.py      what its notebook calls as `labs.charts.LAB.NAME`, `labs.LAB.NAME`
+    figures.py      what its notebook calls as `labs.charts.LAB.NAME` and `labs.LAB.NAME`; optional:
+                    describe(table), describe_run(run), findings(runs, parameters), remarks(table).
+                    Some labs still have charts.py, notebook.py and narrative.py in its place
     articleN.toml, claims.py    the claims of an article; JUDGES, for what no column decides
 
 A lab of the reader's own is one file with the names Parameters, conditions, measure, Results
@@ -46,6 +47,8 @@ EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "Results")
 FOLDER = ("conditions.py", "experiment.py", "results.py")
+FIGURES = ("charts", "narrative", "notebook")
+"""The parts that `figures.py` of a lab is, each of them."""
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
 """The names of the package's labs."""
@@ -133,6 +136,8 @@ def load_folder(folder: Path, package: str) -> Lab:
     shared: dict[str, str] = vars(front).get("PARTS", {})
 
     def part(name: str) -> ModuleType | None:
+        if name in FIGURES and (folder / "figures.py").is_file():
+            name = "figures"
         if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
         return importlib.import_module(shared[name]) if name in shared else None

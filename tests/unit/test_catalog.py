@@ -75,12 +75,11 @@ class Results:
     def notes(self):
         yield Note("short", "x")
 """,
-    "narrative.py": """
+    "figures.py": """
+from plotly.graph_objects import Bar, Figure
+
 def describe(table):
     return f"{len(table)} echoes"
-""",
-    "charts/__init__.py": """
-from plotly.graph_objects import Bar, Figure
 
 def sizes(table):
     return Figure(Bar(x=table["condition"], y=table["bytes"]))
@@ -119,6 +118,7 @@ judge = "grouped"
 """,
 }
 LOOK = """
+import labs
 from labs import charts
 from labs.catalog import find
 from labs.read.runs.run import open_run
@@ -129,6 +129,7 @@ lab = find("echo")
 (run,) = map(open_run, Path("runs").glob("echo-*"))
 study = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
 table = study.results()
+assert labs.echo is charts.echo
 print(study.describe(), charts.echo.sizes(table).data[0].y[0], table.note_codes[0])
 """
 
