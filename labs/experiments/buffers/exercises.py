@@ -130,8 +130,7 @@ def shares_pct(
 def measured_bdp_mib(runs: Evidence, **link: float) -> Measured:
     """The BDP of the link of `default`, as its run measured it."""
     run = runs.run(DEFAULT, **link)
-    measured = None if run is None else measured_bdp_bytes(run)
-    return Measured(run.name if run else "", measured and measured / MIB)
+    return Measured() if run is None else Measured(run.name, measured_bdp_bytes(run)).per(MIB)
 
 
 def needed_mib(runs: Evidence) -> float:
@@ -293,9 +292,7 @@ def lossy_mib_s(runs: Evidence) -> Expected:
 
 def granted_kib(runs: Evidence) -> Expected:
     """What getsockopt returns after 128 KiB were requested."""
-    granted = runs.measured("by-hand", "receive_most_bytes")
-    if granted.value is not None:
-        granted = replace(granted, value=granted.value / KIB)
+    granted = runs.measured("by-hand", "receive_most_bytes").per(KIB)
     return around(2 * REQUESTED_KIB, granted, pct=EXACT_PCT, checked="setsockopt doubles").mistake(
         REQUESTED_KIB, "This is what the program requests. The kernel doubles it."
     )
@@ -400,14 +397,11 @@ EXERCISES = (
         "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"
     ),
 )
-START_GUESSES = {"guess_default_mib_s": DEFAULT, "guess_both_mib_s": BOTH_RAISED}
+LINK_BDP_MIB = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
 GUESSES = (
-    *guesses(START, GOODPUT, START_GUESSES),
+    *guesses(START, GOODPUT, {"guess_default_mib_s": DEFAULT, "guess_both_mib_s": BOTH_RAISED}),
     GuessedValue(
-        "guess_bdp_mib",
-        BUFFERS,
-        "MiB",
-        lambda runs: (bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB, measured_bdp_mib(runs).value),
+        "guess_bdp_mib", BUFFERS, "MiB", lambda runs: (LINK_BDP_MIB, measured_bdp_mib(runs).value)
     ),
     GuessedValue("guess_buffer_mib", BUFFERS, "MiB", lambda runs: (needed_mib(runs), None)),
     *guesses(

@@ -30,6 +30,10 @@ class Measured:
     run: str = ""
     value: Any = None
 
+    def per(self, unit: float) -> Measured:
+        """The same value in a larger unit."""
+        return self if self.value is None else replace(self, value=self.value / unit)
+
 
 class Evidence(Protocol):
     """The runs that an answer may be checked against (`labs.grading.run_evidence`)."""

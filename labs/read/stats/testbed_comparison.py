@@ -24,6 +24,7 @@ from labs.read.runs.compare import changes
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 from labs.read.stats.repetitions import FEWEST, Interval, Repeated, of_ratio, repeated
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 
 AGREE, UNDECIDED = "agree", "undecided"
 DISAGREE, NOT_COMPARED = "disagree", "not compared"
@@ -55,7 +56,7 @@ FULL_PCT = 85.0
 VETH = {"tso": True, "gso": True}
 SAMPLES = "server/samples.bin"
 MOST = 0.5
-LIMITS = {"rwnd_limited_us": "receive window", "sndbuf_limited_us": "send buffer"}
+LIMITS = {"rwnd_limited_us": RECEIVE_WINDOW, "sndbuf_limited_us": SEND_BUFFER}
 """What limited a sender that was busy, by the column of tcp_info that counts the time."""
 
 
