@@ -355,7 +355,7 @@ OF_ZIP: dict[str, Any] = {
 }
 OF_BUNDLE: dict[str, Any] = {
     "own lab": with_file("mylab.py", b"import os; os.system('touch /tmp/labs-executed')"),
-    "lab of the package": with_file("labs/experiments/evil/lab.py"),
+    "lab of the package": with_file("labs/experiments/evil/conditions.py"),
     "module for Python": with_file("sitecustomize.py"),
     "folder of runs": with_file("runs/x/run.json"),
     "notebook elsewhere": with_file("x.ipynb"),

@@ -16,7 +16,7 @@ from labs.drive.units import MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
-from labs.launch.launch import run
+from labs.launch.launch import run as perform
 from labs.read.display.advice import core_to_paste, describe_for_notebook, describe_sizes, to_paste
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.advice import against_buffer_size
@@ -44,8 +44,6 @@ CONTROL = "net.ipv4.tcp_congestion_control"
 LIMIT_S = 3600.0
 SAMPLES = 100
 """About the number of samples of the sockets per run."""
-
-
 SEEDS = (1, 2, 3, 4, 5)
 """A path with losses is measured once with each."""
 
@@ -97,17 +95,14 @@ class Advised:
 
     def measured(self) -> Table:
         """The buffers of today and the advised ones, measured on the virtual kernel."""
-        rows = measure(self.advice, {"today": self.here, "advised": at_least(self.advice)})
+        results = measure(self.advice, {"today": self.here, "advised": at_least(self.advice)})
         return Table(
-            [
-                {
-                    "Buffers": one.name,
-                    "Sizes": describe_sizes(one.predicted),
-                    "Predicted (MiB/s)": one.predicted.goodput_bytes_s / MIB,
-                    "Measured (MiB/s)": one.goodput_bytes_s / MIB,
-                }
-                for one in rows
-            ]
+            {
+                "Buffers": [result.name for result in results],
+                "Sizes": [describe_sizes(result.predicted) for result in results],
+                "Predicted (MiB/s)": [result.predicted.goodput_bytes_s / MIB for result in results],
+                "Measured (MiB/s)": [result.goodput_bytes_s / MIB for result in results],
+            }
         )
 
     def __repr__(self) -> str:
@@ -135,9 +130,9 @@ def advise(
     the kernel's. BadInput, in one line, for a path for which nothing can be advised.
     """
     checked_path(rate_mbit, rtt_ms, kernel, mss_bytes)
-    found = computed(rate_mbit, rtt_ms, kernel, mss_bytes=mss_bytes)
-    here = reached(found, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
-    return Advised(found, here, connections)
+    advice = computed(rate_mbit, rtt_ms, kernel, mss_bytes=mss_bytes)
+    here = reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
+    return Advised(advice, here, connections)
 
 
 def at_least(advice: Advice) -> Reached:
@@ -156,16 +151,16 @@ def measure(
     kernel is not built.
     """
     sweeps = find(BULK_LAB)
-    conditions = tuple(_condition(advice, name, one) for name, one in wanted.items())
+    conditions = tuple(_condition(advice, name, buffers) for name, buffers in wanted.items())
     lab = replace(sweeps, all_conditions=lambda p: conditions, groups=(), _conditions={})
     runs: dict[str, list[Run]] = {name: [] for name in wanted}
     for seed in SEEDS if advice.loss_pct else SEEDS[:1]:
         parameters = sweeps.Parameters(kernel=advice.kernel, runs=into, seed=seed)
         with Bar(f"advise, seed {seed}" if advice.loss_pct else "advise", list(wanted)) as bar:
-            for one in run(lab, parameters, progress=bar.tell).runs:
-                runs[one.condition].append(one)
+            for run in perform(lab, parameters, progress=bar.tell).runs:
+                runs[run.condition].append(run)
     return tuple(
-        Measured(name, tuple(made), wanted[name], tuple(_steady_bytes_s(one) for one in made))
+        Measured(name, tuple(made), wanted[name], tuple(map(_steady_bytes_s, made)))
         for name, made in runs.items()
     )
 
@@ -200,8 +195,8 @@ def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
     )
 
 
-def _steady_bytes_s(one: Run) -> float:
-    found = arrivals(one).steady_bytes_s
-    if found is None:
-        raise RunFailed(f"{one.name}: all data arrived at once. Measure a path with a longer RTT")
-    return found
+def _steady_bytes_s(run: Run) -> float:
+    steady = arrivals(run).steady_bytes_s
+    if steady is None:
+        raise RunFailed(f"{run.name}: all data arrived at once. Measure a path with a longer RTT")
+    return steady

@@ -73,28 +73,29 @@ class CaptureParameters:
 
 def file_of(name: str) -> Path:
     """The file of a capture that comes with the project, or of one's own. BadInput for neither."""
-    known = examples()
-    if name in known:
-        return known[name]
+    captures = examples()
+    if name in captures:
+        return captures[name]
     path = Path(beside_the_notebooks(name))
     if path.is_file():
         return path
     raise BadInput(
         f"{name} is neither a file nor a capture that comes with the notebook"
-        f"{did_you_mean(name, known)}. Allowed: a pcap, pcapng or snoop file; {', '.join(known)}"
+        f"{did_you_mean(name, captures)}. Allowed: a pcap, pcapng or snoop file; "
+        f"{', '.join(captures)}"
     )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explained:
-    """The account of a capture; `one` is the connection to look at, None without any. `name` is
+    """The account of a capture; `chosen` is the connection to look at, None without any. `name` is
     shown in place of the path."""
 
     path: Path
     name: str
     segments: DataFrame
     file: FileAccount
-    one: Account | None
+    chosen: Account | None
 
     @property
     def capture(self) -> Words:
@@ -105,34 +106,33 @@ class Explained:
     @property
     def connections(self) -> Table:
         """One row per connection, the one that lost most time first."""
-        rows = []
-        for account in self.file.accounts:
-            worst = account.worst
-            rows.append(
+        return Table(
+            [
                 {
                     "Connection": account.connection,
                     "Client": account.client,
                     "Server": account.server,
                     "Duration (ms)": account.duration_ms,
                     "Time lost (ms)": account.lost_ms,
-                    "Main reason": "" if worst is None else worst.reason,
+                    "Main reason": "" if account.worst is None else account.worst.reason,
                     "First frame": account.first_frame,
                 }
-            )
-        return Table(rows)
+                for account in self.file.accounts
+            ]
+        )
 
     @property
     def account(self) -> Words:
         """The connection in sentences, and what to change."""
-        if self.one is None:
+        if self.chosen is None:
             return Words("The capture has no TCP connection.")
-        found = worth_a_sentence(self.one)
-        said = [f"**{describe_connection(self.one)}**", ""]
-        said += [f"- {describe_finding(finding)}" for finding in found] or [f"- {NO_TIME}"]
-        changes = [f"- {reason}: {words}" for reason, words in advice(found).items()]
+        findings = worth_a_sentence(self.chosen)
+        lines = [f"**{describe_connection(self.chosen)}**", ""]
+        lines += [f"- {describe_finding(finding)}" for finding in findings] or [f"- {NO_TIME}"]
+        changes = [f"- {reason}: {words}" for reason, words in advice(findings).items()]
         if changes:
-            said += ["", "What to change:", ""]
-        return Words("\n".join([*said, *changes]))
+            lines += ["", "What to change:", ""]
+        return Words("\n".join([*lines, *changes]))
 
     def chart(self) -> Figure:
         """The time of each connection by reason."""
@@ -140,37 +140,37 @@ class Explained:
 
     def timeline(self) -> Figure:
         """Sequence numbers, ACKs and the window of the connection over time."""
-        if self.one is None:
+        if self.chosen is None:
             return nothing("Time-sequence graph", "The capture has no TCP connection.")
-        return time_sequence(self.segments, self.one.connection, source=self.name)
+        return time_sequence(self.segments, self.chosen.connection, source=self.name)
 
     def ladder(self, *, reasons: bool = True) -> Figure:
         """The packets around the longest wait; without `reasons` it only shows how long it is."""
-        worst = None if self.one is None else self.one.worst
-        if self.one is None or worst is None:
+        worst = None if self.chosen is None else self.chosen.worst
+        if self.chosen is None or worst is None:
             return nothing("The longest wait", NO_TIME)
-        return worst_ladder(self.segments, self.name, self.one, worst, reasons=reasons)
+        return worst_ladder(self.segments, self.name, self.chosen, worst, reasons=reasons)
 
     @property
     def frames(self) -> list[int]:
         """The frames that the sentences name, in their order; at most 20."""
-        if self.one is None:
+        if self.chosen is None:
             return []
-        pairs = [pair for finding in worth_a_sentence(self.one) for pair in finding.frames[:3]]
+        pairs = [pair for finding in worth_a_sentence(self.chosen) for pair in finding.frames[:3]]
         named = dict.fromkeys(frame for pair in pairs for frame in pair)
         return list(named)[:MOST_BESIDE]
 
     def packet(self, frame: int) -> Text:
         """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no
         TCP segment of the connection."""
-        own = self.segments[self.segments["frame"] == frame]
-        if own.empty:
+        rows = self.segments[self.segments["frame"] == frame]
+        if rows.empty:
             raise BadInput(
                 f"frame {frame} is no TCP segment of {self.name}. "
                 f"Allowed: a frame that a sentence names, such as {self.frames[:3]}"
             )
         try:
-            return Text(str(packet(self.path, own.iloc[0]).show(dump=True)))
+            return Text(str(packet(self.path, rows.iloc[0]).show(dump=True)))
         except Missing as missing:
             return Text(f"The packet cannot be opened: {missing}.")
 
@@ -187,16 +187,17 @@ def explained(p: CaptureParameters) -> Explained:
     BadInput for a capture or a connection that does not exist."""
     path = file_of(p.capture)
     name = f"capture {p.capture}" if p.capture in CAPTURES else path.name
-    segments, found = read_account(path)
-    chosen = [one for one in found.accounts if not p.connection or p.connection in _names(one)]
+    segments, file = read_account(path)
+    chosen = [account for account in file.accounts if p.connection in ("", *_names(account))]
     if p.connection and not chosen:
         raise BadInput(
             f"{name} has no connection {p.connection}. Allowed: a number or both ends, as in "
             "the table of its connections"
         )
-    return Explained(path, name, segments, replace(found, file=name), next(iter(chosen), None))
+    return Explained(path, name, segments, replace(file, file=name), next(iter(chosen), None))
 
 
-def _names(one: Account) -> tuple[str, ...]:
+def _names(account: Account) -> tuple[str, ...]:
     """What a connection may be called: its number, or both its ends."""
-    return str(one.connection), f"{one.client}-{one.server}", f"{one.server}-{one.client}"
+    ends = account.client, account.server
+    return str(account.connection), "-".join(ends), "-".join(reversed(ends))

@@ -57,7 +57,7 @@ class Grid:
     @property
     def studies(self) -> Mapping[tuple[Scalar, ...], Study]:
         """The study of each combination of values, in the order of `over`: `studies[50, 10]`."""
-        return {tuple(one.values.values()): one.study for one in self.points}
+        return {tuple(point.values.values()): point.study for point in self.points}
 
     def results(self) -> Table:
         """One row per point and condition: the varied parameters, then the columns of
@@ -73,7 +73,7 @@ class Grid:
     def link(self) -> Table:
         """The link of each run, as in `study.link`, with the varied parameters."""
         rows = []
-        links = ((one, one.study.link) for one in self.points if self.error_at(one) is None)
+        links = ((point, point.study.link) for point in self.points if self.error_at(point) is None)
         for point, row in _rows(links):
             told = [row.get("Note") or "", self._same(row["Condition"])]
             rows.append({**point, **row, "Note": "; ".join(filter(None, told))})
@@ -83,27 +83,27 @@ class Grid:
     def lacking(self) -> Table:
         """The points without results, and the reason: one row per point."""
         rows = [
-            {**one.values, "lacks": str(error)}
-            for one in self.points
-            if (error := self.error_at(one)) is not None
+            {**point.values, "lacks": str(error)}
+            for point in self.points
+            if (error := self.error_at(point)) is not None
         ]
         return Table(rows, columns=[*self.over, "lacks"])
 
     @property
     def errors(self) -> tuple[LabError, ...]:
         """The errors of the points without results, without repeated messages."""
-        found = [error for one in self.points if (error := self.error_at(one)) is not None]
-        return tuple({str(error): error for error in found}.values())
+        errors = filter(None, map(self.error_at, self.points))
+        return tuple({str(error): error for error in errors}.values())
 
     @property
     def keys(self) -> frozenset[str]:
         """The keys of the distinct runs."""
-        return frozenset(run.key for one in self.points for run in one.study.every)
+        return frozenset(run.key for point in self.points for run in point.study.every)
 
     @cached_property
     def same(self) -> Mapping[str, list[str]]:
         """By condition, the varied parameters that it does not use."""
-        return unused_axes(self.lab, [one.study.parameters for one in self.points], self.over)
+        return unused_axes(self.lab, [point.study.parameters for point in self.points], self.over)
 
     def chart(
         self,
@@ -132,25 +132,27 @@ class Grid:
             table[column] = table[column].mask(pandas.Series(excluded, index=table.index))
         elif column not in table:
             raise BadInput(unknown(column, map(str, table), "column of the results"))
-        known = self.lab.columns.get(column)
+        declaration = self.lab.columns.get(column)
         drawn = {str(name) for name in table["condition"]}
         return small_multiples(
             table,
             column,
             over=[name for name in self.over if name not in fixed or is_many(fixed[name])],
-            unit="" if known is None else known.unit,
-            predicted=None if known is None else known.predicted_by,
+            unit="" if declaration is None else declaration.unit,
+            predicted=None if declaration is None else declaration.predicted_by,
             x=x,
             columns=columns,
             rows=rows,
-            units={one.name: one.unit for one in declared(type(self.parameters)).values()},
+            units={
+                name: parameter.unit for name, parameter in declared(type(self.parameters)).items()
+            },
             fit=not any(map(is_many, fixed.values())),
             note="; ".join(f"{name}: {self._same(name)}" for name in self.same if name in drawn),
         )
 
     def _headline(self, table: pandas.DataFrame) -> str:
-        for name, one in self.lab.columns.items():
-            if one.headline and name in table and table[name].notna().any():
+        for name, column in self.lab.columns.items():
+            if column.headline and name in table and table[name].notna().any():
                 return name
         raise BadInput(
             "no headline figure has a value at these points. Name a column of grid.results(): "
@@ -160,35 +162,34 @@ class Grid:
     @cached_property
     def _without_headline(self) -> frozenset[str]:
         """The keys of the runs whose headline figure is not meaningful."""
-        runs = {run.key: run for one in self.points for run in one.study.runs}
+        runs = {run.key: run for point in self.points for run in point.study.runs}
         return frozenset(key for key, run in runs.items() if self.lab.headline(run) is None)
 
     @cached_property
     def _table(self) -> Table:
         rows = []
-        tables = ((one, found) for one, found in self._found.items() if isinstance(found, Table))
-        for point, row in _rows(tables):
-            if said := self._same(row["condition"]):
-                row["notes"] = "; ".join(filter(None, [row["notes"], said]))
+        for point, row in _rows((point, self._outcomes[point]) for point in self.points):
+            if same := self._same(row["condition"]):
+                row["notes"] = "; ".join(filter(None, [row["notes"], same]))
                 codes = dict.fromkeys([*row["note_codes"].split(), UNUSED])
                 row["note_codes"] = " ".join(codes)
-            own = {(f"{OF_RUN}{name}" if name in point else name): row[name] for name in row}
-            rows.append({**point, **own})
+            columns = {(f"{OF_RUN}{name}" if name in point else name): row[name] for name in row}
+            rows.append({**point, **columns})
         if not rows:
             raise self.errors[0]
         return Table(rows)
 
     def error_at(self, point: Point) -> LabError | None:
         """The reason why a point has no results; None if it has results."""
-        found = self._found[point]
-        return None if isinstance(found, Table) else found
+        result = self._outcomes[point]
+        return None if isinstance(result, Table) else result
 
     @cached_property
-    def _found(self) -> Mapping[Point, Table | LabError]:
+    def _outcomes(self) -> Mapping[Point, Table | LabError]:
         """The results of each point, or the error: its runs do not exist or cannot be read."""
         return {
-            one: attempted(one.study.results) if one.error is None else one.error
-            for one in self.points
+            point: attempted(point.study.results) if point.error is None else point.error
+            for point in self.points
         }
 
     def _same(self, condition: str) -> str:
@@ -202,7 +203,7 @@ class Grid:
         return f"<p>Grid {escape(self._words())}</p>"
 
     def _words(self) -> str:
-        lacking = sum(one.error is not None for one in self.points)
+        lacking = sum(point.error is not None for point in self.points)
         without = f", {lacking} without runs (see lacking)" if lacking else ""
         return (
             f"of {self.lab.name} over {in_words(self.over)}: {len(self.points)} points{without}, "
@@ -219,17 +220,17 @@ def attempted(function: Callable[..., T], *given: Any) -> T | LabError:
 
 
 def _rows(
-    tables: Iterable[tuple[Point, Table]],
+    tables: Iterable[tuple[Point, Table | LabError]],
 ) -> Iterator[tuple[Mapping[str, Scalar], dict[str, Any]]]:
     """The rows of each point's table, with the values of the point."""
     for point, table in tables:
-        for row in table.to_dict("records"):
+        for row in table.to_dict("records") if isinstance(table, Table) else ():
             yield point.values, {str(name): value for name, value in row.items()}
 
 
 def in_words(over: Axes) -> str:
     """`rate_mbit 50, 100 and delay_ms 10, 50`."""
-    return " and ".join(f"{name} {', '.join(map(plain, one))}" for name, one in over.items())
+    return " and ".join(f"{name} {', '.join(map(plain, values))}" for name, values in over.items())
 
 
 @overload
@@ -264,14 +265,14 @@ def study(
     varied, wanted = varied_points(p, over)
     lab = lab_of(p)
     if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
-        found = [attempted(studies.study, one) for one in wanted]
+        outcomes = [attempted(studies.study, at_point) for at_point in wanted]
     else:
-        found = _performed(lab, wanted, varied, fresh, jobs)
-    errors = [one for one in found if isinstance(one, LabError)]
-    if len(errors) == len(found):
+        outcomes = _performed(lab, wanted, varied, fresh, jobs)
+    errors = [outcome for outcome in outcomes if isinstance(outcome, LabError)]
+    if len(errors) == len(outcomes):
         raise errors[0]
-    pairs = zip(wanted, found, strict=True)
-    return Grid(p, varied, tuple(_point(one, varied, of_it, lab) for one, of_it in pairs), lab)
+    pairs = zip(wanted, outcomes, strict=True)
+    return Grid(p, varied, tuple(_point(at, varied, outcome, lab) for at, outcome in pairs), lab)
 
 
 def varied_points(
@@ -298,10 +299,10 @@ def _performed(
     from labs.launch.plan import titles  # noqa: PLC0415
 
     names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in wanted]
-    found: list[Study | LabError] = []
+    outcomes: list[Study | LabError] = []
     if wanted[0].testbed == "virtual":
         distinct = launch.distinct_runs(launch.plan_points(lab, wanted, names))
-        rounds = [(wanted, names, "", [one.title for one in distinct])]
+        rounds = [(wanted, names, "", [run.title for run in distinct])]
     else:
         named = zip(wanted, names, strict=True)
         rounds = [((p,), [name], f", {name}", titles(lab, p)) for p, name in named]
@@ -310,19 +311,21 @@ def _performed(
             made = launch.run_points(
                 lab, some, fresh=fresh, jobs=jobs, progress=bar.tell, names=their_names
             )
-        found += [
-            one if isinstance(one, LabError) else attempted(studies.of_made, one, p, lab)
-            for one, p in zip(made, some, strict=True)
+        outcomes += [
+            runs_of
+            if isinstance(runs_of, LabError)
+            else attempted(studies.of_made, runs_of, p, lab)
+            for runs_of, p in zip(made, some, strict=True)
         ]
-    return found
+    return outcomes
 
 
-def _point(p: LabParameters, varied: Axes, found: Study | LabError, lab: Lab) -> Point:
+def _point(p: LabParameters, varied: Axes, result: Study | LabError, lab: Lab) -> Point:
     values = {name: getattr(p, name) for name in varied}
-    if isinstance(found, Study):
-        return Point(values, found)
-    without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(found))
-    return Point(values, without, found)
+    if isinstance(result, Study):
+        return Point(values, result)
+    without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(result))
+    return Point(values, without, result)
 
 
 __all__ = ["Grid", "Point", "study"]

@@ -29,7 +29,7 @@ def audit(runs: Iterable[Run] | None = None) -> Table:
     virtual time. `value` is empty for an item that is unknown.
     """
     items = audited(THIS_MACHINE) if runs is None else of_machines(of_side(runs))
-    return Table([_row(one) for one in items], columns=list(COLUMNS))
+    return Table([_row(item) for item in items], columns=list(COLUMNS))
 
 
 def audited(testbed: str) -> list[Item]:
@@ -45,7 +45,7 @@ def audited(testbed: str) -> list[Item]:
 
     collected = collecting.vagrant(reach()) if testbed == VAGRANT else collecting.here()
     return of_machines(
-        {name: open_raw(one, f"the audit of {name}") for name, one in collected.items()}
+        {name: open_raw(raw, f"the audit of {name}") for name, raw in collected.items()}
     )
 
 
@@ -58,14 +58,14 @@ def of_machines(machines: Mapping[str, Raw]) -> list[Item]:
     )
 
 
-def _row(one: Item) -> dict[str, object]:
+def _row(item: Item) -> dict[str, object]:
     return {
-        "machine": one.machine,
-        "group": one.group,
-        "item": f"{one.title} ({one.device})" if one.device else one.title,
-        "value": None if one.value is None else one.shown,
-        "wanted": one.wanted or None,
-        "deviates": one.deviates,
-        "matters for": ", ".join(one.matters),
-        "change": one.change,
+        "machine": item.machine,
+        "group": item.group,
+        "item": f"{item.title} ({item.device})" if item.device else item.title,
+        "value": None if item.value is None else item.shown,
+        "wanted": item.wanted or None,
+        "deviates": item.deviates,
+        "matters for": ", ".join(item.matters),
+        "change": item.change,
     }

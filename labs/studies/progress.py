@@ -99,38 +99,37 @@ class Bar:
     def plan(self) -> str:
         """`buffers: 30 runs; 3 exist, 27 to perform. Conditions: 10 Sweep, 20 Memory pressure`."""
         counts = Counter(self._groups)
-        total, exist = len(self._at), sum(line == EXISTS for line in self._at.values())
-        said = f"{self._lab}: {in_runs(total)}; {exist} exist, {total - exist} to perform"
+        total, exist = len(self._at), self._count(lambda line: line == EXISTS)
+        text = f"{self._lab}: {in_runs(total)}; {exist} exist, {total - exist} to perform"
         if len(counts) < 2:
-            return said
+            return text
         parts = ", ".join(f"{count} {title}" for title, count in counts.items())
-        return f"{said}. Conditions: {parts}"
+        return f"{text}. Conditions: {parts}"
 
     def left(self) -> str:
         """`about 3 min left`, by the time that the runs so far took; empty before the first."""
-        made = sum(line == MADE for line in self._at.values())
-        waiting = sum(not is_last(line) for line in self._at.values())
-        return time_left(self._started_s, self._clock(), made, waiting)
+        made = self._count(lambda line: line == MADE)
+        return time_left(self._started_s, self._clock(), made, len(self._at) - self._count(is_last))
 
     def text(self) -> str:
         """`buffers ████████░░░░ 2 of 3 runs | about 4 s left | both: 4 s`, with as many runs as fit
         into a line; a line of a run that is too long ends at its colon."""
-        ready = sum(is_last(line) for line in self._at.values())
-        full = round(CELLS * ready / max(1, len(self._at)))
-        under_way = [
-            f"{name}: {line}" for name, line in self._at.items() if line and not is_last(line)
-        ]
-        bar = "█" * full + "░" * (CELLS - full)
-        left = self.left()
-        failed = sum(line.startswith(f"{FAILED}: ") for line in self._at.values())
-        said = f"{self._lab} {bar} {ready} of {len(self._at)} runs"
-        said += f" ({failed} failed)" if failed else ""
-        shown = printable(" | ".join([said, *([left] if left else [])]))
-        for one in map(printable, under_way):
-            short = ":".join(one.split(":")[:2])
-            fitting = [f"{shown} | {each}" for each in (one, short)]
-            shown = next((each for each in fitting if len(each) <= LONGEST_LINE), shown)
+        ready, total = self._count(is_last), len(self._at)
+        full = round(CELLS * ready / max(1, total))
+        failed = self._count(lambda line: line.startswith(f"{FAILED}: "))
+        text = f"{self._lab} {'█' * full}{'░' * (CELLS - full)} {ready} of {total} runs"
+        text += f" ({failed} failed)" if failed else ""
+        shown = printable(" | ".join(filter(None, [text, self.left()])))
+        for name, line in self._at.items():
+            if line and not is_last(line):
+                under_way = printable(f"{name}: {line}")
+                short = ":".join(under_way.split(":")[:2])
+                longer = [f"{shown} | {words}" for words in (under_way, short)]
+                shown = next((text for text in longer if len(text) <= LONGEST_LINE), shown)
         return shown
+
+    def _count(self, matches: Callable[[str], bool]) -> int:
+        return sum(map(matches, self._at.values()))
 
     def _say(self, line: str) -> None:
         """Print a line at once, even where the bar shows only the runs that are ready."""

@@ -27,16 +27,20 @@ def refusal(lab: Lab, p: LabParameters, condition: str) -> str | None:
     Only parameters that affect the condition are named, as the notebook spells them.
     """
     differing = [
-        (found, [name for name in _differing(p, found) if _matters(lab, p, found, name, condition)])
-        for found in _recorded_parameters(lab, p, condition)
+        (other, names)
+        for other in _recorded_parameters(lab, p, condition)
+        if (
+            names := [
+                name for name in declared(type(p)) if _matters(lab, p, other, name, condition)
+            ]
+        )
     ]
-    differing = [(found, names) for found, names in differing if names]
     if not differing:
         return None
     nearest = min((names for _, names in differing), key=len)
-    alike = [found for found, names in differing if names == nearest]
-    said = " and ".join(_told(p, name, alike) for name in nearest)
-    return f"no recorded run of `{condition}` with {said}. {recorded.LIVE}"
+    alike = [other for other, names in differing if names == nearest]
+    phrases = " and ".join(_described(p, name, alike) for name in nearest)
+    return f"no recorded run of `{condition}` with {phrases}. {recorded.LIVE}"
 
 
 def _recorded_parameters(lab: Lab, p: LabParameters, condition: str) -> Iterator[LabParameters]:
@@ -58,23 +62,18 @@ def _has(file: StudyFile, lab: Lab, condition: str) -> bool:
     )
 
 
-def _differing(p: LabParameters, found: LabParameters) -> list[str]:
-    return [name for name in declared(type(p)) if getattr(p, name) != getattr(found, name)]
-
-
-def _matters(lab: Lab, p: LabParameters, found: LabParameters, name: str, condition: str) -> bool:
-    """Whether the recorded value of a parameter results in another run of the condition."""
-    if name in OF_EVERY_RUN:
-        return True
-    if name == "only":
+def _matters(lab: Lab, p: LabParameters, other: LabParameters, name: str, condition: str) -> bool:
+    """Whether a parameter has another value there, with another run of the condition."""
+    value = getattr(other, name)
+    if value == getattr(p, name) or name == "only":
         return False
-    changed = dataclasses.replace(p, **{name: getattr(found, name)})
-    return changes_condition(lab, p, changed, condition)
+    changed = dataclasses.replace(p, **{name: value})
+    return name in OF_EVERY_RUN or changes_condition(lab, p, changed, condition)
 
 
-def _told(p: LabParameters, name: str, alike: list[LabParameters]) -> str:
+def _described(p: LabParameters, name: str, alike: list[LabParameters]) -> str:
     """`DELAY_MS = 24 (recorded: 22, 26, 200)`."""
-    one = declared(type(p))[name]
-    values = sorted({getattr(found, name) for found in alike})
+    values = sorted({getattr(other, name) for other in alike})
     there = ", ".join(map(plain, values))
-    return f"{one.notebook_name} = {plain(getattr(p, name))} (recorded: {there})"
+    spelt = declared(type(p))[name].notebook_name
+    return f"{spelt} = {plain(getattr(p, name))} (recorded: {there})"

@@ -62,8 +62,8 @@ MEANINGS = {
 
 def results_of(run: Run) -> Results:
     """The results of a run as its lab computes them, with notes; BadInput for an unknown lab."""
-    found = known(run.lab).results(run)
-    return {**found.values, "notes": [note.text for note in found.notes]}
+    results = known(run.lab).results(run)
+    return {**results.values, "notes": [note.text for note in results.notes]}
 
 
 def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
@@ -73,19 +73,16 @@ def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
     column has one type. If a lab has a column with a name that the table uses for the run itself,
     such as `ended`, the column is the lab's and the run's own is `run.ended`, in every row.
     """
-    every = list(runs)
-    owns, results = [_own(run) for run in every], [results_of(run) for run in every]
-    taken = {name for own in owns for name in own} & {name for one in results for name in one}
+    every = [(run, _of_the_run(run), results_of(run)) for run in runs]
+    taken = {name for _, columns, _ in every for name in columns}
+    taken &= {name for *_, results in every for name in results}
     rows = [
-        _row(own, found, taken) | dict(_flattened(run.inputs, INPUTS))
-        for run, own, found in zip(every, owns, results, strict=True)
+        _row(columns, results, taken) | dict(_flattened(run.inputs, INPUTS))
+        for run, columns, results in every
     ]
     names = dict.fromkeys(name for row in rows for name in row)
-    # False sorts before True: first the results, in their order, then the inputs.
-    order = sorted(
-        names,
-        key=lambda name: (name.startswith(f"{INPUTS}."), name * name.startswith(f"{INPUTS}.")),
-    )
+    inputs = sorted(name for name in names if name.startswith(f"{INPUTS}."))
+    order = [*(name for name in names if not name.startswith(f"{INPUTS}.")), *inputs]
     return pandas.DataFrame({name: _column([row.get(name) for row in rows]) for name in order})
 
 
@@ -137,8 +134,8 @@ def described(table: pandas.DataFrame) -> dict[str, Described]:
     A result is described by its lab. If labs describe a name differently, each meaning is given,
     and no unit unless they agree.
     """
-    own = f"{OWN}.lab" if f"{OWN}.lab" in table else "lab"
-    labs = [known(str(name)) for name in dict.fromkeys(table[own])]
+    lab_column = f"{OWN}.lab" if f"{OWN}.lab" in table else "lab"
+    labs = [known(str(name)) for name in dict.fromkeys(table[lab_column])]
     return {str(name): _described(str(name), labs) for name in table}
 
 
@@ -148,8 +145,8 @@ def _described(name: str, labs: Sequence[Lab]) -> Described:
     results = [lab.columns[name] for lab in labs if name in lab.columns]
     if not results:
         return Described(unit_of(name), MEANINGS.get(name.removeprefix(f"{OWN}."), ""))
-    units = {one.unit for one in results}
-    meanings = "; ".join(dict.fromkeys(one.meaning for one in results))
+    units = {column.unit for column in results}
+    meanings = "; ".join(dict.fromkeys(column.meaning for column in results))
     return Described(units.pop() if len(units) == 1 else "", meanings)
 
 
@@ -166,9 +163,9 @@ def _is_parameter(name: str, lab: Lab) -> bool:
     return name.startswith(LINK) and name.removeprefix(LINK) in declared(lab.Parameters)
 
 
-def _own(run: Run) -> dict[str, Any]:
+def _of_the_run(run: Run) -> dict[str, Any]:
     """What a table says about a run itself, besides its results: identification first."""
-    own: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "run": run.name,
         "lab": run.lab,
         "condition": run.condition,
@@ -180,13 +177,13 @@ def _own(run: Run) -> dict[str, Any]:
         "digest": run.digest,
     }
     if "repetition" in run.inputs:
-        own["disturbed"] = list(disturbances(run))
-    return own
+        columns["disturbed"] = list(disturbances(run))
+    return columns
 
 
-def _row(own: Mapping[str, Any], results: Results, taken: Collection[str]) -> dict[str, Any]:
+def _row(columns: Mapping[str, Any], results: Results, taken: Collection[str]) -> dict[str, Any]:
     """A run's own columns and its results; `taken` are the names that results use for theirs."""
-    named = {(f"{OWN}.{name}" if name in taken else name): value for name, value in own.items()}
+    named = {(f"{OWN}.{name}" if name in taken else name): value for name, value in columns.items()}
     first = dict(list(named.items())[:IDENTIFYING])
     return {name: _joined(value) for name, value in (first | dict(results) | named).items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -116,14 +116,14 @@ class Study:
         BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
-        one = self.lab.columns[column]
+        unit, predicted_by = self.lab.columns[column].unit, self.lab.columns[column].predicted_by
         rows = {}
         for condition, guess in guessed.items():
             values = self.lab.results(self.run(condition)).values
-            predicted = None if one.predicted_by is None else values.get(one.predicted_by)
+            predicted = None if predicted_by is None else values.get(predicted_by)
             rows[condition] = (guess, predicted, values.get(column))
-        virtual = all(self.run(condition).testbed == "virtual" for condition in guessed)
-        return guesses(rows, one.unit, below=virtual_below if virtual else 0.0)
+        virtual = all(self.run(condition).testbed == VIRTUAL for condition in guessed)
+        return guesses(rows, unit, below=virtual_below if virtual else 0.0)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -136,9 +136,9 @@ class Study:
         if self.lacks:
             raise BadInput(self.lacks)
         rows = [
-            {**one.as_json(), "disturbances": "; ".join(one.why)}
+            {**condition.as_json(), "disturbances": "; ".join(condition.why)}
             for every in self.repeated
-            for one in on_one_kernel([every])
+            for condition in on_one_kernel([every])
         ]
         return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
 
@@ -159,8 +159,8 @@ class Study:
 
         run = self.run(condition)
         asked = run.condition_asked
-        found = preview(asked, self.lab.lines(asked), run.testbed)
-        return Text("\n".join(command_lines((one.host, one.argv) for one in found)))
+        lines = preview(asked, self.lab.lines(asked), run.testbed)
+        return Text("\n".join(command_lines((line.host, line.argv) for line in lines)))
 
     def describe(self, condition: str | None = None) -> str:
         """A summary of the study, or of one run, as Markdown with its figures.
@@ -181,12 +181,8 @@ class Study:
         Missing runs are performed. If that is impossible (the kernel is not built, or has no
         recorded runs), the study has no runs, and `lacks` says what to do.
         """
-        names = [
-            name
-            for name in self.conditions
-            if any(fnmatchcase(name, pattern) for pattern in conditions or ("*",))
-        ]
-        return self._compared_with(replace(self.parameters, kernel=kernel, only=",".join(names)))
+        names = ",".join(_matching(self.conditions, conditions or ("*",)))
+        return self._compared_with(replace(self.parameters, kernel=kernel, only=names))
 
     def with_conditions(self, *conditions: str) -> Study:
         """A study with the same parameters of those conditions of size full that match one of the
@@ -196,24 +192,21 @@ class Study:
         what to do.
         """
         every = replace(self.parameters, size="full", only="")
-        known = [one.name for one in self.lab.conditions(every)]
+        names = [condition.name for condition in self.lab.conditions(every)]
         for pattern in conditions:
-            if not any(fnmatchcase(name, pattern) for name in known):
+            if not _matching(names, (pattern,)):
                 raise BadInput(
                     f"no condition of {self.lab.name} matches {pattern}"
-                    f"{did_you_mean(pattern, known)}. See labs parameters {self.lab.name}"
+                    f"{did_you_mean(pattern, names)}. See labs parameters {self.lab.name}"
                 )
-        names = [name for name in known if any(fnmatchcase(name, one) for one in conditions)]
-        return self._compared_with(replace(every, only=",".join(names)))
+        return self._compared_with(replace(every, only=",".join(_matching(names, conditions))))
 
     def _compared_with(self, requested: LabParameters) -> Study:
         """Another study; this one stays the newest of its folder."""
         try:
-            found = study(requested)
+            other = study(requested)
         except (Missing, BadInput) as error:
-            return Study(
-                requested, (), self.folder, None, self.live, lab=self.lab, lacks=str(error)
-            )
+            return self._without_runs(requested, str(error))
         if self.live and self.file is not None:
             write_study(
                 self.folder,
@@ -221,7 +214,7 @@ class Study:
                 asdict(self.parameters),
                 [Planned(run.condition, run.key) for run in self.every],
             )
-        return found
+        return other
 
     def on_testbed(self, testbed: str = "vagrant") -> Study:
         """The newest study of the same conditions on another testbed, from the folder of this
@@ -232,23 +225,19 @@ class Study:
     def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
-        found = on_testbed(self.lab, self.runs, self.folder, testbed, packed=not self.live)
-        if not found:
-            lacks = (
-                f"there is no study of these conditions on {testbed}. "
-                f"Run: {self.command_on(testbed)}"
-            )
-            without = (self.parameters, (), self.folder, None, self.live)
-            return (Study(*without, lab=self.lab, lacks=lacks),)
+        files = on_testbed(self.lab, self.runs, self.folder, testbed, packed=not self.live)
+        if not files:
+            lacks = f"there is no study of these conditions on {testbed}. "
+            lacks += f"Run: {self.command_on(testbed)}"
+            return (self._without_runs(self.parameters, lacks),)
+        cls = type(self.parameters)
         return tuple(
-            opened(
-                file,
-                parameters_of(file, type(self.parameters), testbed),
-                self.lab,
-                live=own and self.live,
-            )
-            for file, own in found
+            opened(file, parameters_of(file, cls, testbed), self.lab, live=is_here and self.live)
+            for file, is_here in files
         )
+
+    def _without_runs(self, p: LabParameters, lacks: str) -> Study:
+        return Study(p, (), self.folder, None, self.live, lab=self.lab, lacks=lacks)
 
     def command_on(self, testbed: str) -> Text:
         """The command that runs this study's conditions on another testbed."""
@@ -323,25 +312,30 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
     wanted = [replace(p, kernel=name) for name in p.kernels]
     if p.testbed not in ON_ANY_KERNEL or len(wanted) == 1:
         return _on_one_kernel(wanted[0], fresh, jobs)
-    found: list[Study] = []
+    made: list[Study] = []
     lacking: dict[str, LabError] = {}
     # In reverse order: the study of the first kernel is then the newest one of its folder.
-    for one in reversed(wanted):
+    for of_kernel in reversed(wanted):
         try:
-            found.insert(0, _on_one_kernel(one, fresh, jobs, f", Linux {one.kernel}"))
+            made.insert(0, _on_one_kernel(of_kernel, fresh, jobs, f", Linux {of_kernel.kernel}"))
         except (Missing, BadInput) as error:
-            lacking[one.kernel] = error
-    if not found:
-        said = lacking.pop(wanted[0].kernel)
+            lacking[of_kernel.kernel] = error
+    if not made:
+        reason = lacking.pop(wanted[0].kernel)
         more = f". The same holds for {', '.join(lacking)}" if lacking else ""
-        raise type(said)(f"{said}{more}")
-    first, *others = found
+        raise type(reason)(f"{reason}{more}")
+    first, *others = made
+    bare = replace(first, runs=(), every=(), file=None)
     without_runs = [
-        replace(first, parameters=one, runs=(), every=(), file=None, lacks=str(lacking[one.kernel]))
-        for one in wanted
-        if one.kernel in lacking
+        replace(bare, parameters=of_kernel, lacks=str(lacking[of_kernel.kernel]))
+        for of_kernel in wanted
+        if of_kernel.kernel in lacking
     ]
     return replace(first, others=(*others, *without_runs))
+
+
+def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _on_one_kernel(p: LabParameters, fresh: bool, jobs: int | None, title: str = "") -> Study:
@@ -359,7 +353,7 @@ def _made(p: LabParameters, fresh: bool, jobs: int | None, title: str) -> Study:
     from labs.launch.plan import titles  # noqa: PLC0415
 
     lab = lab_of(p)
-    groups = [lab.title_of(one.group) for one in lab.conditions(p)]
+    groups = [lab.title_of(condition.group) for condition in lab.conditions(p)]
     with Bar(f"{lab.name}{title}", titles(lab, p), groups) as bar:
         made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
     return of_made(made, p, lab)
@@ -388,9 +382,9 @@ def _recorded(p: LabParameters, packed: Path | None = None) -> Study:
     requested = [condition.as_json() for condition in lab.conditions(p)]
     file = folder / STUDIES / f"{lab.name}.json"
     default = str(declared(type(p))["testbed"].default)
-    own = p.testbed if packed and p.testbed != RECORDED else default
-    if own != VIRTUAL:  # on a wall clock, so its runs were repeated
-        every = tuple(recorded.repetitions(lab.name, requested, own, packed))
+    testbed = p.testbed if packed and p.testbed != RECORDED else default
+    if testbed != VIRTUAL:  # on a wall clock, so its runs were repeated
+        every = tuple(recorded.repetitions(lab.name, requested, testbed, packed))
         middle = in_the_middle(lab, every)
         path = file if file.is_file() else None
         return Study(p, middle, folder, path, False, lab=lab, every=every)
@@ -399,6 +393,6 @@ def _recorded(p: LabParameters, packed: Path | None = None) -> Study:
             lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib, data=packed
         )
     except recorded.NotRecorded as error:
-        said = "" if packed else refusal(lab, p, error.condition)
-        raise BadInput(said or str(error)) from None
+        reason = "" if packed else refusal(lab, p, error.condition)
+        raise BadInput(reason or str(error)) from None
     return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)

@@ -41,27 +41,29 @@ def testbeds(p: LabParameters) -> Table:
     with ThreadPoolExecutor(1) as trials:
         examined = trials.submit(examine, p.kernels[0])
         load("labs.read.display.rich_output")
-        found = examined.result()
+        diagnoses = examined.result()
     from labs.read.display.rich_output import Table  # noqa: PLC0415
 
-    shaped = any(one.link.shaped for one in lab_of(p).conditions(p))
-    lacking = [_lacking(one, shaped) for one in found]
+    shaped = any(condition.link.shaped for condition in lab_of(p).conditions(p))
+    lacking = [_lacking(diagnosis, shaped) for diagnosis in diagnoses]
     return Table(
         {
-            "Testbed": [one.testbed for one in found],
-            "What it is": [one.what for one in found],
-            "Runs here": ["no" if one else "yes" for one in lacking],
-            "Reason if not": [f"{one.name}: {one.finding}" if one else "" for one in lacking],
-            "Next step": [one.next_step if one else "" for one in lacking],
+            "Testbed": [diagnosis.testbed for diagnosis in diagnoses],
+            "What it is": [diagnosis.what for diagnosis in diagnoses],
+            "Runs here": ["no" if check else "yes" for check in lacking],
+            "Reason if not": [
+                f"{check.name}: {check.finding}" if check else "" for check in lacking
+            ],
+            "Next step": [check.next_step if check else "" for check in lacking],
         }
     )
 
 
-def _lacking(one: Diagnosis, shaped: bool) -> Check | None:
+def _lacking(diagnosis: Diagnosis, shaped: bool) -> Check | None:
     """The first requirement that is not met; those of shaped links count if there are any."""
     lacking = (
         check
-        for check in one.checks
+        for check in diagnosis.checks
         if not check.ok and (check.needed or (shaped and check.name in SHAPING))
     )
     return next(lacking, None)
@@ -78,22 +80,22 @@ def on_testbed(
     """
     if testbed not in FIRST:
         raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
-    own = _sharing(lab, runs, folder, testbed)
-    if own:
-        return [(one, True) for one in (own if packed else own[:1])]
+    here = _sharing(lab, runs, folder, testbed)
+    if here:
+        return [(file, True) for file in (here if packed else here[:1])]
     places = _recorded(lab.name)
-    return [(one, False) for place in places for one in _sharing(lab, runs, place, testbed)]
+    return [(file, False) for place in places for file in _sharing(lab, runs, place, testbed)]
 
 
 def _sharing(lab: Lab, runs: Sequence[Run], place: Path, testbed: str) -> list[StudyFile]:
     """The studies of a folder that share conditions with `runs`: those with most first, the newest
     first of several."""
-    found = [
+    ranked = [
         (shared, file.path.stat().st_mtime_ns, file.path.name, file)
         for file in _on(place, lab.name, testbed)
         if (shared := _shared(runs, file))
     ]
-    return [file for *_, file in sorted(found, key=lambda one: one[:3], reverse=True)]
+    return [file for *_, file in sorted(ranked, key=lambda entry: entry[:3], reverse=True)]
 
 
 def _recorded(lab: str) -> list[Path]:
@@ -136,10 +138,8 @@ def _requested(run: Run) -> bytes:
 
 def parameters_of(file: StudyFile, cls: type[LabParameters], testbed: str) -> LabParameters:
     """The parameters in a study file that the lab still has."""
-    known = {one.name for one in fields(cls)}
-    given: dict[str, Any] = {
-        name: value for name, value in file.parameters.items() if name in known
-    }
+    names = {field.name for field in fields(cls)}
+    given: dict[str, Any] = {name: file.parameters[name] for name in names & file.parameters.keys()}
     return cls(**{**given, "testbed": testbed, "runs": str(file.runs)})
 
 
@@ -147,13 +147,15 @@ def command_for(
     lab: Lab, parameters: LabParameters, conditions: Sequence[str], testbed: str
 ) -> str:
     """The command that runs the conditions on another testbed."""
-    flags = []
+    flags: list[str] = []
     # A parameter with another default on that testbed is named even if it has its usual value.
     otherwise = parameters.testbed_defaults(testbed, lab.Parameters().size)
-    for one in declared(lab.Parameters).values():
-        value = getattr(parameters, one.name)
-        usual = value == one.default and one.name not in otherwise
-        if one.name not in NOT_TOLD and not usual:
-            flags += [one.flag, plain(value)] if not isinstance(value, bool) else [one.flag]
+    for name, declaration in declared(lab.Parameters).items():
+        value = getattr(parameters, name)
+        is_usual = value == declaration.default and name not in otherwise
+        if name not in NOT_TOLD and not is_usual:
+            flags += (
+                [declaration.flag] if isinstance(value, bool) else [declaration.flag, plain(value)]
+            )
     words = ["labs", "run", lab.name, "--testbed", testbed, *flags, "--only", ",".join(conditions)]
     return FIRST[testbed] + shlex.join(words)

@@ -32,46 +32,48 @@ def verdicts(study: Study, *others: Study) -> Table:
     if study.lab.ledger is None:
         raise BadInput(f"the lab {study.lab.name} has no claims to judge")
     alike: dict[frozenset[object], list[Study]] = {}
-    for one in sorted((study, *others), key=_in_order):
-        if one.runs:
-            where = {(run.testbed, run.kernel.release) for run in one.runs}
-            how = but_how_much(asdict(one.parameters)).items()
-            alike.setdefault(frozenset({*where, *how}), []).append(one)
+    for given in sorted((study, *others), key=_in_order):
+        if given.runs:
+            where = {(run.testbed, run.kernel.release) for run in given.runs}
+            how = but_how_much(asdict(given.parameters)).items()
+            alike.setdefault(frozenset({*where, *how}), []).append(given)
     sources = list(map(_together, alike.values())) or [Source("", ())]
     with_draws = with_recorded_draws(study.lab, sources)
-    found = telling_first(read(study.lab.ledger), verdicts_from(study.lab, with_draws))
-    rows = [_row(part) for one in noted_once(found, set()) for part in one.rows]
+    judged = telling_first(read(study.lab.ledger), verdicts_from(study.lab, with_draws))
+    rows = [_row(part) for verdict in noted_once(judged, set()) for part in verdict.rows]
     return Table(rows, dtype=object)
 
 
 def _together(studies: Sequence[Study]) -> Source:
     """The runs of studies with the same parameters; of each condition, those of the first study
     that has it."""
-    chosen = {run.condition: one for one in reversed(studies) for run in one.runs}
+    first = studies[0]
+    of = {run.condition: study for study in reversed(studies) for run in study.runs}
+    runs = [run for study in studies for run in study.runs if of[run.condition] is study]
+    every = [
+        run for study in studies for run in study.every if of.get(run.condition, study) is study
+    ]
     return Source(
-        str(studies[0].file or studies[0].folder),
-        tuple(run for one in studies for run in one.runs if chosen[run.condition] is one),
-        tuple(run for one in studies for run in one.every if chosen.get(run.condition, one) is one),
-        asdict(studies[0].parameters),
+        str(first.file or first.folder), tuple(runs), tuple(every), asdict(first.parameters)
     )
 
 
-def _in_order(one: Study) -> tuple[int, list[str]]:
+def _in_order(study: Study) -> tuple[int, list[str]]:
     """The study with most runs first, whatever the order in which studies are given."""
-    return -len(one.runs), sorted(run.key for run in one.runs)
+    return -len(study.runs), sorted(run.key for run in study.runs)
 
 
-def _row(one: Verdict) -> dict[str, str]:
+def _row(verdict: Verdict) -> dict[str, str]:
     return {
-        "claim": one.id,
-        "what it says": one.statement,
-        "article": figures_in_words(one.expected),
-        "predicted": figures_in_words(one.predicted),
-        "measured": one.measured_in_words,
-        "unit": one.unit,
-        "verdict": one.words,
-        "because": Folded(one.because, one.evidence),
-        "judged on": one.basis,
-        "tolerance": one.tolerance,
-        "testbed": "" if one.witness is None else str(one.witness),
+        "claim": verdict.id,
+        "what it says": verdict.statement,
+        "article": figures_in_words(verdict.expected),
+        "predicted": figures_in_words(verdict.predicted),
+        "measured": verdict.measured_in_words,
+        "unit": verdict.unit,
+        "verdict": verdict.words,
+        "because": Folded(verdict.because, verdict.evidence),
+        "judged on": verdict.basis,
+        "tolerance": verdict.tolerance,
+        "testbed": "" if verdict.witness is None else str(verdict.witness),
     }

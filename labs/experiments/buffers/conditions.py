@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from labs.drive.condition import Condition, Group, Setting, Sysctls, read_settings
+from labs.drive.condition import Condition, Group, Sysctls
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 from labs.drive.result_columns import Margin
@@ -116,11 +115,6 @@ CONTROL = "net.ipv4.tcp_congestion_control"
 DRAWS = {"small": 2, "full": 5}
 # Half of what httping reports before the delay is added: it times two round trips.
 NEAR_RTT_MS = 0.6
-NEAR_KIB = (32, 64, 128, 256, 1024)
-NEAR_MIB = 128
-PAUSE_MS = 250
-QUEUES_PACKETS = (1_000, 50_000)
-"""A twentieth of the article's BDP, and three times the BDP."""
 BLOCK_BYTES, BLOCK_RATE_MBIT = 1_000_000, 800.0
 """The article's example: 1 MB at 100 MB/s, then a wait of one RTT."""
 # On the article's own link, with its buffers and the kernel's. Its download is 741,000 packets:
@@ -233,10 +227,8 @@ def _limits(undelayed: Link) -> Iterator[Row]:
     """Little memory for all TCP sockets of a host together; the rate alone, with the article's
     burst and with one that covers late timers; the article's network before the delay is added,
     with small buffers at both ends."""
-    yield from rows(
-        PRESSURE,
-        row("pressure", small=True, sysctls={"server": PAGES, "client": PAGES}, limit_s=SHORT_S),
-    )
+    pressed = {"server": PAGES, "client": PAGES}
+    yield from rows(PRESSURE, row("pressure", small=True, sysctls=pressed, limit_s=SHORT_S))
     yield from rows(
         SHAPER,
         row("burst-20k", link=replace(undelayed, burst_bytes=BURST_BYTES)),
@@ -245,30 +237,28 @@ def _limits(undelayed: Link) -> Iterator[Row]:
     yield from rows(
         NEAR,
         row("near"),
-        each("near-{}k", NEAR_KIB, sysctls=_both_kib),
+        each("near-{}k", (32, 64, 128, 256, 1024), sysctls=_both_kib),
         link=replace(undelayed, delay_ms=NEAR_RTT_MS),
-        transfer_bytes=NEAR_MIB * MIB,
+        transfer_bytes=128 * MIB,
     )
 
 
 def _reading_and_waiting(path: Link, raised: int) -> Iterator[Row]:
-    """A reader that pauses, with the article's two receive buffers; queues at the bottleneck; a
-    block of 1 MB per round trip."""
+    """A reader that pauses, with the article's two receive buffers; queues at the bottleneck
+    of a twentieth of the article's BDP and of three times the BDP; a block of 1 MB per round
+    trip."""
     yield from rows(
         PAUSE,
         row("pause-both", sysctls=fixed(raised, raised)),
         row("pause-rmem100", sysctls=fixed(raised, 2 * raised)),
         client=DISCARD,
-        pause_ms=PAUSE_MS,
+        pause_ms=250,
     )
     at_router = replace(path, shaped_at="router")
     yield from rows(
         QUEUE,
-        each(
-            "queue-{}",
-            QUEUES_PACKETS,
-            link=lambda packets: replace(at_router, queue_packets=packets),
-        ),
+        row("queue-1000", link=replace(at_router, queue_packets=1_000)),
+        row("queue-50000", link=replace(at_router, queue_packets=50_000)),
         limit_s=SHORT_S,
     )
     yield from rows(
@@ -283,18 +273,15 @@ def _few_losses(raised: int) -> Iterator[Row]:
     """Congestion controls with few losses, behind a router as in the loss series; and cubic with
     the kernel's own buffers, for the effect of the buffers."""
     buffers = fixed(raised, raised)
+
+    def controlled(control: str) -> Sysctls:
+        return {**buffers, "server": {**buffers["server"], CONTROL: control}}
+
     for loss_pct in FEW_LOSSES_PCT:
         for draw in range(FEW_DRAWS if loss_pct else 1):
             yield from rows(
                 FEW,
-                each(
-                    f"few-{loss_pct:g}-{{}}-{draw}",
-                    ALGORITHMS,
-                    sysctls=lambda control: {
-                        **buffers,
-                        "server": {**buffers["server"], CONTROL: control},
-                    },
-                ),
+                each(f"few-{loss_pct:g}-{{}}-{draw}", ALGORITHMS, sysctls=controlled),
                 row(f"few-default-{loss_pct:g}-{draw}"),
                 link=replace(FEW_LINK, loss_pct=loss_pct),
                 client=DISCARD,
@@ -370,18 +357,10 @@ def link(p: Parameters) -> Link:
     )
 
 
+PROGRAMS = {GRANTS: (), HTTPING: ("nginx", "httping"), BLOCKS: ("nginx",)}
+
+
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts."""
-    return _tools_of(frozenset(condition.settings.items()))
-
-
-@lru_cache(maxsize=4096)
-def _tools_of(named: frozenset[tuple[str, Setting]]) -> tuple[str, ...]:
-    settings = read_settings(Settings, dict(named))
-    if settings.steps == GRANTS:
-        return ()
-    if settings.steps == HTTPING:
-        return ("nginx", "httping")
-    if settings.steps == BLOCKS:
-        return ("nginx",)
-    return ("nginx", "wget") if settings.client == WGET else ("nginx",)
+    download = ("nginx", "wget") if condition.settings.get("client") == WGET else ("nginx",)
+    return PROGRAMS.get(str(condition.settings.get("steps")), download)

@@ -44,7 +44,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "experiments/nagle/experiment.py",
         "experiments/nagle/settings.py",
         "experiments/buffers/conditions.py",
-        "experiments/buffers/parameters.py",
+        "drive/condition_table.py",
         "experiments/buffers/results.py",
         "experiments/buffers/charts/timeline.py",
         "experiments/buffers/article1.toml",

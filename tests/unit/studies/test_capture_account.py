@@ -37,7 +37,7 @@ def test_examples_are_ten_captures_with_the_reason_that_their_file_names() -> No
     assert "".join(examples()) == "ABCDEFGHIJ" and set(CAPTURES.values()) == set(SHOWS)
     assert sorted(examples().values()) == sorted(recorded.folder().glob("explain-*"))
     for letter, cause in CAPTURES.items():
-        one = seen(letter).one
+        one = seen(letter).chosen
         assert one is not None and SHOWS[cause] in {finding.reason for finding in one.findings}
 
 
@@ -55,7 +55,7 @@ def test_ladder_without_reasons_shows_the_silence_and_not_who_waits() -> None:
         assert words in shown and words not in asked
     assert "63.3 ms of silence" in shown and "63.3 ms of silence" in asked
     for letter in CAPTURES:
-        one, figure = seen(letter).one, seen(letter).ladder(reasons=False)
+        one, figure = seen(letter).chosen, seen(letter).ladder(reasons=False)
         assert one is not None and one.worst is not None
         assert one.worst.reason not in figure.layout.meta["tell"] + figure.layout.title.text
 
@@ -96,14 +96,18 @@ def test_explained_takes_a_file_and_a_connection(tmp_path: Path) -> None:
     ends = "10.77.0.2:45748-10.77.0.1:80"
     for word in ("2", ends, "10.77.0.1:80-10.77.0.2:45748"):
         found = seen(str(path), word)
-        assert found.one is not None and found.one.connection == 2 and len(found.connections) == 20
+        assert (
+            found.chosen is not None
+            and found.chosen.connection == 2
+            and len(found.connections) == 20
+        )
     for wrong in ("20", "1.2.3.4:5-6.7.8.9:1"):
         with pytest.raises(BadInput, match="has no connection"):
             seen(str(path), wrong)
     nothing = tmp_path / "empty.pcap"
     nothing.write_bytes(b"\xd4\xc3\xb2\xa1\2\0\4\0" + bytes(12) + b"\1\0\0\0")
     empty = seen(str(nothing))
-    assert empty.one is None and "no TCP" in empty.account and empty.frames == []
+    assert empty.chosen is None and "no TCP" in empty.account and empty.frames == []
     for figure in (empty.chart(), empty.timeline(), empty.ladder()):
         assert figure.layout.meta["tell"]
 
