@@ -144,10 +144,10 @@ def notebooks() -> list[dict[str, object]]:
         lab = "lab: buffers\nONLY: unshaped,default,both"
         runs_s = cpu_s(NINE.replace(f"notebook: {NOTEBOOK}", lab), Path(first))
         whole_s = cpu_s(NINE, Path(other))
-        run_count = len(real_s(Path(other)))
+        runs = len(real_s(Path(other)))
     return [
         {
-            "figure": f"nine notebooks ({run_count} runs) over 1.3 times their runs plus 5 s each",
+            "figure": f"nine notebooks ({runs} runs) over 1.3 times their runs plus 5 s each",
             "unit": "ratio of CPU time",
             "measured": whole_s / (1.3 * runs_s + 9 * 5.0),
             "at_most": 1.0,

@@ -133,11 +133,11 @@ def turns(path: Path) -> dict[str, dict[str, float]]:
         "labs capture stalls": (*labs, "capture", "stalls", str(path)),
         "tshark": tshark_argv(path),
     }
-    timings: dict[str, list[tuple[float, float, float]]] = {
+    by_reader: dict[str, list[tuple[float, float, float]]] = {
         name: [] for name, argv in commands.items() if shutil.which(argv[0])
     }
     for _ in range(TURNS):
-        for name, measured in timings.items():
+        for name, measured in by_reader.items():
             out.unlink(missing_ok=True)
             begun = time.perf_counter()
             with subprocess.Popen(
@@ -155,7 +155,7 @@ def turns(path: Path) -> dict[str, dict[str, float]]:
     names = ("seconds", "cpu_s", "bytes")
     return {
         name: dict(zip(names, map(statistics.median, zip(*measured, strict=True)), strict=True))
-        for name, measured in timings.items()
+        for name, measured in by_reader.items()
     }
 
 
@@ -335,10 +335,10 @@ def describe(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def describe_turns(timings: dict[str, dict[str, float]]) -> list[str]:
+def describe_turns(by_name: dict[str, dict[str, float]]) -> list[str]:
     """The whole processes, each beside its goal."""
-    table = timings["labs capture table"]
-    peer = timings.get("pcap-toolkit")
+    table = by_name["labs capture table"]
+    peer = by_name.get("pcap-toolkit")
     goals = {
         "labs capture table": (
             f"at most {MOST_PROCESS_S} s and {MOST_TABLE_BYTES / 1e6:.0f} MB"
@@ -354,13 +354,13 @@ def describe_turns(timings: dict[str, dict[str, float]]) -> list[str]:
     }
     for name in ("labs explain", "labs capture stalls"):
         goals[name] = (
-            f"{timings[name]['cpu_s'] / table['cpu_s']:.1f} times the table's CPU time, at most "
+            f"{by_name[name]['cpu_s'] / table['cpu_s']:.1f} times the table's CPU time, at most "
             f"{MOST_TIMES_TABLE}; at most {MOST_EXPLAIN_BYTES / 1e6:.0f} MB"
         )
     lines = [f"whole processes, medians of {TURNS} in turns:"] + [
-        f"{name:<20} {timing['seconds']:>6.2f} s {timing['cpu_s']:>6.2f} s CPU "
-        f"{timing['bytes'] / 1e6:>5.0f} MB ({goals[name]})"
-        for name, timing in timings.items()
+        f"{name:<20} {turn['seconds']:>6.2f} s {turn['cpu_s']:>6.2f} s CPU "
+        f"{turn['bytes'] / 1e6:>5.0f} MB ({goals[name]})"
+        for name, turn in by_name.items()
     ]
     return lines if peer else [*lines, "pcap-toolkit not here: cargo install pcap-toolkit"]
 

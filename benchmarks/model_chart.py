@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 
 from benchmarks.model_errors import Compared
 from labs.drive.units import MB
-from labs.read.charts.style import (
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,

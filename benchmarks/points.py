@@ -138,7 +138,7 @@ def directions(degree: int, coefficients: int, first: tuple[int, ...]) -> list[i
 def sobol(count: int, shift: tuple[int, ...]) -> Iterator[tuple[float, ...]]:
     """The first points of the Sobol sequence in [0, 1), each dimension combined with its shift."""
     by_dimension = [[1 << (BITS - 1 - bit) for bit in range(BITS)]]
-    by_dimension += [directions(*direction) for direction in DIRECTIONS]
+    by_dimension += [directions(*polynomial) for polynomial in DIRECTIONS]
     state = [0] * len(by_dimension)
     for index in range(count):
         yield tuple((value ^ moved) / 2**BITS for value, moved in zip(state, shift, strict=True))
@@ -211,10 +211,10 @@ def downloaded(client: str, name: str, values: tuple[float, ...]) -> Point:
     """The download from nginx that eight numbers from 0 to 1 select; wget sets no buffer, and
     chooses itself how much it reads."""
     *_, kernel, setter, read = values
-    base = point(name, values)
+    drawn = point(name, values)
     discards = client == DISCARD
     return replace(
-        base,
+        drawn,
         kernel=DOWNLOAD_KERNELS[int(kernel * len(DOWNLOAD_KERNELS))],
         mss_bytes=MSS_BYTES[0],
         write_bytes=0,
@@ -306,7 +306,7 @@ def write(name: str) -> None:
     with file_of(name).open("w", newline="") as out:
         rows = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
         rows.writeheader()
-        rows.writerows(asdict(point) for point in generated(name))
+        rows.writerows(asdict(row) for row in generated(name))
 
 
 def main(words: list[str]) -> int:

@@ -108,14 +108,14 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
         (first, started_s), (last, ended_s) = moments[0], moments[-1]
         return (ended_s - started_s) / (last - first)
 
-    figure: dict[str, object] = {
+    measured: dict[str, object] = {
         "figure": f"a download at the line rate, client {client}"
         + "".join(f", {name} {value}" for name, value in given.items()),
         "unit": "virtual s per real s",
         "measured": statistics.median(once() for _ in range(repeats)),
     }
-    figure["at_least"] = 20.0 if client == "discard" else 1.5
-    return figure
+    measured["at_least"] = 20.0 if client == "discard" else 1.5
+    return measured
 
 
 FLOWS = '''"""Flows over a FIFO of one BDP."""
@@ -140,9 +140,9 @@ def traffic(flows: int, rate_mbit: int, duration_s: int) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         lab = Path(folder) / f"flows_{flows}.py"
         lab.write_text(FLOWS.format(flows=flows, rate_mbit=rate_mbit, duration_s=duration_s))
-        flows_lab = find(str(lab))
-        p = flows_lab.Parameters(runs=folder)
-        took_s = elapsed(lambda: run(flows_lab, p, jobs=1))
+        lab_of_flows = find(str(lab))
+        p = lab_of_flows.Parameters(runs=folder)
+        took_s = elapsed(lambda: run(lab_of_flows, p, jobs=1))
         (shown,) = Path(folder).glob("*/router/queues-after.json")
         packets = [
             queue["packets"] for queue in json.loads(shown.read_text()) if queue["kind"] == "pfifo"
@@ -259,14 +259,14 @@ def run_all_again() -> dict[str, object]:
     }
 
 
-def describe(figure: dict[str, object]) -> str:
+def describe(measured: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
     bound = "".join(
-        f"  ({name.replace('_', ' ')} {figure[name]})"
+        f"  ({name.replace('_', ' ')} {measured[name]})"
         for name in ("at_least", "at_most")
-        if name in figure
+        if name in measured
     )
-    return f"{figure['figure']}: {figure['measured']:.2f} {figure['unit']}{bound}"
+    return f"{measured['figure']}: {measured['measured']:.2f} {measured['unit']}{bound}"
 
 
 def main() -> int:

@@ -67,8 +67,10 @@ class Seen:
 
     def named(self, state: str, from_s: float = 0, until_s: float = LONG_S) -> list[int]:
         """The places of the phases with this state that begin between two moments."""
-        found = enumerate(self.phases)
-        return [i for i, one in found if one.state == state and from_s <= one.begin_s < until_s]
+        numbered = enumerate(self.phases)
+        return [
+            i for i, phase in numbered if phase.state == state and from_s <= phase.begin_s < until_s
+        ]
 
     def after(self, t_s: float, until_s: float = LONG_S) -> DataFrame:
         return self.samples[self.samples["t_s"].between(t_s, until_s)]
@@ -109,7 +111,7 @@ def at_bdp(seen: Seen, places: list[int]) -> Check:
     """Whether no more than one BDP is in flight when these phases have ended."""
     starts = [seen.phases[i + 1].samples.iloc[0] for i in places]
     columns = ("in_flight_segments", "bdp_segments")
-    left, bdp = (median(float(one[column]) for one in starts) for column in columns)
+    left, bdp = (median(float(start[column]) for start in starts) for column in columns)
     more = BUDGET_SEGMENTS + LEAVING_SEGMENTS
     return left <= ceil(bdp) + more, left, bdp, more
 
@@ -149,9 +151,9 @@ def continues(seen: Seen, ca_state: int) -> Checks:
 
 def a1(run: Seen) -> Checks:
     startup, then = run.phases[:2]
-    (found,) = last(startup.samples, "bw_mbit")
-    yield abs(found / run.link_mbit - 1) <= CLOSE, found, run.link_mbit
-    flat = grown(startup.samples[startup.samples["bw_mbit"] > found / 1.25])
+    (bw_mbit,) = last(startup.samples, "bw_mbit")
+    yield abs(bw_mbit / run.link_mbit - 1) <= CLOSE, bw_mbit, run.link_mbit
+    flat = grown(startup.samples[startup.samples["bw_mbit"] > bw_mbit / 1.25])
     yield 2.5 <= flat <= 4.5, flat
     yield then.state == DRAIN, then.state
 
@@ -239,9 +241,9 @@ def a11(run: Seen) -> Checks:
 
 
 def a12(run: Seen) -> Checks:
-    window, found = last(run.phases[0].samples, "snd_cwnd_segments", "bw_mbit")
+    window, bw_mbit = last(run.phases[0].samples, "snd_cwnd_segments", "bw_mbit")
     yield window > 2 * run.bdp_segments, window / run.bdp_segments
-    share = found / run.link_mbit
+    share = bw_mbit / run.link_mbit
     yield share >= 1 - CLOSE, share
     yield share <= 1 + CLOSE, share
 
@@ -269,8 +271,8 @@ def a15(run: Seen) -> Checks:
     probe = max(ups, key=lambda samples: grown(samples, "bw_mbit"))
     until = probe[probe["bw_mbit"].cummax() < (1 - CLOSE) * run.link_mbit]
     most = 4 * log2(run.bdp_segments)
-    found = len(until) < len(probe) and grown(until) <= most
-    yield found, grown(until), grown(until, "t_s"), most
+    shorter = len(until) < len(probe) and grown(until) <= most
+    yield shorter, grown(until), grown(until, "t_s"), most
 
 
 def a16(run: Seen) -> Checks:
@@ -284,10 +286,12 @@ def a16(run: Seen) -> Checks:
 
 def a17(run: Seen) -> Checks:
     yield NOT_THERE
-    fixed = max((one for one in run.phases if one.state == CRUISE), key=lambda one: one.length_s)
-    (found,) = last(fixed.samples, "bw_mbit")
+    fixed = max(
+        (phase for phase in run.phases if phase.state == CRUISE), key=lambda phase: phase.length_s
+    )
+    (bw_mbit,) = last(fixed.samples, "bw_mbit")
     used, resent = run.used_pct(6, 12), resent_pct(run.after(6))
-    yield used >= 90, grown(fixed.samples), found, run.link_mbit, used
+    yield used >= 90, grown(fixed.samples), bw_mbit, run.link_mbit, used
     yield resent <= LOSS_LIMIT_PCT, resent
 
 
@@ -316,9 +320,9 @@ def a21(run: Seen) -> Checks:
 
 def a22(run: Seen) -> Checks:
     loss_s = run.change_s(1)
-    own = run.after(run.phases[max(run.named(UP, 0, loss_s))].begin_s, loss_s)
-    kept = float(own["bw_mbit"].min() / own["bw_mbit"].iloc[0])
-    yield kept >= 0.999, kept, grown(own), run.used_pct(6, 8)
+    samples = run.after(run.phases[max(run.named(UP, 0, loss_s))].begin_s, loss_s)
+    kept = float(samples["bw_mbit"].min() / samples["bw_mbit"].iloc[0])
+    yield kept >= 0.999, kept, grown(samples), run.used_pct(6, 8)
     yield NOT_THERE
 
 
@@ -363,22 +367,25 @@ def page(by_kernel: Mapping[str, tuple[Judged, ...]]) -> str:
     """The page: all cases with the figures of one kernel, and where others have another verdict."""
     ledger = tomllib.loads(LEDGER.read_text("utf-8"))
     rows, parts = ["| case | subject | version 1 | parts met |", "| --- | --- | --- | --- |"], []
-    for place, one in enumerate(by_kernel[SHOWN_KERNEL]):
-        case = one.case
-        others = {series: found[place].verdict for series, found in by_kernel.items()}
-        different = [f"{word} on {of}" for of, word in others.items() if word != one.verdict]
-        words = "; ".join([one.verdict, *different])
-        met = f"{sum(check[0] for check in one.checks)} of {len(one.checks)}"
+    for place, judged in enumerate(by_kernel[SHOWN_KERNEL]):
+        case = judged.case
+        others = {series: of_kernel[place].verdict for series, of_kernel in by_kernel.items()}
+        different = [f"{word} on {of}" for of, word in others.items() if word != judged.verdict]
+        words = "; ".join([judged.verdict, *different])
+        met = f"{sum(check[0] for check in judged.checks)} of {len(judged.checks)}"
         rows.append(f"| {case['id']} | {case['title']} | {words} | {met} |")
-        said = zip(case["measured"], one.checks, strict=True)
+        sentences = zip(case["measured"], judged.checks, strict=True)
         lines = (
-            f"- {text.format(*check[1:])}: {'yes' if check[0] else 'no'}" for text, check in said
+            f"- {text.format(*check[1:])}: {'yes' if check[0] else 'no'}"
+            for text, check in sentences
         )
         names = ", ".join(f"`{name}`" for name in case["conditions"])
         parts += [f"## {case['id']} {case['title']}", f"*The draft:* {case['asks']}"]
-        parts += [f"*Version 1:* {case['version1']}", f"*Measured* ({names}): **{one.verdict}**"]
+        parts += [f"*Version 1:* {case['version1']}", f"*Measured* ({names}): **{judged.verdict}**"]
         parts.append("\n".join(lines))
-    kernels = ", ".join(sorted(by_kernel, key=lambda one: [int(part) for part in one.split(".")]))
+    kernels = ", ".join(
+        sorted(by_kernel, key=lambda release: [int(part) for part in release.split(".")])
+    )
     head = ledger["head"].format(kernels=kernels, shown=SHOWN_KERNEL)
     return "\n\n".join([head.strip(), "\n".join(rows), *parts]) + "\n"
 

@@ -177,9 +177,9 @@ def knee() -> str:
 
 def shares() -> str:
     """Lesson 3: what becomes window, and what a loss rate leaves."""
-    old, new = (receive_window_bytes(RMEM_BYTES, one) / RMEM_BYTES for one in ("6.1", "6.12"))
+    old, new = (receive_window_bytes(RMEM_BYTES, kernel) / RMEM_BYTES for kernel in ("6.1", "6.12"))
     full = line_goodput_bytes_s(LOSSY_MBIT) / MIB
-    reached = [min(full, mathis_bytes_s(one, LOSSY_RTT_MS) / MIB) for one in LOSS_PCT]
+    reached = [min(full, mathis_bytes_s(loss_pct, LOSSY_RTT_MS) / MIB) for loss_pct in LOSS_PCT]
     told = (
         f"Of a receive buffer {100 * old:.0f} % become window on Linux 6.1 and {100 * new:.0f} % "
         f"on 6.12. On a link of {LOSSY_MBIT:g} Mbit/s and {LOSSY_RTT_MS:g} ms, reno reaches "
@@ -249,8 +249,8 @@ def stall() -> str:
 
 def margin() -> str:
     """Lesson 5: three intervals and the verdict on each."""
-    found = find("buffers").require("lab").MARGIN
-    low, high = found.low, found.high
+    allowed = find("buffers").require("lab").MARGIN
+    low, high = allowed.low, allowed.high
 
     def x(ratio: float) -> float:
         return 360 + 1200 * (ratio - 1)
@@ -268,14 +268,14 @@ def margin() -> str:
     parts = [
         box(x(low), 60, x(high) - x(low), 220, fill=PALE, ink=PALE),
         line((x(1), 60), (x(1), 280), dash="4 4"),
-        *(text(x(one), 300, f"{one:g}", at="middle") for one in (low, 1.0, high)),
+        *(text(x(ratio), 300, f"{ratio:g}", at="middle") for ratio in (low, 1.0, high)),
         text(360, 322, "ratio of medians: virtual machines / virtual time", at="middle", ink=GREY),
     ]
     for place, (words, begin, end, ink) in enumerate(cases):
         y = 108 + 64 * place
         parts += [
             line((x(begin), y), (x(end), y), ink=ink, width=5),
-            *(line((x(one), y - 9), (x(one), y + 9), ink=ink, width=3) for one in (begin, end)),
+            *(line((x(end), y - 9), (x(end), y + 9), ink=ink, width=3) for end in (begin, end)),
             text(20, y - 18, words),
         ]
     return sketch("Equal, different, or not decided", told, parts)

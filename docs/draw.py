@@ -49,26 +49,26 @@ def throughput() -> Figure:
 
 def model_errors() -> Figure:
     """The errors of the model at the points that were measured (tests/fixtures/theory)."""
-    found = []
+    errors = []
     for file in ("transfers.json", "downloads.json"):
         for measured in json.loads((MEASURED / file).read_text(encoding="utf-8"))["points"]:
             point = POINTS[measured["name"]]
-            said = transfer(flow_of(point), point.transfer_bytes)
-            if not said.cannot_say:
+            predicted = transfer(flow_of(point), point.transfer_bytes)
+            if not predicted.cannot_say:
                 error = max(
-                    abs(said.goodput_bytes_s / measured["goodput_bytes_s"] - 1),
-                    abs(said.steady_bytes_s / measured["steady_bytes_s"] - 1),
+                    abs(predicted.goodput_bytes_s / measured["goodput_bytes_s"] - 1),
+                    abs(predicted.steady_bytes_s / measured["steady_bytes_s"] - 1),
                 )
                 writer = f"nginx, {point.client}" if point.client else "iperf3"
-                found.append(Error(100 * error, point.kernel, said.bound, writer))
-    figure = spread(found, GOAL_95_PCT, GOAL_WORST_PCT)
+                errors.append(Error(100 * error, point.kernel, predicted.bound, writer))
+    figure = spread(errors, GOAL_95_PCT, GOAL_WORST_PCT)
     return figure.update_layout(width=WIDTH_PX)
 
 
 def draw(figure: Figure, picture: Path) -> None:
     """Write the figure as PNG. Missing without a browser; RunFailed if it draws nothing."""
     html = figure.to_html(full_html=False, include_plotlyjs=True, config={"staticPlot": True})
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         raise Missing(
             f"no browser to draw with ({', '.join(BROWSERS)}); on Debian: apt-get install chromium"

@@ -44,7 +44,7 @@ def codemeta(citation: Mapping[str, Any]) -> dict[str, Any]:
         **_renamed(citation, TO_CODEMETA),
         **({"identifier": f"https://doi.org/{citation['doi']}"} if "doi" in citation else {}),
         "license": f"https://spdx.org/licenses/{citation['license']}",
-        "author": [_codemeta_author(one) for one in citation["authors"]],
+        "author": [_codemeta_author(author) for author in citation["authors"]],
     }
 
 
@@ -54,22 +54,23 @@ def zenodo(citation: Mapping[str, Any]) -> dict[str, Any]:
         **_renamed(citation, TO_ZENODO),
         "upload_type": "software",
         "access_right": "open",
-        "creators": [_zenodo_creator(one) for one in citation["authors"]],
+        "creators": [_zenodo_creator(author) for author in citation["authors"]],
     }
 
 
 def written(citation: Mapping[str, Any]) -> dict[str, str]:
     """The text of each file by name."""
-    said = {"codemeta.json": codemeta(citation), ".zenodo.json": zenodo(citation)}
+    files = {"codemeta.json": codemeta(citation), ".zenodo.json": zenodo(citation)}
     return {
-        name: json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in said.items()
+        name: json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        for name, content in files.items()
     }
 
 
 def read_citation(root: Path = ROOT) -> dict[str, Any]:
     """CITATION.cff of the project."""
-    found: dict[str, Any] = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
-    return found
+    citation: dict[str, Any] = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    return citation
 
 
 def _renamed(citation: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -81,19 +82,19 @@ def _codemeta_author(author: Mapping[str, str]) -> dict[str, Any]:
     if "name" in author:
         return {"@type": "Organization", "name": author["name"]}
     names = {"given-names": "givenName", "family-names": "familyName", "orcid": "@id"}
-    said = {"@type": "Person", **_renamed(author, names)}
+    person = {"@type": "Person", **_renamed(author, names)}
     if "affiliation" in author:
-        said["affiliation"] = {"@type": "Organization", "legalName": author["affiliation"]}
-    return said
+        person["affiliation"] = {"@type": "Organization", "legalName": author["affiliation"]}
+    return person
 
 
 def _zenodo_creator(author: Mapping[str, str]) -> dict[str, str]:
     """Persons as "family, given"; an ORCID without its address."""
     parts = [author[part] for part in ("family-names", "given-names") if part in author]
-    said = {"name": author.get("name") or ", ".join(parts)}
+    creator = {"name": author.get("name") or ", ".join(parts)}
     if "orcid" in author:
-        said["orcid"] = author["orcid"].rpartition("/")[2]
-    return said | _renamed(author, {"affiliation": "affiliation"})
+        creator["orcid"] = author["orcid"].rpartition("/")[2]
+    return creator | _renamed(author, {"affiliation": "affiliation"})
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ class Recipe:
         """Its output now; its runs are in the current folder."""
         run, *others = self.commands
         printed = _printed(run).partition("\n\n")[0]
-        exports = [one for one in others if "export" in one]
+        exports = [path for path in others if "export" in path]
         for export in exports:
             _printed(export)
         lines = (_value(self.code) if exports else printed).splitlines()
@@ -65,10 +65,10 @@ class Recipe:
 
 def recipes(page: str) -> Iterator[Recipe]:
     """The recipes of the page with a table, in its order."""
-    for found in TABLE.finditer(page):
-        lines = found["shell"].replace("\\\n", " ").splitlines()
+    for match in TABLE.finditer(page):
+        lines = match["shell"].replace("\\\n", " ").splitlines()
         commands = tuple(tuple(shlex.split(line, comments=True)) for line in lines)
-        yield Recipe(commands, found["code"], found["table"])
+        yield Recipe(commands, match["code"], match["table"])
 
 
 def programs() -> str:
@@ -76,9 +76,9 @@ def programs() -> str:
     used: dict[str, object] = {}
     for name in RECIPES:
         lab = find(str(ROOT / "docs" / "recipes" / f"{name}.py"))
-        for one in plan(lab, lab.Parameters()):
-            used |= {"kernel": one.inputs["kernel"]["digest"], **one.inputs["libraries"]}
-            used |= one.inputs["tools"]
+        for run in plan(lab, lab.Parameters()):
+            used |= {"kernel": run.inputs["kernel"]["digest"], **run.inputs["libraries"]}
+            used |= run.inputs["tools"]
     return digest(canonical(used))[:12]
 
 
@@ -104,8 +104,8 @@ def write() -> None:
     """Perform the recipes in a temporary folder, and write their output into the page."""
     page = PAGE.read_text("utf-8")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for one in recipes(page):
-            page = page.replace(f"```text\n{one.table}```", f"```text\n{one.output()}```")
+        for recipe in recipes(page):
+            page = page.replace(f"```text\n{recipe.table}```", f"```text\n{recipe.output()}```")
     PAGE.write_text(PROGRAMS.sub(programs(), page), "utf-8")
 
 

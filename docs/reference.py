@@ -54,8 +54,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def schedulers() -> list[str]:
     """The queueing disciplines of the virtual kernels."""
-    found = SCHEDULER.findall(FRAGMENT.read_text("utf-8"))
-    return sorted({*ALWAYS_BUILT, *(name.lower() for name in found)})
+    names = SCHEDULER.findall(FRAGMENT.read_text("utf-8"))
+    return sorted({*ALWAYS_BUILT, *(name.lower() for name in names)})
 
 
 def hosts(plan: Layout) -> Iterator[tuple[str, str, str, str]]:
@@ -66,11 +66,11 @@ def hosts(plan: Layout) -> Iterator[tuple[str, str, str, str]]:
 def programs() -> Iterator[tuple[str, str]]:
     """The programs of the project, with the first sentence of each."""
     for path in sorted(PROGRAMS.glob("*.py")):
-        found = re.match(r'"""(.*?[.:])(?:\s|""")', path.read_text("utf-8"), re.DOTALL)
-        if found and path.stem != "__init__":
+        match = re.match(r'"""(.*?[.:])(?:\s|""")', path.read_text("utf-8"), re.DOTALL)
+        if match and path.stem != "__init__":
             yield (
                 f"`{path.name}`",
-                " ".join(found[1].split()).rstrip(":") + ("" if found[1].endswith(".") else "."),
+                " ".join(match[1].split()).rstrip(":") + ("" if match[1].endswith(".") else "."),
             )
 
 
@@ -78,13 +78,13 @@ def values(cls: type) -> str:
     """The fields of a value and their defaults."""
     rows = [
         (
-            f"`{one.name}`",
-            str(one.type).replace("|", "or"),
+            f"`{field.name}`",
+            str(field.type).replace("|", "or"),
             "required"
-            if one.default is MISSING and one.default_factory is MISSING
-            else f"`{one.default!r}`",
+            if field.default is MISSING and field.default_factory is MISSING
+            else f"`{field.default!r}`",
         )
-        for one in fields(cls)
+        for field in fields(cls)
     ]
     return table(("field", "type", "default"), rows)
 
@@ -113,10 +113,11 @@ def page() -> str:
         "## Queues of a bottleneck\n",
         queues(),
         "All of them are in the virtual kernels, which have these queueing disciplines: "
-        f"{', '.join(f'`{one}`' for one in schedulers())}. Elsewhere the machine's kernel "
-        "decides.\n",
+        f"{', '.join(f'`{scheduler}`' for scheduler in schedulers())}. "
+        "Elsewhere the machine's kernel decides.\n",
         "## Congestion controls\n",
-        f"The virtual kernels have {', '.join(f'`{one}`' for one in congestion_controls())}. "
+        "The virtual kernels have "
+        f"{', '.join(f'`{control}`' for control in congestion_controls())}. "
         "`dctcp` needs `ecn=True`.\n",
         "## Sysctls\n",
         "A condition sets any sysctl of a host's kernel or network namespace. A run starts with "
@@ -136,7 +137,7 @@ def page() -> str:
     for cls in (Link, NetworkPath, Direction, Queue, Change, Traffic, Flow, Requests):
         about = (cls.__doc__ or "").strip().split("\n\n")
         words += [f"### {cls.__name__}\n", f"{' '.join(about[0].split())}\n"]
-        words += [f"{' '.join(one.split())}\n" for one in about[1:]]
+        words += [f"{' '.join(paragraph.split())}\n" for paragraph in about[1:]]
         words.append(values(cls))
     return "\n".join(words)
 

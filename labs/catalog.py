@@ -1,24 +1,19 @@
 """The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
-A lab of the package is a folder with these modules, of which the first five are required
-(`labs/experiments/nagle` has them all). A long one can be a folder of modules instead, as in
-`labs/experiments/buffers`::
+A lab of the package is a folder with these parts, of which the first three are required. A part is
+a module, or a folder of modules::
 
-    lab.py          its title (the docstring), and the names Parameters, conditions; optional:
-                    GROUPS, MARGIN, tools, machine_tools, lines
-    parameters.py   a frozen dataclass derived from LabParameters
-    conditions.py   the conditions that parameters request: link, sysctls, settings, group
+    conditions.py   its title (the docstring), Parameters, conditions; optional: GROUPS, MARGIN,
+                    tools, machine_tools, lines, and PARTS, the modules of parts that it shares with
+                    other labs ({"narrative": "labs.read.display.traffic"})
     experiment.py   measure(bench, condition): one run, on the hosts
-    results.py      Results, a dataclass of declared columns, and results(run)
+    results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
-    prediction.py   what the theory predicts for a run
     narrative.py    describe(table), describe_run(run), findings(runs, parameters), remarks(table)
-    charts.py       its figures
-    notebook.py     what its notebook calls as `labs.LAB.NAME`
-    articleN.toml   the claims of the article that the lab is about
-    claims.py       JUDGES, the functions that judge what no column decides
+    charts.py, notebook.py      what its notebook calls as `labs.charts.LAB.NAME`, `labs.LAB.NAME`
+    articleN.toml, claims.py    the claims of an article; JUDGES, for what no column decides
 
-A lab of the reader's own is one file with the names Parameters, conditions, measure, results
+A lab of the reader's own is one file with the names Parameters, conditions, measure, Results
 (`labs new NAME` writes one). What runs where the hosts are is standard library and `labs.drive`.
 """
 
@@ -26,45 +21,33 @@ from __future__ import annotations
 
 import ast
 import importlib
-import json
 import re
 import sys
 import tomllib
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
-from hashlib import sha256
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from itertools import chain
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
 from labs.drive.condition import Group
 from labs.drive.imports import imported
-from labs.drive.parameters.declare import (
-    SIZES,
-    LabParameters,
-    declared,
-    did_you_mean,
-    nearest,
-    shown,
-    unknown,
-)
-from labs.drive.record.kept_answers import digest_of, kept
+from labs.drive.parameters.declare import SIZES, LabParameters, declared, nearest, shown, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import BESIDE_RESULTS, Lab, wrong_conditions
-from labs.read.run_results import NOTES
+from labs.read.lab import Lab, checked_columns, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
-NAMED = ("Parameters", "conditions", "measure", "results")
-FOLDER = ("lab.py", "parameters.py", "conditions.py", "experiment.py", "results.py")
-# What a claim may name beside the columns of a lab.
-OF_THE_LINK = ("rtt_ms", "rate_mbit")
+NAMED = ("Parameters", "conditions", "measure", "Results")
+FOLDER = ("conditions.py", "experiment.py", "results.py")
 
-LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/lab.py")))
+LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
 """The names of the package's labs."""
 
 _loaded: dict[str, Lab] = {}
@@ -77,12 +60,9 @@ def find(name_or_path: str) -> Lab:
 
     BadInput: no such lab or file, or a file that is not a lab; nearest name, and the list.
     """
-    if name_or_path in LABS:
-        return _of_the_package(name_or_path)
-    known = {lab.name: lab for _, lab in _own.values()}
-    if name_or_path in known:
-        return known[name_or_path]
-    path = Path(name_or_path)
+    lab, path = _named(name_or_path), Path(name_or_path)
+    if lab is not None:
+        return lab
     if path.suffix == ".py" or len(path.parts) > 1:
         return _find_own(path)
     here = Path(f"{name_or_path}.py")
@@ -99,22 +79,20 @@ def known(name: str) -> Lab:
 
     A run may come from a stranger, so the name in it never loads a file. BadInput for any other.
     """
-    own = {lab.name: lab for _, lab in _own.values()}
-    if name in own:
-        return own[name]
-    if name not in LABS:
+    lab = _named(name)
+    if lab is None:
         raise BadInput(
             f"the lab {shown(name)} is not one of the package. Allowed: {', '.join(LABS)}. For a "
             "lab of your own, name its file with --lab ./mylab.py"
         )
-    return _of_the_package(name)
+    return lab
 
 
 def lab_of(parameters: object) -> Lab:
     """The lab that an instance of a parameter class belongs to; BadInput if to none."""
     cls = type(parameters)
-    known = (*_loaded.values(), *(lab for _, lab in _own.values()))
-    for lab in chain(known, map(_of_the_package, LABS)):  # mostly one that is loaded
+    loaded = (*_loaded.values(), *_own_labs().values())
+    for lab in chain(loaded, map(_of_the_package, LABS)):  # mostly one that is loaded
         if lab.Parameters is cls:
             return lab
     raise BadInput(f"a {cls.__name__} does not contain the parameters of a lab. Use labs.check")
@@ -123,6 +101,14 @@ def lab_of(parameters: object) -> Lab:
 def with_ledgers() -> tuple[Lab, ...]:
     """The package's labs that are about an article."""
     return tuple(lab for lab in map(_of_the_package, LABS) if lab.ledger is not None)
+
+
+def _named(name: str) -> Lab | None:
+    return _of_the_package(name) if name in LABS else _own_labs().get(name)
+
+
+def _own_labs() -> dict[str, Lab]:
+    return {lab.name: lab for _, lab in _own.values()}
 
 
 def _of_the_package(name: str) -> Lab:
@@ -139,39 +125,36 @@ def load_folder(folder: Path, package: str) -> Lab:
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     _check_files(folder, package, ledger)
     try:
-        front = importlib.import_module(f"{package}.lab")
+        front = importlib.import_module(f"{package}.conditions")
         _check_front(front, ("Parameters", "conditions"))
         _check_conditions(front)
-    except LabError as error:
-        raise BadInput(f"{folder / 'lab.py'}: {error}") from error
     except Exception as error:
-        raise _failed(error, folder / "lab.py", folder) from error
+        raise _refused(error, folder / "conditions.py") from error
+    shared: dict[str, str] = vars(front).get("PARTS", {})
 
     def part(name: str) -> ModuleType | None:
-        if not ((folder / name).is_dir() or (folder / f"{name}.py").is_file()):
-            return None
-        return importlib.import_module(f"{package}.{name}")
+        if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
+            return importlib.import_module(f"{package}.{name}")
+        return importlib.import_module(shared[name]) if name in shared else None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
-    parts: dict[str, Any] = vars(front)
-    doc = (front.__doc__ or "").strip().splitlines()
-    lab = Lab(
-        name=name,
-        title=doc[0].rstrip(".") if doc else "",
-        Parameters=parts["Parameters"],
-        all_conditions=parts["conditions"],
-        experiment=experiment,
-        part=part,
-        groups=parts.get("GROUPS", ()),
-        ledger=ledger,
-        _margin=parts.get("MARGIN"),
-    )
-    functions = ("tools", "machine_tools", "lines")
-    own = {key: parts[key] for key in functions if callable(parts.get(key))}
-    return replace(lab, **own)
+    """A lab whose front declares what it is; what it leaves out has the default of `Lab`."""
+    title = next(iter((front.__doc__ or "").strip().splitlines()), "").rstrip(".")
+    given = {field: vars(front)[key] for key, field in OF_FRONT.items() if key in vars(front)}
+    given |= {key: vars(front)[key] for key in HOOKS if callable(vars(front).get(key))}
+    return Lab(name=name, title=title, experiment=experiment, part=part, ledger=ledger, **given)
+
+
+OF_FRONT = {
+    "Parameters": "Parameters",
+    "conditions": "all_conditions",
+    "GROUPS": "groups",
+    "MARGIN": "_margin",
+}
+HOOKS = ("tools", "machine_tools", "lines")
 
 
 def _find_own(path: Path) -> Lab:
@@ -194,12 +177,12 @@ def _find_own(path: Path) -> Lab:
     module = _load(path, source)
 
     def part(name: str) -> ModuleType | None:
-        has = {"results": "results", "narrative": "describe", "claims": "JUDGES"}
+        has = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
         return module if hasattr(module, has.get(name, "")) else None
 
     ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
     if ledger is not None:
-        _check_ledger(ledger, path, path)
+        _check_ledger(ledger, path)
     lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
     _own[path] = (source, lab)
     return lab
@@ -216,18 +199,13 @@ def _load(path: Path, source: bytes) -> ModuleType:
         exec(compile(source, path, "exec"), module.__dict__)
         _check_front(module, NAMED)
         _check_guest(path)
-        _check_columns(path)
+        checked_columns(vars(module)["Results"])
         _check_conditions(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
             sys.modules[spec.name] = before
-        said = (
-            str(error).removeprefix(f"{path}: ")
-            if isinstance(error, LabError)
-            else (_in_words(error))
-        )
-        raise BadInput(f"{path.name}{_line_of(error, path)}: {said}") from error
+        raise _refused(error, path, path.name) from error
     return module
 
 
@@ -240,54 +218,26 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     if not (isinstance(cls, type) and issubclass(cls, LabParameters)):
         raise BadInput("Parameters must be a subclass of LabParameters")
     declared(cls)
-    margin = parts.get("MARGIN")
-    if margin is not None and not isinstance(margin, Margin):
+    if not isinstance(parts.get("MARGIN"), Margin | None):
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
     groups = parts.get("GROUPS", ())
-    if not (isinstance(groups, tuple) and all(isinstance(one, Group) for one in groups)):
+    if not (isinstance(groups, tuple) and all(isinstance(group, Group) for group in groups)):
         raise BadInput("GROUPS must be a tuple of Group, of labs.drive.condition")
-    declared_names = [one.name for one in groups]
-    twice = [name for name in dict.fromkeys(declared_names) if declared_names.count(name) > 1]
+    counts = Counter(group.name for group in groups)
+    twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
 
 
 def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
-    """BadInput if the files of a lab lack what a lab must have; they are not loaded. Parsing takes
-    a while, so files that passed are not checked again by later processes."""
-
-    def check() -> None:
-        for name, function in (("experiment.py", "measure"), ("results.py", "results")):
-            _check_defines(folder / name, function)
-        _check_guest(folder / "experiment.py", package)
-        _check_columns(folder / "results.py")
-        if ledger is not None:
-            one = folder / "claims.py"
-            claims = one if one.is_file() else folder / "claims" / "__init__.py"
-            _check_ledger(ledger, claims, folder / "results.py")
-
-    def question() -> str:
-        globs = ("*.py", "claims/__init__.py", ledger.name if ledger else "lab.py")
-        files = {path for one in globs for path in folder.glob(one) if path.is_file()}
-        contents = [
-            (str(path.relative_to(folder)), sha256(path.read_bytes()).hexdigest())
-            for path in sorted(files)
-            if not path.name.startswith(".")
-        ]
-        return json.dumps([package, contents])
-
-    asked = question()
-
-    def in_order() -> str:
-        check()
-        return json.dumps(asked == question())  # false: a file was changed meanwhile
-
-    if kept(asked, in_order, CHECKING) != "true":
-        check()
-
-
-CHECKING = digest_of("catalog.py", "drive/imports.py", "read/lab.py", "read/run_results.py")
-"""The sources that decide whether a lab's files are in order."""
+    """BadInput if the files of a lab lack what a lab must have; they are not loaded."""
+    for name, defined in (("experiment.py", "measure"), ("results.py", "Results")):
+        _check_defines(folder / name, defined)
+    _check_guest(folder / "experiment.py", package)
+    if ledger is not None:
+        module = folder / "claims.py"
+        claims = module if module.is_file() else folder / "claims" / "__init__.py"
+        _check_ledger(ledger, claims)
 
 
 def _check_conditions(front: ModuleType) -> None:
@@ -307,14 +257,14 @@ def _check_conditions(front: ModuleType) -> None:
 
 
 def _check_defines(path: Path, name: str) -> None:
-    """BadInput if a module has no function of that name, its own or imported."""
+    """BadInput if a module has no function or class of that name, its own or imported."""
     names = {
-        str(getattr(one, "asname", None) or getattr(one, "name", ""))
+        str(getattr(part, "asname", None) or getattr(part, "name", ""))
         for node in _tree(path).body
-        for one in (node.names if isinstance(node, ast.ImportFrom) else [node])
+        for part in (node.names if isinstance(node, ast.ImportFrom) else [node])
     }
     if name not in names:
-        raise BadInput(f"{path}: it defines no {name}. Write the function {name}")
+        raise BadInput(f"{path}: it defines no {name}. Add {name} to it")
 
 
 _parsed = lru_cache(maxsize=4)(ast.parse)
@@ -324,9 +274,9 @@ _parsed = lru_cache(maxsize=4)(ast.parse)
 def _tree(path: Path) -> ast.Module:
     """A file parsed; BadInput if it is not Python."""
     try:
-        tree: ast.Module = _parsed(path.read_bytes())
+        tree: ast.Module = _parsed(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
-        raise BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}") from error
+        raise _refused(error, path) from error
     return tree
 
 
@@ -340,13 +290,8 @@ def _check_guest(path: Path, package: str = "") -> None:
         for name in imported(_tree(file), whole=False):
             if package and name.startswith(f"{package}."):
                 module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
-                if module.is_file() and module not in seen:
-                    waiting.append(module)
-            elif (
-                name.split(".")[0] not in sys.stdlib_module_names
-                and not f"{name}.".startswith(("labs.drive.", "labs.errors."))
-                and name != "labs.drive"
-            ):
+                waiting += {module} - seen if module.is_file() else ()
+            elif not _is_on_testbed(name):
                 raise BadInput(
                     f"{file}: it imports {name}, which a run cannot load on its testbed. "
                     "Allowed: the standard library, labs.drive and labs.errors. Import it in "
@@ -354,107 +299,54 @@ def _check_guest(path: Path, package: str = "") -> None:
                 )
 
 
-def _check_columns(path: Path) -> None:
-    """BadInput if the class `Results` in a file declares a column twice, one with a name that is
-    taken, or one whose prediction is not a column. Read without loading the file."""
-    fields = _declared_columns(path)
-    names = [name for name, _ in fields]
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise BadInput(f"{path}: Results declares {', '.join(twice)} twice. Remove one")
-    taken = [name for name in names if name in BESIDE_RESULTS and name != NOTES]
-    if taken:
-        raise BadInput(
-            f"{path}: Results declares {', '.join(taken)}, which every study has "
-            "already. Choose another name"
-        )
-    for name, declaration in fields:
-        predicted_by = _predicted_by(declaration)
-        if predicted_by is not None and predicted_by not in names:
-            raise BadInput(
-                f"{path}: {name} is predicted_by {predicted_by}, which is not a "
-                f"column{did_you_mean(predicted_by, names)}"
-            )
+def _is_on_testbed(name: str) -> bool:
+    return name.split(".")[0] in sys.stdlib_module_names or f"{name}.".startswith(
+        ("labs.drive.", "labs.errors.")
+    )
 
 
-def _declared_columns(path: Path) -> list[tuple[str, ast.expr | None]]:
-    """The fields of the class `Results` in a file, with what they are set to; none without it."""
-    return [
-        (line.target.id, line.value)
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.ClassDef) and node.name == "Results"
-        for line in node.body
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-    ]
-
-
-def _predicted_by(declaration: ast.expr | None) -> str | None:
-    """The argument `predicted_by` of a call of `column`."""
-    for one in declaration.keywords if isinstance(declaration, ast.Call) else ():
-        if one.arg == "predicted_by" and isinstance(one.value, ast.Constant):
-            return None if one.value.value is None else str(one.value.value)
-    return None
-
-
-def _check_ledger(ledger: Path, claims: Path, results: Path) -> None:
-    """BadInput if a claim of a ledger names a judging function or a column that the lab lacks."""
+def _check_ledger(ledger: Path, claims: Path) -> None:
+    """BadInput if a claim of a ledger names a judging function that the lab lacks."""
     try:
-        said = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
+        entries = tomllib.loads(ledger.read_text("utf-8")).get("claim", ())
     except ValueError as error:
         raise BadInput(f"{ledger}: {' '.join(str(error).split())}") from error
     judges = _judges(claims) if claims.is_file() else []
-    columns = [name for name, _ in _declared_columns(results)]
-    for claim in said:
-        where = f"{ledger}: {claim.get('id')}"
-        judge, column = claim.get("judge"), claim.get("column", {})
+    for claim in entries:
+        judge = claim.get("judge")
         if judge is not None and judge not in judges:
-            known = judges or ["none"]
-            raise BadInput(f"{where}: {unknown(str(judge), known, 'judging function')}")
-        for name in column.values() if isinstance(column, dict) else (column,):
-            # Without a class `Results` a lab may return any columns.
-            if columns and name not in (*columns, *OF_THE_LINK):
-                raise BadInput(f"{where}: {unknown(str(name), columns, 'column of Results')}")
+            wrong = unknown(str(judge), judges or ["none"], "judging function")
+            raise BadInput(f"{ledger}: {claim.get('id')}: {wrong}")
 
 
 def _judges(claims: Path) -> list[str]:
     """The names in the dict JUDGES of a file, which is not loaded."""
     return [
         str(key.value)
-        for node in ast.walk(_tree(claims))
+        for node in _tree(claims).body
         if isinstance(node, (ast.Assign, ast.AnnAssign))
-        and any(ast.unparse(one) == "JUDGES" for one in _targets(node))
         and isinstance(node.value, ast.Dict)
+        and re.match(r"JUDGES\b", ast.unparse(node))
         for key in node.value.keys
         if isinstance(key, ast.Constant)
     ]
 
 
-def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
-    return node.targets if isinstance(node, ast.Assign) else [node.target]
-
-
-def _failed(error: Exception, path: Path, folder: Path) -> BadInput:
-    """What a lab raised while it was loaded, with the innermost of its files that took part."""
-    trace = error.__traceback__
-    while trace is not None:
-        file = Path(trace.tb_frame.f_code.co_filename)
-        path = file if folder in file.parents else path
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        path = Path(error.filename)
-    return BadInput(f"{path}{_line_of(error, path)}: {_in_words(error)}")
-
-
-def _line_of(error: BaseException, path: Path) -> str:
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    trace = None if isinstance(error, LabError) else error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return "" if line is None else f", line {line}"
-
-
-def _in_words(error: BaseException) -> str:
-    text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"
+def _refused(error: BaseException, file: Path, name: str = "") -> BadInput:
+    """What a lab raised while it was loaded, with the last line in its file that took part, or in
+    one beside it; `name` is the file as the reader wrote it."""
+    if isinstance(error, LabError):
+        return BadInput(f"{name or file}: {str(error).removeprefix(f'{file}: ')}")
+    frames = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
+    words = " ".join(str(error).split())
+    if isinstance(error, SyntaxError):
+        frames.append((error.filename or str(file), error.lineno))
+        words = error.msg
+    of_the_lab = [
+        (path, line)
+        for path, line in frames
+        if path == str(file) or (not name and file.parent in Path(path).parents)
+    ]
+    place, line = of_the_lab[-1] if of_the_lab else (str(file), None)
+    where = f"{name or place}, line {line}" if line else name or place
+    return BadInput(f"{where}: {type(error).__name__}: {words}")

@@ -88,14 +88,14 @@ def worker(
         *(*prefix, *dask, "worker", address, *HERE, "--no-nanny", "--nthreads", "1"),
         *("--local-directory", str(home / "dask"), "--memory-limit", "0", *options),
     )
-    own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": "/tmp"}
-    with process(*argv, log=home.with_suffix(".log"), **own | environment) as started:
+    variables = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": "/tmp"}
+    with process(*argv, log=home.with_suffix(".log"), **variables | environment) as started:
         yield started
 
 
 def started_from(folder: Path) -> list[str]:
     """The programs that are running and whose file, working folder or words name a folder."""
-    found = []
+    commands = []
     for about in Path("/proc").glob("[0-9]*"):
         try:
             words = (about / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
@@ -103,5 +103,5 @@ def started_from(folder: Path) -> list[str]:
         except OSError:
             continue
         if any(str(folder) in place for place in places):
-            found.append(" ".join(words))
-    return found
+            commands.append(" ".join(words))
+    return commands

@@ -30,7 +30,7 @@ from labs.read.capture.connection_tracking import connection_rows, connection_ta
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
-from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.account_text import as_json, describe_file
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.explain import account
@@ -79,11 +79,11 @@ LENGTHS = (
 
 def seeds(folder: Path) -> list[bytes]:
     """The captures to mutate, in a fixed order."""
-    found = [path.read_bytes() for _, path in sorted(captures.made(folder).items())]
+    seeds = [path.read_bytes() for _, path in sorted(captures.made(folder).items())]
     for path in sorted([*FIXTURES.glob("*/*.pcap*"), *DATA.glob("explain-*.pcap.gz")]):
         content = path.read_bytes()
-        found.append((gzip.decompress(content) if path.suffix == ".gz" else content)[:SEED_BYTES])
-    return found
+        seeds.append((gzip.decompress(content) if path.suffix == ".gz" else content)[:SEED_BYTES])
+    return seeds
 
 
 def mutated(seed: bytes, others: list[bytes], chance: random.Random) -> bytes:
@@ -127,10 +127,10 @@ def judge(path: Path, rows: int | None = None, *, deep: bool = True) -> str:
     except LabError as error:
         assert "\n" not in str(error)
         return type(error).__name__
-    found = remarks(reader.counts)
-    skipped = sum(found.counts.get(name, 0) for name, _, no_row, _ in WORDS if no_row)
-    assert found.packets == found.segments + skipped
-    assert found.segments == columns.rows
+    counted = remarks(reader.counts)
+    skipped = sum(counted.counts.get(name, 0) for name, _, no_row, _ in WORDS if no_row)
+    assert counted.packets == counted.segments + skipped
+    assert counted.segments == columns.rows
     table = dict(columns.arrays())
     connections = reader.connections
     if columns.rows:
@@ -162,20 +162,22 @@ def explain(columns: Columns, reader: Reader) -> None:
     assert len(rows) == len(connection_table(reader.connections[:EXPLAINED_ROWS]))
     json.dumps(rows, allow_nan=False)
     assert len(marks(segments)) == len(segments)
-    known = connection_state(segments)
-    assert len(known) == len(segments) and (known.mss_bytes > 0).all()
+    state = connection_state(segments)
+    assert len(state) == len(segments) and (state.mss_bytes > 0).all()
     silent, requests, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
-    for found in (silent, requests):
-        for reason in set(found["reason"]):
+    for silences in (silent, requests):
+        for reason in set(silences["reason"]):
             assert explained(reason).words
     for name in ("before", "after"):
         assert silent[name].isin(segments.index).all()
-    told = account("x", segments, connection_rows(reader.connections), remarks(reader.counts))
-    assert as_text(told)
-    json.dumps(as_json(told), allow_nan=False)
-    for one in told.accounts:
-        parts = sum(finding.time_ms for finding in one.findings)
-        assert parts >= 0 and one.lost_ms >= 0
+    file_account = account(
+        "x", segments, connection_rows(reader.connections), remarks(reader.counts)
+    )
+    assert describe_file(file_account)
+    json.dumps(as_json(file_account), allow_nan=False)
+    for connection in file_account.accounts:
+        parts = sum(finding.time_ms for finding in connection.findings)
+        assert parts >= 0 and connection.lost_ms >= 0
     assert len(requests) <= len(segments) and len(acks) <= len(segments)
     assert (requests["answer_bytes"] >= 0).all() and (requests["segments"] > 0).all()
     assert figures(segments, requests).requests == len(requests)
@@ -184,7 +186,7 @@ def explain(columns: Columns, reader: Reader) -> None:
 def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
     """Judge inputs `first` to `first + count`: how many were read (""), or refused with which
     error. `current` holds the one in hand, and its number stands beside it."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         sources = seeds(Path(folder))
     for number in range(first, first + count):
@@ -192,7 +194,7 @@ def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
         current.write_bytes(mutated(chance.choice(sources), sources, chance))
         _number_of(current).write_text(str(number))
         signal.alarm(SECONDS_EACH)  # its default is death: compiled code hears nothing else
-        found[
+        counts[
             judge(
                 current,
                 rows=chance.randrange(1, 40) if number % 16 == 0 else None,
@@ -200,7 +202,7 @@ def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:
             )
         ] += 1
     signal.alarm(0)
-    return found
+    return counts
 
 
 def _number_of(current: Path) -> Path:

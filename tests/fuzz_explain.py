@@ -30,7 +30,7 @@ from labs.errors import LabError
 from labs.read.capture.connection_tracking import connection_rows
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
-from labs.read.flows.account_text import as_json, as_text
+from labs.read.flows.account_text import as_json, describe_file
 from labs.read.flows.explain import FileAccount, account, icmp_errors
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
@@ -69,7 +69,7 @@ def taken(path: Path) -> Input | None:
 
 def joined(inputs: Sequence[Input]) -> FileAccount:
     """The account of all inputs as one table."""
-    known = np.concatenate([connections for _, connections in inputs])
+    all_connections = np.concatenate([connections for _, connections in inputs])
     before = np.cumsum([0, *(len(connections) for _, connections in inputs)])
     columns = {
         name: np.concatenate([segments[name] for segments, _ in inputs]) for name in inputs[0][0]
@@ -77,20 +77,28 @@ def joined(inputs: Sequence[Input]) -> FileAccount:
     counts = [len(segments["connection"]) for segments, _ in inputs]
     columns["connection"] += np.repeat(before[:-1], counts).astype(np.int32)
     table = DataFrame(columns, copy=False)
-    return account("x", table, connection_rows(known), remarks([0] * COUNTS), icmp_errors(known))
+    return account(
+        "x",
+        table,
+        connection_rows(all_connections),
+        remarks([0] * COUNTS),
+        icmp_errors(all_connections),
+    )
 
 
-def judge(told: FileAccount) -> None:
+def judge(file_account: FileAccount) -> None:
     """The account holds together and can be printed."""
-    assert as_text(told, most=len(told.accounts))
-    json.dumps(as_json(told), allow_nan=False)
-    for one in told.accounts:
-        parts = sum(finding.time_ms for finding in one.findings)
-        assert parts >= one.duration_ms - 0.001 and one.lost_ms <= parts + 0.001, one
-        for finding in one.findings:
+    assert describe_file(file_account, most=len(file_account.accounts))
+    json.dumps(as_json(file_account), allow_nan=False)
+    for connection in file_account.accounts:
+        parts = sum(finding.time_ms for finding in connection.findings)
+        assert parts >= connection.duration_ms - 0.001 and connection.lost_ms <= parts + 0.001, (
+            connection
+        )
+        for finding in connection.findings:
             assert finding.count > 0 and finding.time_ms >= 0, finding
             for begin, end in finding.frames:
-                assert one.first_frame <= begin <= end <= one.last_frame, finding
+                assert connection.first_frame <= begin <= end <= connection.last_frame, finding
 
 
 def too_long(number: int, frame: FrameType | None) -> None:
@@ -99,39 +107,39 @@ def too_long(number: int, frame: FrameType | None) -> None:
 
 def explain_all(seed: int, first: int, count: int, work: Path) -> tuple[int, int]:
     """Explain these inputs: how many connections were explained, and how many inputs broke it."""
-    found = sources(work)
+    seeds = sources(work)
     current, explained, crashes = work / "input", 0, 0
     for begin in range(first, first + count, AT_ONCE):
         numbers = range(begin, min(begin + AT_ONCE, first + count))
         inputs: dict[int, Input] = {}
         for number in numbers:
             signal.alarm(SECONDS)
-            current.write_bytes(content(seed, number, found))
-            one = taken(current)
-            if one is not None:
-                inputs[number] = one
+            current.write_bytes(content(seed, number, seeds))
+            taken_input = taken(current)
+            if taken_input is not None:
+                inputs[number] = taken_input
         try:
             signal.alarm(SECONDS)
-            told = joined(list(inputs.values()))
-            judge(told)
-            explained += len(told.accounts)
+            file_account = joined(list(inputs.values()))
+            judge(file_account)
+            explained += len(file_account.accounts)
         except Exception:
-            for number, one in inputs.items():
+            for number, taken_input in inputs.items():
                 try:
                     signal.alarm(SECONDS)
-                    judge(joined([one]))
+                    judge(joined([taken_input]))
                 except Exception as error:
                     crashes += 1
                     kept = CRASHES / f"explain-seed-{seed}-input-{number}"
-                    kept.write_bytes(content(seed, number, found))
+                    kept.write_bytes(content(seed, number, seeds))
                     print(f"{kept.name}: {type(error).__name__}: {error}"[:300], flush=True)
     signal.alarm(0)
     return explained, crashes
 
 
-def content(seed: int, number: int, found: list[bytes]) -> bytes:
+def content(seed: int, number: int, seeds: list[bytes]) -> bytes:
     chance = random.Random(seed * 1_000_003 + number)
-    return mutated(chance.choice(found), found, chance)
+    return mutated(chance.choice(seeds), seeds, chance)
 
 
 def main() -> int:

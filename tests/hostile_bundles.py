@@ -45,8 +45,8 @@ def notebook(folder: Path, title: str = "A title", output: str = "42") -> Path:
     cell.metadata["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
     first = new_code_cell("RATE_MBIT = 10\nRUNS = 'runs'", metadata={"tags": ["parameters"]})
     book = new_notebook(cells=[new_markdown_cell(f"# {title}"), first, cell])
-    for at, one in enumerate(book.cells):
-        one["id"] = f"cell-{at}"
+    for at, book_cell in enumerate(book.cells):
+        book_cell["id"] = f"cell-{at}"
     given = {"RATE_MBIT": 10, "NOTE": MARKUP}
     lines = "\n".join(f"{name} = {value!r}" for name, value in given.items())
     book.cells.insert(2, new_code_cell(lines, metadata={"tags": ["injected-parameters"]}))
@@ -82,7 +82,7 @@ def summed(files: Files) -> dict[str, bytes]:
 
 def with_page(good: Path, files: Files) -> dict[str, bytes]:
     """Files of a forged bundle with the page that follows from them, and their checksums."""
-    listed = {name: one for name, one in files.items() if name not in NOT_LISTED}
+    listed = {name: content for name, content in files.items() if name not in NOT_LISTED}
     books = {Path(name).name: json.loads(files[name]) for name in listed if ".ipynb" in name}
     page = preview(listed, books, subject_of(good).runs, json.loads(files[VERDICTS]))
     return summed({**files, PREVIEW: page})
@@ -126,8 +126,8 @@ def changed(name: str, content: Callable[[bytes], bytes], *, resum: bool = True)
     """One file with other content."""
 
     def change(files: Files) -> bytes:
-        found = {**files, name: content(files[name])}
-        return zipped(summed(found) if resum else found)
+        changed = {**files, name: content(files[name])}
+        return zipped(summed(changed) if resum else changed)
 
     return change
 
@@ -190,17 +190,17 @@ def flipped(files: Files) -> bytes:
 def overlapping(files: Files) -> bytes:
     """Two entries with the content of one."""
     content = zipped({**files, "notebooks/y.ipynb": b"y", "notebooks/z.ipynb": b"y"})
-    found = bytearray(content)
-    first = found.index(b"PK\1\2")
+    archive = bytearray(content)
+    first = archive.index(b"PK\1\2")
     entries = []
-    while found[first : first + 4] == b"PK\1\2":
+    while archive[first : first + 4] == b"PK\1\2":
         entries.append(first)
-        name, extra, comment = struct.unpack_from("<3H", found, first + 28)
+        name, extra, comment = struct.unpack_from("<3H", archive, first + 28)
         first += 46 + name + extra + comment
     struct.pack_into(
-        "<L", found, entries[-1] + 42, *struct.unpack_from("<L", found, entries[-2] + 42)
+        "<L", archive, entries[-1] + 42, *struct.unpack_from("<L", archive, entries[-2] + 42)
     )
-    return bytes(found)
+    return bytes(archive)
 
 
 def bomb(files: Files) -> bytes:
@@ -234,7 +234,7 @@ def amplified(files: Files) -> bytes:
     member = tarfile.TarInfo("zzz/0")
     member.size = 256 << 20
     streams = (runs, member.tobuf(), bytes(member.size), bytes(2 * tarfile.BLOCKSIZE))
-    packed = b"".join(lzma.compress(one, preset=0) for one in streams) + bytes(4 << 20)
+    packed = b"".join(lzma.compress(stream, preset=0) for stream in streams) + bytes(4 << 20)
     return zipped(summed({**files, BUNDLED: packed}))
 
 
@@ -269,9 +269,9 @@ def _changed_run(runs: Path) -> Path:
 
 def _other_key(runs: Path) -> Path:
     run = make_run(runs)
-    said = json.loads((run / "run.json").read_text())
-    said["inputs"]["seed"] = 7
-    (run / "run.json").write_text(json.dumps(said))
+    record = json.loads((run / "run.json").read_text())
+    record["inputs"]["seed"] = 7
+    (run / "run.json").write_text(json.dumps(record))
     reseal(run)
     return runs
 
@@ -283,7 +283,9 @@ def _without_runs(runs: Path) -> Path:
 
 
 def _drop(name: str) -> Callable[[Files], bytes]:
-    return lambda files: zipped({one: files[one] for one in files if one != name})
+    return lambda files: zipped(
+        {kept_name: files[kept_name] for kept_name in files if kept_name != name}
+    )
 
 
 def _nest(about: dict[str, Any]) -> None:
@@ -431,7 +433,7 @@ def measured(folder: Path) -> Path:
         [{"condition": run.condition, **row} for run, row in zip(runs, rows, strict=True)]
     )
     judged = verdicts_from(lab, [Source("", tuple(runs), tuple(runs))])
-    claims = Table([{"claim": one.id, "verdict": one.words} for one in judged])
+    claims = Table([{"claim": verdict.id, "verdict": verdict.words} for verdict in judged])
     given = {"ONLY": "off,on", "REQUESTS": 1000}
     lines = "\n".join(f"{name} = {value!r}" for name, value in given.items())
     printed = new_output("stream", name="stdout", text=f"mean {rows[0]['mean_ms']:.4g} ms\n")
@@ -444,8 +446,8 @@ def measured(folder: Path) -> Path:
         new_code_cell("print(mean)", outputs=[printed]),
     ]
     book = new_notebook(cells=cells)
-    for at, one in enumerate(book.cells):
-        one["id"] = f"cell-{at}"
+    for at, cell in enumerate(book.cells):
+        cell["id"] = f"cell-{at}"
     book.metadata["papermill"] = {"parameters": given}
     folder.mkdir(parents=True, exist_ok=True)
     nbformat.write(book, folder / "book.ipynb")
@@ -475,7 +477,9 @@ def rewritten(good: Path, out: Path, files: dict[str, bytes]) -> Path:
     for name in sorted(name for name in old if files[name] != old[name]):
         if name not in NOT_LISTED:
             at = files[METADATA].index(f'"@id": "{name}",\n   "@type"'.encode())
-            size, new_size = (f'"contentSize": "{len(one[name])}"'.encode() for one in (old, files))
+            size, new_size = (
+                f'"contentSize": "{len(contents[name])}"'.encode() for contents in (old, files)
+            )
             entity = files[METADATA][at:].replace(size, new_size, 1)
             files[METADATA] = files[METADATA][:at] + entity
     out.write_bytes(zipped(with_page(good, files)))

@@ -37,21 +37,25 @@ def index_of(path: Path, cells: Iterable[Mapping[str, Any]], **head: Any) -> Ind
     the point, and a row without `status` is made.
     """
     lab, wanted = find("buffers"), list(cells)
-    points = list(dict.fromkeys(tuple(one["parameters"].items()) for one in wanted))
+    points = list(dict.fromkeys(tuple(row["parameters"].items()) for row in wanted))
     rows = [
         PlannedRow(
-            points.index(tuple(one["parameters"].items())),
-            lab.Parameters(**one["parameters"]),
-            str(one["condition"]),
+            points.index(tuple(row["parameters"].items())),
+            lab.Parameters(**row["parameters"]),
+            str(row["condition"]),
             f"{place:064x}",
             path.parent / "none",
         )
-        for place, one in enumerate(wanted)
+        for place, row in enumerate(wanted)
     ]
     told = {"title": "A batch", "axes": AXES, **head}
     with IndexWriter(path, lab, rows, **told) as writer:
-        for row, one in zip(rows, wanted, strict=True):
-            values = {name: one[name] for name in one if name not in ("parameters", "condition")}
+        for row, row_cells in zip(rows, wanted, strict=True):
+            values = {
+                name: row_cells[name]
+                for name in row_cells
+                if name not in ("parameters", "condition")
+            }
             status = values.pop("status", "made")
             writer.fill(row.key, status, values.pop("message", None), values)
     return read_index(path)

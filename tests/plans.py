@@ -31,6 +31,6 @@ def refused_at(path: Path, *, subject: str | None = None) -> int:
     with pytest.raises(BadInput) as caught:
         read_plan(path, subject=subject)
     assert caught.value.exit_code == 2 and type(caught.value) is BadInput
-    said = re.fullmatch(re.escape(str(path)) + r", line ([0-9]+): [^\n]+", str(caught.value))
-    assert said is not None, caught.value
-    return int(said[1])
+    match = re.fullmatch(re.escape(str(path)) + r", line ([0-9]+): [^\n]+", str(caught.value))
+    assert match is not None, caught.value
+    return int(match[1])

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from labs.catalog import find
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.drive.result_columns import values_of
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
@@ -75,14 +76,12 @@ def known(figure: float | None) -> float:
 
 def codes(results: Any) -> list[str]:
     """The codes of the notes of a lab's `Results`, in order."""
-    return [note.code for note in results.notes]
+    return [note.code for note in results.notes()]
 
 
 def plain(results: Any) -> dict[str, Any]:
     """The values of a lab's `Results` by column, without its notes."""
-    values = dataclasses.asdict(results)
-    del values["notes"]
-    return values
+    return values_of(results)
 
 
 @cache

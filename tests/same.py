@@ -2,6 +2,7 @@
 
     python -m tests.same BASE [KIND ...]         compare the working tree with the commit BASE
     python -m tests.same --collect DIR [KIND ...]    only write what this tree shows
+    python -m tests.same --compare DIR DIR [KIND ...]    compare what was written
 
 A commit is checked out beside this tree and collected by its own copy of this file, with this
 environment. What a tree shows is one JSON file per kind: texts by key. The kinds are the functions
@@ -11,18 +12,24 @@ of `KINDS`. The exit code is 5 if anything differs.
 from __future__ import annotations
 
 import argparse
+import base64
 import csv
 import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import numpy
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
@@ -58,9 +65,9 @@ def archives() -> Shown:
     for path in sorted(DATA.glob("*.tar.xz")):
         with TemporaryDirectory() as folder:
             table = Path(folder) / "table.csv"
-            code, _, said = answer("runs", "export", str(path), "--csv", str(table))
+            code, _, refusal = answer("runs", "export", str(path), "--csv", str(table))
             if code:
-                yield path.name, said
+                yield path.name, refusal
                 continue
             rows = list(csv.DictReader(io.StringIO(table.read_text("utf-8"))))
             for row in rows:
@@ -94,16 +101,100 @@ def notebooks() -> Shown:
                 for kind, data in output.get("data", {"text": output.get("text", "")}).items():
                     where = f"{path.stem} {cell.id} {place} {kind}"
                     yield from (
-                        _parts(where, data) if kind.endswith("json") else [(where, canonical(data))]
+                        parts(where, data) if kind.endswith("json") else [(where, canonical(data))]
                     )
 
 
-def _parts(where: str, figure: Any) -> Shown:
-    """A figure as its traces, its layout, and the table and texts in it."""
-    for place, trace in enumerate(figure.get("data", ())):
-        yield f"{where} trace {place} {trace.get('name', '')}", canonical(trace)
-    for name, value in figure.get("layout", {}).items():
-        yield f"{where} layout.{name}", canonical(value)
+def charts() -> Shown:
+    """The figures of every lab over all its recorded runs, also those that no notebook draws."""
+    import labs
+    from labs.catalog import LABS
+    from labs.errors import LabError
+
+    for lab in LABS:
+        drawn = getattr(labs.charts, lab)
+        values = {"TESTBED": "recorded", "SIZE": "full", **RECORDED_WITH.get(lab, {})}
+        study = labs.study(labs.check(lab, values))
+        calls = [
+            (f"{name} {condition}", partial(getattr(drawn, name), study.run(condition)))
+            for name in OF_A_RUN.get(lab, ())
+            for condition in study.conditions
+        ]
+        calls += [
+            (name, partial(getattr(drawn, name), study.results()))
+            for name in OF_A_TABLE.get(lab, ())
+        ]
+        calls += [(name, partial(getattr(drawn, name), study)) for name in OF_A_STUDY.get(lab, ())]
+        for name, draw in calls:
+            try:
+                figure = json.loads(draw().to_json())
+            except LabError as error:
+                yield f"{lab} {name}", str(error)
+                continue
+            yield from parts(f"{lab} {name}", figure)
+
+
+RECORDED_WITH: Mapping[str, Mapping[str, object]] = {"stack": {"DURATION_S": 3, "WORK_US": 1000}}
+"""Parameters of recorded runs that are not the defaults of size full."""
+OF_A_RUN: Mapping[str, Sequence[str]] = {
+    "buffers": ("timeline",),
+    "nagle": ("ladder",),
+    "windows": ("by_packet", "by_part"),
+    "queues": ("goodput", "windows", "queue"),
+    "sharing": ("goodput", "windows", "queue", "phase"),
+}
+OF_A_TABLE: Mapping[str, Sequence[str]] = {
+    "buffers": ("by_condition", "against_buffer_size", "kernels", "loss", "adv_win_scale"),
+    "nagle": ("by_condition", "segments"),
+    "queues": ("utilisation", "requests"),
+    "sharing": ("share_against_buffer",),
+}
+OF_A_STUDY: Mapping[str, Sequence[str]] = {
+    "nagle": ("matrix", "distribution", "acks"),
+    "stack": ("effects", "load_and_latency", "work_per_request", "distribution"),
+    "sweeps": ("goodput_by_buffer", "measured_and_predicted", "surface", "in_flight_by_write"),
+}
+
+
+def parts(where: str, figure: Any) -> Shown:
+    """What a figure tells: its points, and everything in it that can be read. Not its style."""
+    traces: Counter[str] = Counter()
+    for trace in figure.get("data", ()):
+        name = plain_text(str(trace.get("name", "")))
+        traces[name] += 1
+        points = {axis: _points(trace.get(axis)) for axis in ("x", "y", "z", "text")}
+        yield f"{where} trace {name!r} {traces[name]}", canonical(points)
+    layout = figure.get("layout", {})
+    for name, value in layout.items():
+        if name == "meta":
+            yield from ((f"{where} {key}", canonical(words)) for key, words in value.items())
+        elif name.startswith(("xaxis", "yaxis")):
+            yield (
+                f"{where} {name}",
+                canonical([value.get("title", {}).get("text"), value.get("type")]),
+            )
+    yield f"{where} title", canonical(layout.get("title", {}).get("text"))
+    for place, note in enumerate(sorted(str(a.get("text")) for a in layout.get("annotations", ()))):
+        yield f"{where} annotation {place}", plain_text(note)
+
+
+def plain_text(words: str) -> str:
+    """A text without the marks of HTML."""
+    return re.sub(r"<[^>]+>", " ", words).strip()
+
+
+def _points(values: Any) -> Any:
+    """The coordinates of a trace, in five digits; plotly writes long lists as base64."""
+    if isinstance(values, Mapping) and "bdata" in values:
+        numbers = numpy.frombuffer(base64.b64decode(values["bdata"]), values["dtype"])
+        values = numbers.reshape(_shape(values, len(numbers))).tolist()
+    if isinstance(values, list):
+        return [_points(value) for value in values]
+    return float(f"{values:.5g}") if isinstance(values, float) else values
+
+
+def _shape(values: Mapping[str, Any], count: int) -> tuple[int, ...]:
+    return tuple(map(int, str(values.get("shape", count)).split(",")))
 
 
 def captures() -> Shown:
@@ -143,8 +234,8 @@ def conditions() -> Shown:
         sets += [_drawn(lab.Parameters, chance) for _ in range(DRAWN_SETS)]
         for place, values in enumerate(sets):
             try:
-                every = lab.conditions(lab.Parameters(**values))
-                text = canonical([(one.as_json(), one.group) for one in every])
+                asked = lab.conditions(lab.Parameters(**values))
+                text = canonical([(condition.as_json(), condition.group) for condition in asked])
             except BadInput as error:
                 text = str(error)
             yield f"{name} {place}", text
@@ -155,18 +246,18 @@ def _drawn(cls: type[Any], chance: random.Random) -> dict[str, object]:
     from labs.drive.parameters.declare import declared
 
     values: dict[str, object] = {}
-    for name, one in declared(cls).items():
+    for name, parameter in declared(cls).items():
         if chance.random() < 0.7 or name == "only":
             continue
-        if one.choices is not None:
-            values[name] = chance.choice(one.choices)
-        elif one.kind is bool:
+        if parameter.choices is not None:
+            values[name] = chance.choice(parameter.choices)
+        elif parameter.kind is bool:
             values[name] = chance.random() < 0.5
-        elif one.kind in (int, float) and isinstance(one.default, int | float):
-            low = one.default / 2 if one.low is None else one.low
-            high = 2 * one.default if one.high is None else one.high
-            drawn = chance.uniform(low, min(high, 10 * max(1, one.default)))
-            values[name] = round(drawn) if one.kind is int else round(drawn, 3)
+        elif parameter.kind in (int, float) and isinstance(parameter.default, int | float):
+            low = parameter.default / 2 if parameter.low is None else parameter.low
+            high = 2 * parameter.default if parameter.high is None else parameter.high
+            drawn = chance.uniform(low, min(high, 10 * max(1, parameter.default)))
+            values[name] = round(drawn) if parameter.kind is int else round(drawn, 3)
     return values
 
 
@@ -182,20 +273,20 @@ def code() -> Shown:
 
 
 def exercises() -> Shown:
-    """What each exercise expects, on every kernel and on the default one."""
+    """What each exercise expects, on every kernel and on the default exercise."""
     from labs.catalog import LABS, find
     from labs.errors import LabError
     from labs.grading.run_evidence import RunEvidence
 
     for name in LABS:
         lab = find(name)
-        for one in getattr(lab.part("exercises"), "EXERCISES", ()):
+        for exercise in getattr(lab.part("exercises"), "EXERCISES", ()):
             for kernel in ("5.10", "6.1", "6.12", "7.2"):
                 try:
-                    expected = repr(one.expected(RunEvidence(lab, kernel)))
+                    expected = repr(exercise.expected(RunEvidence(lab, kernel)))
                 except LabError as error:
                     expected = str(error)
-                yield f"{one.notebook} {one.name} {kernel}", expected
+                yield f"{exercise.notebook} {exercise.name} {kernel}", expected
 
 
 def commands() -> Shown:
@@ -219,8 +310,8 @@ def commands() -> Shown:
         ("audit",),
         ("doctor",),
     ):
-        _, text, said = answer(*words, "--json")
-        yield f"keys of labs {words[0]}", canonical(_keys(json.loads(text))) if text else said
+        _, text, refusal = answer(*words, "--json")
+        yield f"keys of labs {words[0]}", canonical(_keys(json.loads(text))) if text else refusal
 
 
 def _verbs(text: str) -> list[str]:
@@ -239,7 +330,17 @@ def _keys(value: object) -> object:
 
 KINDS: Mapping[str, Callable[[], Shown]] = {
     kind.__name__: kind
-    for kind in (code, conditions, commands, exercises, claims, archives, captures, notebooks)
+    for kind in (
+        code,
+        conditions,
+        commands,
+        exercises,
+        claims,
+        archives,
+        captures,
+        charts,
+        notebooks,
+    )
 }
 
 
@@ -292,14 +393,22 @@ def main() -> int:
     parser.add_argument("base", nargs="?", metavar="BASE", help="the commit to compare with")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}")
     parser.add_argument("--collect", type=Path, metavar="DIR", help="only write what is shown")
+    parser.add_argument(
+        "--compare", type=Path, nargs=2, metavar="DIR", help="compare what was written"
+    )
     args = parser.parse_args()
-    named = [*([] if args.base is None or args.collect is None else [args.base]), *args.kinds]
+    named = [
+        *([] if args.base is None or not (args.collect or args.compare) else [args.base]),
+        *args.kinds,
+    ]
     kinds = named or list(KINDS)
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         parser.error(f"{unknown[0]} is not a kind. Allowed: {', '.join(KINDS)}")
     if args.collect is not None:
         collect(args.collect, kinds)
         return 0
+    if args.compare is not None:
+        return DIFFERS if differences(args.compare[0], args.compare[1], kinds) else 0
     if args.base is None:
         parser.error("name the commit to compare with, such as HEAD~1")
     with TemporaryDirectory() as folder:

@@ -61,7 +61,7 @@ def class_of(count: int, root: Path, seed: int) -> dict[str, int | None]:
     draw = random.Random(seed)
     template = root.parent / "template"
     content = json.loads(with_answers("00-start-here", template, {}).read_text("utf-8"))
-    (cell,) = [one for one in content["cells"] if "answer" in one["metadata"].get("tags", [])]
+    (cell,) = [cell for cell in content["cells"] if "answer" in cell["metadata"].get("tags", [])]
     points: dict[str, int | None] = {}
     for number in range(count):
         name = draw.choice(NAMES).format(number)

@@ -167,12 +167,12 @@ class Forwarder:
         self.files = [self._opened(folder, place) for place in PLACES]
         self.sockets = []
         for number in range(2):
-            packet_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            packet_socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-            packet_socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
-            packet_socket.bind((f"m{number}", 3))
-            packet_socket.setblocking(False)
-            self.sockets.append(packet_socket)
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            tap.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+            tap.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+            tap.bind((f"m{number}", 3))
+            tap.setblocking(False)
+            self.sockets.append(tap)
 
     @staticmethod
     def _opened(folder: Path, place: str) -> BinaryIO:
@@ -191,12 +191,12 @@ class Forwarder:
                 break
             wait_s = 0.02 if not self.heap else min(0.02, (self.heap[0][0] - now) / 1e9)
             ready, _, _ = select.select(self.sockets, [], [], max(0.0, wait_s))
-            for packet_socket in ready:
-                self._take(self.sockets.index(packet_socket))
+            for tap in ready:
+                self._take(self.sockets.index(tap))
         for file in self.files:
             file.close()
-        for packet_socket in self.sockets:
-            packet_socket.close()
+        for tap in self.sockets:
+            tap.close()
 
     def _take(self, side: int) -> None:
         while True:

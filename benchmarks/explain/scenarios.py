@@ -220,7 +220,7 @@ def spurious(chance: Random) -> Scenario:
 def nagle_and_delayed_ack(chance: Random) -> Scenario:
     count = chance.randint(5, 40)
     sizes = (chance.randint(50, 400), chance.randint(50, 900))
-    parts, size = [["send", length] for length in sizes], sum(sizes)
+    parts, size = [["send", size] for size in sizes], sum(sizes)
     return {
         "rtt_ms": rtt(chance, 0.5, 60),
         "client": [["connect"], *[["send", 100], ["recv", size]] * count, ["close"]],

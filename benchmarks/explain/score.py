@@ -38,32 +38,32 @@ class Scored:
     name: str
     group: str
     true: frozenset[str]
-    reasons: frozenset[str]
+    reported: frozenset[str]
     duration_ms: float
     wrong_ms: float
     expected_ms: float
 
     @property
     def missed(self) -> frozenset[str]:
-        return self.true - self.reasons
+        return self.true - self.reported
 
     @property
     def invented(self) -> frozenset[str]:
-        return self.reasons - self.true
+        return self.reported - self.true
 
 
 def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[tuple[str, str]]:
     """The reasons that a reader is told, with whom they waited for: those with a share of the time,
     and events."""
-    reasons = set()
+    pairs = set()
     for account in accounts:
         for finding in account.findings:
             if _counts(account, finding, named):
-                reasons.add((finding.reason, finding.waited_for))
+                pairs.add((finding.reason, finding.waited_for))
         for kind, count in account.turns.items():
             if kind in (HTTP_TURN, TLS_TURN) and count:
-                reasons.add((kind, NOBODY))
-    return frozenset(reasons)
+                pairs.add((kind, NOBODY))
+    return frozenset(pairs)
 
 
 def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
@@ -78,7 +78,7 @@ def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
 
 
 def at_right_ends(
-    reasons: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
+    pairs: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
 ) -> frozenset[str]:
     """The reasons told. One that the scenario sets for the other end has that end in its name, so
     that it is invented and the true one missed."""
@@ -91,18 +91,18 @@ def at_right_ends(
         or explained(reason).is_usual
         or not {None, whom}.isdisjoint(ends.get(reason, {None}))
         else f"{reason} of the {whom}"
-        for reason, whom in reasons
+        for reason, whom in pairs
     )
 
 
 def may_be_told(truth: dict[str, Any]) -> frozenset[str]:
     """What follows from the causes: by the scenario, or by the counters of the kernels. A sender
     that received a DSACK had retransmitted what had arrived."""
-    allowed = set(truth["scenario"].get("may", ()))
+    reasons = set(truth["scenario"].get("may", ()))
     for counters in truth["counters"].values():
         if counters["TCPDSACKRecv"] + counters["TCPDSACKOfoRecv"]:
-            allowed.add(SPURIOUS)
-    return frozenset(allowed)
+            reasons.add(SPURIOUS)
+    return frozenset(reasons)
 
 
 def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
@@ -114,7 +114,7 @@ def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
         steps = truth.get(source["sleeps"], ())
         return float(sum((end - begin) / 1e6 for verb, begin, end, _ in steps if verb == "sleep"))
     if "connect" in source:
-        step = next(performed for performed in truth["client"] if performed[0] == "connect")
+        step = next(turn for turn in truth["client"] if turn[0] == "connect")
         return float(step[2] - step[1]) / 1e6
     if "nagle" in source:  # what receiving took beyond the two round trips that Nagle costs
         rtt_ms = truth["scenario"]["rtt_ms"]
@@ -130,11 +130,11 @@ def expected_ms(cause: dict[str, Any], truth: dict[str, Any]) -> float | None:
 def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     """Explain one capture and compare."""
     scenario = truth["scenario"]
-    explanation = explain(path)
+    file_account = explain(path)
     true = frozenset(cause["reason"] for cause in scenario["causes"])
     may = may_be_told(truth)
-    reasons = at_right_ends(reported(explanation.accounts, true), scenario["causes"], may - true)
-    duration = sum(account.duration_ms for account in explanation.accounts)
+    reasons = at_right_ends(reported(file_account.accounts, true), scenario["causes"], may - true)
+    duration = sum(account.duration_ms for account in file_account.accounts)
     wrong = expected = 0.0
     for cause in scenario["causes"]:
         ms = expected_ms(cause, truth)
@@ -142,7 +142,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
             continue
         got = sum(
             finding.time_ms
-            for account in explanation.accounts
+            for account in file_account.accounts
             for finding in account.findings
             if finding.reason == cause["reason"]
             and cause["waited_for"] in (None, finding.waited_for)
@@ -150,10 +150,10 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
         slack = 2 * scenario["rtt_ms"] + 10
         wrong += max(0.0, abs(got - ms) - slack)
         expected += ms
-    for account in explanation.accounts:
+    for account in file_account.accounts:
         for finding in account.findings:
-            is_right = finding.reason in true | may or explained(finding.reason).is_usual
-            if not is_right and finding.reason != UNTOLD:
+            is_known = finding.reason in true | may or explained(finding.reason).is_usual
+            if not is_known and finding.reason != UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
     return Scored(name, scenario["group"], true, reasons - (may - true), duration, wrong, expected)
 
@@ -171,12 +171,12 @@ def of_folder(folder: Path, groups: Iterable[str] = ()) -> list[Scored]:
 
 def precision_and_recall(scores: Sequence[Scored]) -> dict[str, tuple[int, int, int]]:
     """For each reason: right, invented, missed."""
-    names = sorted({name for scored in scores for name in scored.true | scored.reasons})
+    names = sorted({name for score in scores for name in score.true | score.reported})
     return {
         name: (
-            sum(name in scored.true & scored.reasons for scored in scores),
-            sum(name in scored.invented for scored in scores),
-            sum(name in scored.missed for scored in scores),
+            sum(name in score.true & score.reported for score in scores),
+            sum(name in score.invented for score in scores),
+            sum(name in score.missed for score in scores),
         )
         for name in names
     }
@@ -184,12 +184,12 @@ def precision_and_recall(scores: Sequence[Scored]) -> dict[str, tuple[int, int, 
 
 def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[str, str, set[str]]]:
     """Explain captures made worse: name, what was done, and reasons that are wrong."""
-    results = []
+    invented = []
     for name, kind, path, truth in worsened(folder, work, count, seed):
         allowed = {cause["reason"] for cause in truth["scenario"]["causes"]} | may_be_told(truth)
         reasons = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
-        results.append((name, kind, reasons - allowed - {UNTOLD}))
-    return results
+        invented.append((name, kind, reasons - allowed - {UNTOLD}))
+    return invented
 
 
 __all__ = ["WORSE", "Scored", "of_folder", "of_worsened", "precision_and_recall", "score"]

@@ -27,7 +27,7 @@ from benchmarks.explain.record import record  # noqa: E402
 from benchmarks.explain.scenarios import drawn  # noqa: E402
 from benchmarks.explain.score import Scored, of_folder, of_worsened, precision_and_recall  # noqa: E402
 from labs.drive.record.disk import cache, write_whole  # noqa: E402
-from labs.read.charts.style import dressed  # noqa: E402
+from labs.read.figures.style import dressed  # noqa: E402
 from labs.read.flows.reasons import EXPLANATIONS  # noqa: E402
 
 DEVELOPMENT, HIDDEN = (1, 14), (49_979_687, 14)  # seed, and scenarios per cause
@@ -53,8 +53,8 @@ def summary(scores: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dic
     return {
         "captures": len(scores),
         "reasons": table,
-        "wrong_share_of_time": sum(scored.wrong_ms for scored in scores)
-        / max(1.0, sum(scored.duration_ms for scored in scores)),
+        "wrong_share_of_time": sum(score.wrong_ms for score in scores)
+        / max(1.0, sum(score.duration_ms for score in scores)),
         "worsened": len(worse),
         "worsened_with_a_wrong_reason": sum(bool(wrong) for _, _, wrong in worse),
         "worse": [
@@ -68,14 +68,14 @@ def summary(scores: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dic
 def confusion(scores: list[Scored], title: str) -> Figure:
     """What was found (columns) in captures with each reason (rows), as a share of them; in the
     column `nothing` those of which the reason was not found."""
-    names = sorted({name for scored in scores for name in scored.true})
+    names = sorted({name for score in scores for name in score.true})
     counts = Counter[tuple[str, str]]()
     rows = Counter[str]()
-    for scored in scores:
-        for true in scored.true:
+    for score in scores:
+        for true in score.true:
             rows[true] += 1
-            counts[true, true if true in scored.reasons else "nothing"] += 1
-            for other in scored.invented:
+            counts[true, true if true in score.reported else "nothing"] += 1
+            for other in score.invented:
                 counts[true, other] += 1
     columns = [*names, *sorted({to for _, to in counts} - {*names, "nothing"}), "nothing"]
     shares = [[counts[true, to] / rows[true] for to in columns] for true in names]
@@ -93,9 +93,9 @@ def confusion(scores: list[Scored], title: str) -> Figure:
             colorbar={"title": {"text": "share"}},
         )
     )
+    right = sum(not score.missed and not score.invented for score in scores)
     figure.update_xaxes(title="reason that was told", tickangle=-50)
     figure.update_yaxes(title="reason that the scenario set (captures)", autorange="reversed")
-    right = sum(not scored.missed and not scored.invented for scored in scores)
     return dressed(
         figure,
         title=title,
@@ -106,16 +106,16 @@ def confusion(scores: list[Scored], title: str) -> Figure:
     )
 
 
-def describe_part(part: dict[str, Any]) -> str:
+def describe(part: dict[str, Any]) -> str:
     lines = [f"{'reason':28} right invented missed precision recall"]
-    for name, row in part["reasons"].items():
+    for name, reason in part["reasons"].items():
         figures = [
-            "    -" if row[kind] is None else f"{row[kind]:5.2f}"
+            "    -" if reason[kind] is None else f"{reason[kind]:5.2f}"
             for kind in ("precision", "recall")
         ]
-        below = any((row[kind] or 1) < LEAST for kind in ("precision", "recall"))
+        below = any((reason[kind] or 1) < LEAST for kind in ("precision", "recall"))
         lines.append(
-            f"{name:28} {row['right']:5} {row['invented']:8} {row['missed']:6}     "
+            f"{name:28} {reason['right']:5} {reason['invented']:8} {reason['missed']:6}     "
             f"{figures[0]}  {figures[1]}{'  below ' + str(LEAST) if below else ''}"
         )
     lines += [
@@ -148,7 +148,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         worse = of_worsened(folder, Path(work), WORSENED, seed)
     figures = {"part": part, "seed": seed, "each": each, **summary(scores, worse)}
-    print(describe_part(figures))
+    print(describe(figures))
     if args.json:
         write_whole(args.json, (json.dumps(figures, indent=1) + "\n").encode())
     if args.page:

@@ -87,13 +87,13 @@ def rounds(booted: Path, archive: Path, argument: str) -> list[float]:
     words = f"console=ttyS0 quiet panic=-1 -- {argument}"
     argv = (QEMU, *EMULATED, "-kernel", booted, "-initrd", archive, "-append", words)
     done = subprocess.run(argv, capture_output=True, text=True, timeout=BOOT_S, check=False)
-    printed: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, _, value in (line.partition(",") for line in done.stdout.splitlines()):
-        printed.setdefault(name, []).append(value)
-    counts_instructions = "loop" in printed and abs(float(printed["loop"][0]) - 2) < 0.02
-    if not counts_instructions or "round" not in printed or ("hooks" in printed) != bool(argument):
+        values.setdefault(name, []).append(value)
+    counts_instructions = "loop" in values and abs(float(values["loop"][0]) - 2) < 0.02
+    if not counts_instructions or "round" not in values or ("hooks" in values) != bool(argument):
         raise RunFailed(f"{booted.name} {argument}: {done.stdout[-500:]} {done.stderr[-500:]}")
-    return [float(value) for value in printed["round"]]
+    return [float(value) for value in values["round"]]
 
 
 def first_line(argv: Iterable[str]) -> str:
@@ -120,16 +120,16 @@ def main() -> int:
         raise Missing(f"{QEMU} is not installed. Run: {install_line(('qemu-system-x86',))}")
     build.needs()
     with store.work_folder(store.own_store().resolve(), 2 * build.ROOM_MIB) as work:
-        located = kernel_source.locate(read_kernel_spec(SERIES))
+        source = kernel_source.locate(read_kernel_spec(SERIES))
         tree = work / "tree"
-        kernel_source.unpack(kernel_source.fetch(located, work), tree)
+        kernel_source.unpack(kernel_source.fetch(source, work), tree)
         kernels = {name: kernel(tree, name) for name in OPTIONS}
         archive = root(tree)
         counts = {
             name: rounds(kernels[booted], archive, argument)
             for name, (booted, argument) in MACHINES.items()
         }
-    write(counts, located.version)
+    write(counts, source.version)
     for name, counted in counts.items():
         print(f"{name:10} {median(counted):,.0f} ({min(counted):,.0f} to {max(counted):,.0f})")
     return 0

@@ -96,14 +96,16 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     )
 
 
-@dataclass(frozen=True)
 class Results:
-    goodput_mbit: float | None = column("goodput", unit="Mbit/s", headline=True)
-    lost_pct: float | None = column("packets that the queue dropped", unit="%")
+    def __init__(self, run: "Run") -> None:
+        from labs.read.readings.traffic_results import TrafficResults  # noqa: PLC0415  the hosts cannot load it
 
+        self.flows = TrafficResults(run)
 
-def results(run: "Run") -> Results:
-    from labs.read.readings import traffic_results  # noqa: PLC0415  the hosts cannot load it
+    @column("goodput", unit="Mbit/s", headline=True)
+    def goodput_mbit(self) -> float | None:
+        return self.flows.goodput_mbit
 
-    found = traffic_results.results(run)
-    return Results(found.goodput_mbit, found.lost_pct)
+    @column("packets that the queue dropped", unit="%")
+    def lost_pct(self) -> float | None:
+        return self.flows.lost_pct

@@ -55,11 +55,11 @@ def measure(bench: Bench, condition: Condition) -> None:
     server.stop()
 
 
-@dataclass(frozen=True)
 class Results:
-    goodput_mib_s: float = column("bytes of the body per second", unit="MiB/s", headline=True)
+    def __init__(self, run: "Run") -> None:
+        self.fetch: dict[str, int] = run.fetch() or {}
 
-
-def results(run: "Run") -> Results:
-    fetch = run.fetch() or {}
-    return Results(fetch["bytes"] / MIB / ((fetch["end_ns"] - fetch["before_ns"]) / 1e9))
+    @column("bytes of the body per second", unit="MiB/s", headline=True)
+    def goodput_mib_s(self) -> float:
+        took_s = (self.fetch["end_ns"] - self.fetch["before_ns"]) / 1e9
+        return self.fetch["bytes"] / MIB / took_s

@@ -54,13 +54,16 @@ def measure(bench: Bench, condition: Condition) -> None:
     server.stop()
 
 
-@dataclass(frozen=True)
 class Results:
-    goodput_mib_s: float = column("bytes of the body per second", unit="MiB/s", headline=True)
-    lost_pct: float | None = column("dropped by the link", unit="%")
+    def __init__(self, run: "Run") -> None:
+        self.run = run
+        self.fetch: dict[str, int] = run.fetch() or {}
 
+    @column("bytes of the body per second", unit="MiB/s", headline=True)
+    def goodput_mib_s(self) -> float:
+        took_s = (self.fetch["end_ns"] - self.fetch["before_ns"]) / 1e9
+        return self.fetch["bytes"] / MIB / took_s
 
-def results(run: "Run") -> Results:
-    fetch = run.fetch() or {}
-    took_s = (fetch["end_ns"] - fetch["before_ns"]) / 1e9
-    return Results(fetch["bytes"] / MIB / took_s, run.link.measured.loss_pct)
+    @column("dropped by the link", unit="%")
+    def lost_pct(self) -> float | None:
+        return self.run.link.measured.loss_pct

@@ -1,7 +1,7 @@
 """Twenty questions about flows that share a link. Run one: --only two-downloads."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labs.drive.condition import Condition
@@ -192,18 +192,32 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     )
 
 
-@dataclass(frozen=True)
 class Results:
-    goodput_mbit: float | None = column("goodput of all downloads", unit="Mbit/s", headline=True)
-    share_pct: float | None = column("share of the flows like the first", unit="%")
-    queue_p50_ms: float | None = column("median delay in the queue", unit="ms")
-    lost_pct: float | None = column("packets that the queue dropped", unit="%")
-    request_p50_ms: float | None = column("median latency of requests", unit="ms")
-    completed_ms: float | None = column("until the last flow with a size arrived", unit="ms")
+    def __init__(self, run: "Run") -> None:
+        from labs.read.readings.traffic_results import TrafficResults  # noqa: PLC0415  the hosts cannot load it
 
+        self.flows = TrafficResults(run)
 
-def results(run: "Run") -> Results:
-    from labs.read.readings import traffic_results  # noqa: PLC0415  the hosts cannot load it
+    @column("goodput of all downloads", unit="Mbit/s", headline=True)
+    def goodput_mbit(self) -> float | None:
+        return self.flows.goodput_mbit
 
-    found = traffic_results.results(run)
-    return Results(*(getattr(found, one.name) for one in fields(Results)))
+    @column("share of the flows like the first", unit="%")
+    def share_pct(self) -> float | None:
+        return self.flows.share_pct
+
+    @column("median delay in the queue", unit="ms")
+    def queue_p50_ms(self) -> float | None:
+        return self.flows.queue_p50_ms
+
+    @column("packets that the queue dropped", unit="%")
+    def lost_pct(self) -> float | None:
+        return self.flows.lost_pct
+
+    @column("median latency of requests", unit="ms")
+    def request_p50_ms(self) -> float | None:
+        return self.flows.request_p50_ms
+
+    @column("until the last flow with a size arrived", unit="ms")
+    def completed_ms(self) -> float | None:
+        return self.flows.completed_ms

@@ -29,7 +29,7 @@ class Axes:
 
     source: PlanSource
     subject: Subject
-    said: Mapping[str, Any]
+    given: Mapping[str, Any]
     seed_key: str = SEED
 
     def key(self, name: str) -> str:
@@ -43,7 +43,7 @@ class Axes:
         """
         groups = self._groups()
         self._check_product(groups, most_points)
-        values = {name: self._values(name) for name in self.said}
+        values = {name: self._values(name) for name in self.given}
         grid = Grid(
             tuple(
                 Dimension(names, tuple(zip(*(values[name] for name in names), strict=True)))
@@ -59,7 +59,7 @@ class Axes:
 
     def _size(self, name: str) -> int:
         try:
-            return size(self.said[name])
+            return size(self.given[name])
         except BadInput as error:
             raise self.source.complaint(f"{name}: {error}", self.key(name)) from None
 
@@ -75,18 +75,18 @@ class Axes:
                     )
             sizes = {name: self._size(name) for name in names}
             if len(set(sizes.values())) > 1:
-                told = ", ".join(f"{name} has {_told(many)}" for name, many in sizes.items())
+                text = ", ".join(f"{name} has {_describe(many)}" for name, many in sizes.items())
                 raise self.source.complaint(
-                    f"zipped axes differ in length: {told}. Give each the same number of values",
+                    f"zipped axes differ in length: {text}. Give each the same number of values",
                     ZIP,
                     index,
                 )
             group_of |= dict.fromkeys(names, tuple(names))
-        return list(dict.fromkeys(group_of.get(name, (name,)) for name in self.said))
+        return list(dict.fromkeys(group_of.get(name, (name,)) for name in self.given))
 
     def _check_name(self, name: str, *place: str | int) -> None:
-        if name not in self.said:
-            raise self.source.complaint(unknown(name, self.said, "parameter of the plan"), *place)
+        if name not in self.given:
+            raise self.source.complaint(unknown(name, self.given, "parameter of the plan"), *place)
 
     def _check_product(self, groups: list[tuple[str, ...]], most_points: int) -> None:
         sizes = {names: self._size(names[0]) for names in groups}
@@ -94,10 +94,12 @@ class Axes:
         if points > most_points:
             longest = max(sizes, key=sizes.__getitem__)
             factors = " x ".join(
-                f"{' with '.join(names)} {_told(many)}" for names, many in sizes.items() if many > 1
+                f"{' with '.join(names)} {_describe(many)}"
+                for names, many in sizes.items()
+                if many > 1
             )
             raise self.source.complaint(
-                f"the plan has {_told(points)} points ({factors}). Allowed: at most "
+                f"the plan has {_describe(points)} points ({factors}). Allowed: at most "
                 f"{most_points:,}. Reduce the number of values of {longest[0]}, or combine axes "
                 "with zip",
                 self.key(longest[0]),
@@ -105,16 +107,16 @@ class Axes:
 
     def _values(self, name: str) -> tuple[Scalar, ...]:
         with self._located(self.key(name)):
-            return values_of(self.said[name], self.subject.parameters[name])
+            return values_of(self.given[name], self.subject.parameters[name])
 
     def _exclusions(self) -> Iterator[Exclusion]:
-        for number, said in enumerate(self.source.content.get(EXCLUDE, [])):
-            found: dict[str, frozenset[Scalar] | Interval] = {}
-            for name, match in said.items():
+        for number, exclusion in enumerate(self.source.content.get(EXCLUDE, [])):
+            excluded: dict[str, frozenset[Scalar] | Interval] = {}
+            for name, match in exclusion.items():
                 self._check_name(name, EXCLUDE, number, name)
                 with self._located(EXCLUDE, number, name):
-                    found[name] = _match(match, self.subject.parameters[name])
-            yield found
+                    excluded[name] = _match(match, self.subject.parameters[name])
+            yield excluded
 
     @contextmanager
     def _located(self, *place: str | int) -> Iterator[None]:
@@ -125,36 +127,36 @@ class Axes:
             raise self.source.complaint(str(error), *place, *index) from None
 
 
-def _match(said: Any, one: Parameter) -> frozenset[Scalar] | Interval:
+def _match(match: Any, parameter: Parameter) -> frozenset[Scalar] | Interval:
     """The values that an exclusion names, or the numbers between its ends."""
-    if not isinstance(said, Mapping):
-        return frozenset(values_of(said, one))
-    check_has_range(one)
-    found = Interval(**{end: float(said[key]) for key, end in ENDS.items() if key in said})
-    if not found.low <= found.high:
+    if not isinstance(match, Mapping):
+        return frozenset(values_of(match, parameter))
+    check_has_range(parameter)
+    interval = Interval(**{end: float(match[key]) for key, end in ENDS.items() if key in match})
+    if not interval.low <= interval.high:
         raise WrongValue(
-            f"from {shown(said.get('from'))} to {shown(said.get('to'))} excludes nothing. Write "
+            f"from {shown(match.get('from'))} to {shown(match.get('to'))} excludes nothing. Write "
             "from no greater than to"
         )
-    return found
+    return interval
 
 
 def axes_of(source: PlanSource, subject: Subject) -> Axes:
     """The axes of a plan that matches the schema; BadInput for a name that the lab does not have,
     and for seeds that are given twice."""
-    said = {name: value for name, value in source.content.items() if name[0].isupper()}
-    for name in said:
+    values = {name: value for name, value in source.content.items() if name[0].isupper()}
+    for name in values:
         if name not in subject.parameters:
             raise source.complaint(unknown(name, subject.parameters), name)
     keys = [key for key in (SEEDS, REPETITIONS) if key in source.content]
     if not keys:
-        return Axes(source, subject, said)
-    first: Any = said.pop(SEED, None)
+        return Axes(source, subject, values)
+    first: Any = values.pop(SEED, None)
     clash = keys[1:] or [SEED] * (first is not None)
     if len(keys) > 1 or (first is not None and keys == [SEEDS]) or isinstance(first, list | dict):
         raise source.complaint(f"{keys[0]} and {clash[0]} both give seeds. Remove one", clash[0])
     if keys == [SEEDS]:
-        return Axes(source, subject, {**said, SEED: source.content[SEEDS]}, SEEDS)
+        return Axes(source, subject, {**values, SEED: source.content[SEEDS]}, SEEDS)
     seed = subject.parameters[SEED]
     if first is None:
         first = subject.defaults.get(SEED, seed.default)
@@ -164,8 +166,8 @@ def axes_of(source: PlanSource, subject: Subject) -> Axes:
         raise source.complaint(str(error), SEED) from None
     high = low + int(source.content[REPETITIONS]) - 1
     seeds = {"from": low, "to": high, "step": 1} if high > low else low
-    return Axes(source, subject, {**said, SEED: seeds}, REPETITIONS)
+    return Axes(source, subject, {**values, SEED: seeds}, REPETITIONS)
 
 
-def _told(many: int) -> str:
+def _describe(many: int) -> str:
     return f"{many:,}" if many < EXACT else f"about 10^{math.log10(many):.0f}"

@@ -47,16 +47,16 @@ class Range:
         yield self.high
 
 
-def read_range(said: Mapping[str, Any]) -> Range:
+def read_range(ends: Mapping[str, Any]) -> Range:
     """The range in a mapping that matches the schema; BadInput for fewer than two values."""
-    low, high, step = said["from"], said["to"], said.get("step")
+    low, high, step = ends["from"], ends["to"], ends.get("step")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise BadInput(
             f"from {shown(low)} to {shown(high)} is not a range. Allowed: two finite numbers, the "
             "first less than the second"
         )
     if step is None:
-        return Range(low, high, int(said["steps"]), log=said.get("scale") == "log")
+        return Range(low, high, int(ends["steps"]), log=ends.get("scale") == "log")
     span = Fraction(repr(high)) - Fraction(repr(low))
     if not (math.isfinite(step) and Fraction(repr(step)) <= span):
         raise BadInput(
@@ -66,11 +66,11 @@ def read_range(said: Mapping[str, Any]) -> Range:
     return Range(low, high, span // Fraction(repr(step)) + 1, step)
 
 
-def size(said: object) -> int:
+def size(values: object) -> int:
     """The number of values of a value, a list or a range, without expanding it."""
-    if isinstance(said, Mapping):
-        return read_range(said).steps
-    return len(said) if isinstance(said, list) else 1
+    if isinstance(values, Mapping):
+        return read_range(values).steps
+    return len(values) if isinstance(values, list) else 1
 
 
 class WrongValue(BadInput):
@@ -81,35 +81,35 @@ class WrongValue(BadInput):
         self.index = index
 
 
-def values_of(said: object, one: Parameter) -> tuple[Scalar, ...]:
+def values_of(values: object, parameter: Parameter) -> tuple[Scalar, ...]:
     """The checked values of an axis.
 
     WrongValue for a value that the parameter does not allow, a repeated value, and a range of text.
     """
-    if isinstance(said, Mapping):
-        return _in_range(read_range(said), one)
-    found: dict[Scalar, int] = {}
-    for index, value in enumerate(said if isinstance(said, list) else [said]):
-        checked = checked_value(value, one, index)
-        if checked in found:
+    if isinstance(values, Mapping):
+        return _in_range(read_range(values), parameter)
+    places: dict[Scalar, int] = {}
+    for index, value in enumerate(values if isinstance(values, list) else [values]):
+        checked = checked_value(value, parameter, index)
+        if checked in places:
             raise WrongValue(
-                f"{one.notebook_name} has the value {shown(value)} twice. Remove one", index
+                f"{parameter.notebook_name} has the value {shown(value)} twice. Remove one", index
             )
-        found[checked] = index
-    return tuple(found)
+        places[checked] = index
+    return tuple(places)
 
 
-def checked_value(value: object, one: Parameter, index: int | None = None) -> Scalar:
+def checked_value(value: object, parameter: Parameter, index: int | None = None) -> Scalar:
     """A value converted to the parameter's kind; WrongValue if it is not allowed."""
     try:
-        return one.validate(value, one.notebook_name)
+        return parameter.validate(value, parameter.notebook_name)
     except BadInput as error:
-        raise WrongValue(f"{error}{number_hint(value, one)}", index) from None
+        raise WrongValue(f"{error}{number_hint(value, parameter)}", index) from None
 
 
-def number_hint(value: object, one: Parameter | None = None) -> str:
+def number_hint(value: object, parameter: Parameter | None = None) -> str:
     """A hint for 1e6, which is text in YAML 1.1 and therefore in papermill."""
-    if not isinstance(value, str) or (one is not None and one.kind is str):
+    if not isinstance(value, str) or (parameter is not None and parameter.kind is str):
         return ""
     try:
         number = float(value)
@@ -118,25 +118,27 @@ def number_hint(value: object, one: Parameter | None = None) -> str:
     return f". YAML reads {value} as text: write {plain(number)}"
 
 
-def check_has_range(one: Parameter) -> None:
+def check_has_range(parameter: Parameter) -> None:
     """WrongValue for a parameter that is not a number."""
-    if one.kind not in (int, float):
+    if parameter.kind not in (int, float):
         raise WrongValue(
-            f"{one.notebook_name} is {WORDS[one.kind]} and cannot have a range. List its values"
+            f"{parameter.notebook_name} is {WORDS[parameter.kind]} and cannot have a range. "
+            "List its values"
         )
 
 
-def _in_range(found: Range, one: Parameter) -> tuple[Scalar, ...]:
-    check_has_range(one)
+def _in_range(numbers: Range, parameter: Parameter) -> tuple[Scalar, ...]:
+    check_has_range(parameter)
     values: list[Scalar] = []
-    for number in found.values:
-        between = found.step is None and number not in (found.low, found.high)
-        whole = one.kind is int and (between or float(number).is_integer())
-        value = checked_value(round(number) if whole else number, one)
+    for number in numbers.values:
+        between = numbers.step is None and number not in (numbers.low, numbers.high)
+        whole = parameter.kind is int and (between or float(number).is_integer())
+        value = checked_value(round(number) if whole else number, parameter)
         if values and not values[-1] < value:  # type: ignore[operator]
             raise WrongValue(
-                f"values {len(values)} and {len(values) + 1} of the range of {one.notebook_name} "
-                f"are equal: {plain(value)}. Write fewer steps, or list the values"
+                f"values {len(values)} and {len(values) + 1} of the range of "
+                f"{parameter.notebook_name} are equal: {plain(value)}. "
+                "Write fewer steps, or list the values"
             )
         values.append(value)
     return tuple(values)

@@ -102,7 +102,7 @@ def owned(folder: Path) -> Iterator[None]:
 
 def perform_batch(
     plan: PlanFile,
-    found: Prospect,
+    prospect: Prospect,
     folder: Path,
     options: Options,
     progress: Progress,
@@ -113,48 +113,50 @@ def perform_batch(
     Failures are counted and the rest continues, unless `options.fail_fast`. If no point can be
     planned, the first error is raised.
     """
-    if not found.distinct:
-        raise next(one for one in found.planned if isinstance(one, LabError))
+    if not prospect.distinct:
+        raise next(error for error in prospect.planned if isinstance(error, LabError))
     notebook = read_notebook(plan.subject.path) if plan.subject.path else None
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
-    if found.parameters[0].testbed == "virtual":
-        failed, index = _virtual(found, folder, options, progress, engine)
+    if prospect.parameters[0].testbed == "virtual":
+        failed, index = _virtual(prospect, folder, options, progress, engine)
     else:
-        failed, index = _real_time(found, folder, options, progress, engine)
+        failed, index = _real_time(prospect, folder, options, progress, engine)
     executed, stopped = 0, dict[int, LabError]()
     if notebook is not None and options.chosen is None:
-        executed, stopped = _notebooks(found, notebook, folder, options, progress, failed)
-    return Outcome(folder, index.counts, index.notes, failed, stopped, executed, found.impossible)
+        executed, stopped = _notebooks(prospect, notebook, folder, options, progress, failed)
+    return Outcome(
+        folder, index.counts, index.notes, failed, stopped, executed, prospect.impossible
+    )
 
 
 def _virtual(
-    found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
+    prospect: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the runs concurrently, and update the index as they complete."""
-    prepare(found.runs)
-    planned = planned_rows(found)
-    others = in_use(read_substitutes(folder), planned, found.runs) if options.any_inputs else {}
-    chosen = options.chosen(found.distinct) if options.chosen else found.distinct
-    wanted = [one for one in chosen if options.fresh or one.key not in others]
-    by_title = {one.title: one for one in wanted}
-    said: dict[str, list[str]] = defaultdict(list)
-    rows = substituted(planned, found.lab.name, found.runs, others)
-    with _writer(found, folder, rows) as index:
+    prepare(prospect.runs)
+    planned = planned_rows(prospect)
+    others = in_use(read_substitutes(folder), planned, prospect.runs) if options.any_inputs else {}
+    chosen = options.chosen(prospect.distinct) if options.chosen else prospect.distinct
+    wanted = [run for run in chosen if options.fresh or run.key not in others]
+    by_title = {run.title: run for run in wanted}
+    lines: dict[str, list[str]] = defaultdict(list)
+    rows = substituted(planned, prospect.lab.name, prospect.runs, others)
+    with _writer(prospect, folder, rows) as index:
         for key in others.values():
             index.look(key)
 
         def tell(title: str, line: str) -> None:
-            one = by_title[title]
+            run = by_title[title]
             progress.run(title, line)
-            said[title] = [*said[title][-KEPT_LINES:], line]
+            lines[title] = [*lines[title][-KEPT_LINES:], line]
             if line.startswith(f"{FAILED}: "):
-                _keep_log(folder, one, said[title])
-                index.failed(one.key, line.removeprefix(f"{FAILED}: "))
+                _keep_log(folder, run, lines[title])
+                index.failed(run.key, line.removeprefix(f"{FAILED}: "))
             elif is_last(line):
-                index.look(one.key)
-                _log(folder, one).unlink(missing_ok=True)
+                index.look(run.key)
+                _log(folder, run).unlink(missing_ok=True)
             if is_last(line):
-                del said[title]
+                del lines[title]
                 index.save()
             if engine is not None and engine.others.keys() - others.keys():
                 others.update(engine.others)
@@ -162,7 +164,7 @@ def _virtual(
 
         failed = perform(
             wanted,
-            Opened(found.runs, keep=False),
+            Opened(prospect.runs, keep=False),
             fresh=options.fresh,
             jobs=options.jobs,
             tell=tell,
@@ -171,81 +173,85 @@ def _virtual(
         )
     if engine is None or not engine.others:
         return failed, index
-    rows = substituted(planned, found.lab.name, found.runs, others)
-    with _writer(found, folder, rows) as index:
+    rows = substituted(planned, prospect.lab.name, prospect.runs, others)
+    with _writer(prospect, folder, rows) as index:
         for key in dict.fromkeys(row.key for row in rows):
             index.look(key)
-        for one in wanted:
-            if one.name in failed:
-                index.failed(one.key, str(failed[one.name]))
+        for run in wanted:
+            if run.name in failed:
+                index.failed(run.key, str(failed[run.name]))
     return failed, index
 
 
-def planned_rows(found: Prospect) -> list[PlannedRow]:
+def planned_rows(prospect: Prospect) -> list[PlannedRow]:
     """One row per point and condition, in the order of the points."""
-    points = zip(found.points, found.parameters, found.planned, strict=True)
-    return [row for point in points for row in _rows_of(found, *point)]
+    points = zip(prospect.points, prospect.parameters, prospect.planned, strict=True)
+    return [row for point in points for row in _rows_of(prospect, *point)]
 
 
 def _rows_of(
-    found: Prospect, point: Point, p: LabParameters, planned: Sequence[Planned] | LabError
+    prospect: Prospect, point: Point, p: LabParameters, planned: Sequence[Planned] | LabError
 ) -> list[PlannedRow]:
     """The rows of a point. Those of a point that cannot be planned have the requested conditions,
     without keys."""
     if isinstance(planned, LabError):
         return [
-            PlannedRow(point.number, p, one.name, "", found.runs, one.group)
-            for one in found.lab.conditions(p)
+            PlannedRow(point.number, p, condition.name, "", prospect.runs, condition.group)
+            for condition in prospect.lab.conditions(p)
         ]
     return [
         PlannedRow(
             point.number,
             p,
-            one.condition.name,
-            one.key,
-            found.runs / one.name,
-            one.condition.group,
-            found.unused.get(one.key, ""),
+            run.condition.name,
+            run.key,
+            prospect.runs / run.name,
+            run.condition.group,
+            prospect.unused.get(run.key, ""),
         )
-        for one in planned
+        for run in planned
     ]
 
 
 def _real_time(
-    found: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
+    prospect: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the points one after the other, because concurrent runs would disturb one another.
     Conditions are repeated, and every repetition has a row."""
     failed: dict[str, LabError] = {}
     rows: list[PlannedRow] = []
-    prepare(found.runs)
-    for point, p, planned in zip(found.points, found.parameters, found.planned, strict=True):
+    prepare(prospect.runs)
+    for point, p, planned in zip(
+        prospect.points, prospect.parameters, prospect.planned, strict=True
+    ):
         if isinstance(planned, LabError):
-            rows += _rows_of(found, point, p, planned)
+            rows += _rows_of(prospect, point, p, planned)
             continue
-        said: dict[str, list[str]] = defaultdict(list)
+        lines: dict[str, list[str]] = defaultdict(list)
 
-        def tell(title: str, line: str, said: dict[str, list[str]] = said) -> None:
+        def tell(title: str, line: str, lines: dict[str, list[str]] = lines) -> None:
             progress.run(title, line)
-            said[title] = [*said[title][-KEPT_LINES:], line]
+            lines[title] = [*lines[title][-KEPT_LINES:], line]
 
         stopped: dict[str, LabError] = {}
         try:
-            run(found.lab, p, fresh=options.fresh, progress=tell, engine=engine)
+            run(prospect.lab, p, fresh=options.fresh, progress=tell, engine=engine)
         except LabError as error:
             if options.fail_fast or isinstance(error, Lost):
                 raise
-            title = next(reversed(said), "")
-            one = next((one for one in _repetitions(planned, p) if one.title == title), planned[0])
-            stopped = {one.name: error}
-            _keep_log(folder, one, [*said[title], str(error)])
+            title = next(reversed(lines), "")
+            stopped_run = next(
+                (run for run in _repetitions(planned, p) if run.title == title), planned[0]
+            )
+            stopped = {stopped_run.name: error}
+            _keep_log(folder, stopped_run, [*lines[title], str(error)])
         every = _repetitions(planned, p)
-        known = [one for one in every if one.name in stopped or is_run(found.runs / one.name)]
-        rows += _rows_of(found, point, p, known)
+        kept = [run for run in every if run.name in stopped or is_run(prospect.runs / run.name)]
+        rows += _rows_of(prospect, point, p, kept)
         failed |= stopped
-        with _writer(found, folder, rows) as index:
+        with _writer(prospect, folder, rows) as index:
             _look_at_all(index, rows, failed)
-    with _writer(found, folder, rows) as index:
+    with _writer(prospect, folder, rows) as index:
         _look_at_all(index, rows, failed)
     return failed, index
 
@@ -253,7 +259,7 @@ def _real_time(
 def _repetitions(planned: Sequence[Planned], p: LabParameters) -> list[Planned]:
     """Every repetition that a condition may have, by condition."""
     most = max(p.repetitions_min, p.repetitions_max)
-    return [one.repeated(number) for one in planned for number in range(1, most + 1)]
+    return [run.repeated(number) for run in planned for number in range(1, most + 1)]
 
 
 def _look_at_all(
@@ -266,13 +272,13 @@ def _look_at_all(
             index.look(row.key)
 
 
-def _writer(found: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexWriter:
+def _writer(prospect: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexWriter:
     axes = {
-        name.lower(): tuple(dict.fromkeys(point.values[name] for point in found.points))
-        for name in found.varied
+        name.lower(): tuple(dict.fromkeys(point.values[name] for point in prospect.points))
+        for name in prospect.varied
     }
     return IndexWriter(
-        folder / INDEX, found.lab, rows, title=f"{found.lab.name}: {folder.name}", axes=axes
+        folder / INDEX, prospect.lab, rows, title=f"{prospect.lab.name}: {folder.name}", axes=axes
     )
 
 
@@ -293,7 +299,7 @@ def _from_here(runs: Path) -> str:
 
 
 def _notebooks(
-    found: Prospect,
+    prospect: Prospect,
     notebook: NotebookFile,
     folder: Path,
     options: Options,
@@ -305,17 +311,19 @@ def _notebooks(
     # Loads papermill and nbformat, which takes longer than all other imports of a batch of a lab.
     from labs.batches import notebooks  # noqa: PLC0415
 
-    reading = reading_digest(found.lab)
+    reading = reading_digest(prospect.lab)
     every = {}
-    for point, planned in zip(found.points, found.planned, strict=True):
-        if isinstance(planned, LabError) or any(one.name in failed for one in planned):
+    for point, planned in zip(prospect.points, prospect.planned, strict=True):
+        if isinstance(planned, LabError) or any(run.name in failed for run in planned):
             continue
-        values = {**point.values, RUNS_NAME: _from_here(found.runs)}
-        keys = [reading, *(one.key for one in planned)]
+        values = {**point.values, RUNS_NAME: _from_here(prospect.runs)}
+        keys = [reading, *(run.key for run in planned)]
         every[point.number] = (values, notebooks.identity(notebook, values, keys))
-    executed = notebooks.arrange(folder, {number: one for number, (_, one) in every.items()})
+    executed = notebooks.arrange(
+        folder, {number: identity for number, (_, identity) in every.items()}
+    )
     wanted = {
-        number: one for number, one in every.items() if options.fresh or number not in executed
+        number: point for number, point in every.items() if options.fresh or number not in executed
     }
     progress.notebooks(len(wanted))
     stopped = notebooks.execute_all(

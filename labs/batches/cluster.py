@@ -82,14 +82,14 @@ def _checked(scheduler: str) -> str:
 @contextmanager
 def _local(cluster: str) -> Iterator[LocalCluster]:
     """Local worker processes, which listen on 127.0.0.1 only."""
-    found = LOCAL.fullmatch(cluster)
-    if found is None:
+    match = LOCAL.fullmatch(cluster)
+    if match is None:
         raise BadInput(
             f'unknown cluster "{cluster}". Allowed: local:N, with N from 1 to 999 processes on '
             "this machine. For other machines, start a scheduler and use --scheduler"
         )
     with LocalCluster(
-        n_workers=int(found[1]),
+        n_workers=int(match[1]),
         threads_per_worker=1,
         processes=True,
         host=HOST,
@@ -105,9 +105,9 @@ async def _answers(address: str) -> None:
     does not apply while a port is silent after it has accepted."""
     security = Security().get_connection_args("client")
     async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
-        found = await server.identity(n_workers=0)
-        if found["type"] != "Scheduler":
-            raise ValueError(f"it is a {found['type']}")
+        identity = await server.identity(n_workers=0)
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"it is a {identity['type']}")
 
 
 @contextmanager

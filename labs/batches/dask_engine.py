@@ -102,8 +102,8 @@ class DaskEngine:
         with _reached(self.address):
             with _except_of_workers():
                 self._client.register_plugin(station, name=self._name)
-            found = self._client.run(remote.report, self._name, on_error="return")
-        self._judge({str(worker): _said(one) for worker, one in found.items()})
+            reports = self._client.run(remote.report, self._name, on_error="return")
+        self._judge({str(worker): _differences(report) for worker, report in reports.items()})
         self._needs = needs
         self._seen_s = time.monotonic()
 
@@ -115,7 +115,7 @@ class DaskEngine:
             return
         self._looked_s = now_s
         workers = self._client.scheduler_info().get("workers", {})
-        if any(one["resources"].get(self._name) for one in workers.values()):
+        if any(worker["resources"].get(self._name) for worker in workers.values()):
             self._seen_s, self._waiting = now_s, False
         elif now_s - self._seen_s >= GONE_S:
             self._wait_for_workers()
@@ -196,18 +196,18 @@ class DaskEngine:
                     self._client.set_metadata([remote.PARCELS, digest], parcel())
                     self._client.set_metadata([STORED, digest], True)
 
-    def _judge(self, found: Mapping[str, Sequence[str]]) -> None:
+    def _judge(self, differing: Mapping[str, Sequence[str]]) -> None:
         """Report the workers that are left out; Missing if all are."""
-        unfit = {worker: differs for worker, differs in found.items() if differs}
+        unfit = {worker: differs for worker, differs in differing.items() if differs}
         for worker, differs in unfit.items():
             self._leave_out(worker, differs)
-        if found and len(unfit) == len(found):
-            said = dict.fromkeys("; ".join(differs) for differs in unfit.values())
+        if differing and len(unfit) == len(differing):
+            reasons = dict.fromkeys("; ".join(differs) for differs in unfit.values())
             raise Missing(
-                f"none of the {len(found)} workers of {self.address} can perform these runs: "
-                f"{' | '.join(said)}. Install the same versions there, or use --any-inputs"
+                f"none of the {len(differing)} workers of {self.address} can perform these runs: "
+                f"{' | '.join(reasons)}. Install the same versions there, or use --any-inputs"
             )
-        if not found:
+        if not differing:
             self._wait_for_workers()
 
     def _wait_for_workers(self) -> None:
@@ -234,17 +234,19 @@ class DaskEngine:
 
     def _on_event(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Handle a line about a run or a worker that is left out, in the thread of the client."""
-        said = event[1]
-        if "differs" in said:
-            self._leave_out(str(said["worker"]), [str(one) for one in said["differs"]])
-        elif say := self._say.get(str(said.get("run"))):
-            say(str(said.get("line")))
+        message = event[1]
+        if "differs" in message:
+            self._leave_out(str(message["worker"]), [str(reason) for reason in message["differs"]])
+        elif say := self._say.get(str(message.get("run"))):
+            say(str(message.get("line")))
 
     def _check_other(self, planned: Planned, run: Run) -> None:
         """Damaged for a run that differs from the planned one in more than is permitted."""
 
         def fixed(inputs: Mapping[str, Any]) -> bytes:
-            return canonical({name: one for name, one in inputs.items() if name not in remote.OWN})
+            return canonical(
+                {name: value for name, value in inputs.items() if name not in remote.OWN}
+            )
 
         if not self._any_inputs or fixed(run.inputs) != fixed(planned.inputs):
             raise Damaged(
@@ -278,7 +280,7 @@ class CompletingExecutor(ClientExecutor):
         with suppress(concurrent.futures.InvalidStateError):
             try:
                 async with self._reading:  # read together, one bad result would spoil the others
-                    found = await future._result()
+                    result = await future._result()
             except concurrent.futures.CancelledError:
                 done.cancel()
                 done.set_running_or_notify_cancel()
@@ -287,7 +289,7 @@ class CompletingExecutor(ClientExecutor):
                     await self._client.scheduler.identity(n_workers=0)
                     done.set_exception(error)
             else:
-                done.set_result(found)
+                done.set_result(result)
 
 
 def result_of(name: str, address: str, done: concurrent.futures.Future[bytes]) -> bytes:
@@ -351,8 +353,8 @@ def _except_of_workers() -> Iterator[None]:
         logging.getLogger(LOG).debug("%s", error)
 
 
-def _said(found: object) -> Sequence[str]:
+def _differences(report: object) -> Sequence[str]:
     """What a worker reported. An error means that the worker lacks this version of the lab."""
-    if isinstance(found, Exception):
-        return (f"it does not have this version of the lab ({found})",)
-    return [str(one) for one in found] if isinstance(found, tuple | list) else ()
+    if isinstance(report, Exception):
+        return (f"it does not have this version of the lab ({report})",)
+    return [str(reason) for reason in report] if isinstance(report, tuple | list) else ()

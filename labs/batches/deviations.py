@@ -27,45 +27,45 @@ def deviations(rows: DataFrame, columns: Mapping[str, IndexColumn], places: list
     the ratio, so that 0.5 and 2 are equally large. Excluded figures, and steady-state figures of a
     run that did not reach a steady state, are omitted.
     """
-    found = [
-        _of_figure(rows, one, places)
-        for one in columns.values()
-        if one.predicted_by in columns and one.kind in (int, float)
+    by_figure = [
+        _of_figure(rows, column, places)
+        for column in columns.values()
+        if column.predicted_by in columns and column.kind in (int, float)
     ]
-    if not found:
+    if not by_figure:
         return pandas.DataFrame(columns=[*places, "figure", "unit", "measured", "predicted"])
-    every = pandas.concat(found, ignore_index=True)
+    every = pandas.concat(by_figure, ignore_index=True)
     with numpy.errstate(divide="ignore", invalid="ignore"):
         every["ratio"] = every["measured"] / every["predicted"]
         off = numpy.abs(numpy.log(every["ratio"]))
     order = off.sort_values(ascending=False, kind="stable").index
-    found_in_order: DataFrame = every.loc[order].reset_index(drop=True)
-    return found_in_order
+    in_order: DataFrame = every.loc[order].reset_index(drop=True)
+    return in_order
 
 
-def _of_figure(rows: DataFrame, one: IndexColumn, places: list[str]) -> DataFrame:
-    known = rows[rows[one.name].notna() & rows[one.predicted_by].notna()]
-    known = known[~meaningless(known, one)]
-    found: DataFrame = known[places].assign(
-        figure=one.name,
-        unit=one.unit,
-        measured=known[one.name].astype(float),
-        predicted=known[one.predicted_by].astype(float),
+def _of_figure(rows: DataFrame, column: IndexColumn, places: list[str]) -> DataFrame:
+    comparable = rows[rows[column.name].notna() & rows[column.predicted_by].notna()]
+    comparable = comparable[~meaningless(comparable, column)]
+    figures: DataFrame = comparable[places].assign(
+        figure=column.name,
+        unit=column.unit,
+        measured=comparable[column.name].astype(float),
+        predicted=comparable[column.predicted_by].astype(float),
     )
-    return found
+    return figures
 
 
-def meaningless(rows: DataFrame, one: IndexColumn) -> pandas.Series[bool]:
+def meaningless(rows: DataFrame, column: IndexColumn) -> pandas.Series[bool]:
     """Whether a figure has no meaning, per row: the row is excluded, or the figure describes a
     steady state that the run did not reach."""
-    found = rows["excluded"].eq(True) if "excluded" in rows else pandas.Series(False, rows.index)
-    if one.steady and "note_codes" in rows:
+    without = rows["excluded"].eq(True) if "excluded" in rows else pandas.Series(False, rows.index)
+    if column.steady and "note_codes" in rows:
         codes = rows["note_codes"].fillna("").map(str.split)
-        found = found | codes.map(lambda words: NOT_SETTLED in words).astype(bool)
-    return found
+        without = without | codes.map(lambda words: NOT_SETTLED in words).astype(bool)
+    return without
 
 
-def in_words(
+def describe_batch(
     counts: Mapping[str, int],
     places: Sequence[str],
     made: DataFrame,
@@ -76,12 +76,12 @@ def in_words(
 
     `places` are the columns that identify a row of `made`; `deviations` has the largest first.
     """
-    said = [_amount(counts)]
+    sentences = [_amount(counts)]
     if headline is not None:
-        said.append(_range(places, made, headline))
+        sentences.append(_range(places, made, headline))
     if len(deviations):
-        said.append(_nearness(places, deviations))
-    return " ".join(said)
+        sentences.append(_nearness(places, deviations))
+    return " ".join(sentences)
 
 
 def _amount(counts: Mapping[str, int]) -> str:
@@ -90,14 +90,14 @@ def _amount(counts: Mapping[str, int]) -> str:
     return f"The batch has {rows}{' (' + ', '.join(lacking) + ')' if lacking else ''}."
 
 
-def _range(places: Sequence[str], made: DataFrame, one: IndexColumn) -> str:
-    known = made[made[one.name].notna() & ~meaningless(made, one)]
-    if known.empty:
-        return f"No row has a meaningful {one.name}."
-    ends = known.loc[[known[one.name].idxmin(), known[one.name].idxmax()]].to_dict("records")
-    low, high = (f"{in_three_digits(row[one.name])} {one.unit}".strip() for row in ends)
+def _range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
+    rows = made[made[column.name].notna() & ~meaningless(made, column)]
+    if rows.empty:
+        return f"No row has a meaningful {column.name}."
+    ends = rows.loc[[rows[column.name].idxmin(), rows[column.name].idxmax()]].to_dict("records")
+    low, high = (f"{in_three_digits(row[column.name])} {column.unit}".strip() for row in ends)
     at_low, at_high = (_place(places, row) for row in ends)
-    name = heading(one.name).partition(" (")[0]
+    name = heading(column.name).partition(" (")[0]
     return f"{name} is between {low} ({at_low}) and {high} ({at_high})."
 
 

@@ -40,7 +40,7 @@ from labs.read.batch_index_schema import (
 from labs.read.display.format import LINES, printable
 from labs.read.display.provenance import source
 from labs.read.lab import Lab
-from labs.read.result_row import UNUSED, found_in, result_row
+from labs.read.result_row import UNUSED, result_row, results_of
 from labs.read.runs.archive import is_run
 from labs.read.runs.run import open_run
 from labs.read.stats.machines import disturbances
@@ -98,10 +98,10 @@ class IndexWriter:
                 raise BadInput(unknown(name, kept_parameters(lab.Parameters)))
         self.path, self._lab, self._rows, self._clock = path, lab, tuple(rows), clock
         values = {name: tuple(of_axis) for name, of_axis in axes.items()}
-        plan = [[one.point, one.condition, one.key] for one in rows]
+        plan = [[row.point, row.condition, row.key] for row in rows]
         identity = digest(canonical([lab.name, title, dict(values), plan]))
         self._head = Head(lab.name, title, values, identity, _version(), reading_digest(lab))
-        self._columns = {one.name: one for one in columns_of_lab(lab)}
+        self._columns = {column.name: column for column in columns_of_lab(lab)}
         self._cells: dict[str, list[Any]] = {name: [None] * len(rows) for name in self._columns}
         self._undeclared: dict[str, list[Any]] = {}
         self._places: dict[str, list[int]] = defaultdict(list)
@@ -114,14 +114,14 @@ class IndexWriter:
     def _fill_in_plan(self) -> None:
         every = self._rows
         planned: dict[str, list[Any]] = {
-            "point": [one.point for one in every],
-            "condition": [one.condition for one in every],
+            "point": [row.point for row in every],
+            "condition": [row.condition for row in every],
             "status": [MISSING] * len(every),
-            "key": [one.key for one in every],
-            beside("group", self._lab.Parameters): [one.group for one in every],
+            "key": [row.key for row in every],
+            beside("group", self._lab.Parameters): [row.group for row in every],
         }
         for name in kept_parameters(self._lab.Parameters):
-            planned[name] = [getattr(one.parameters, name) for one in every]
+            planned[name] = [getattr(row.parameters, name) for row in every]
         self._cells |= planned
         self._found = [name for name in self._columns if name not in planned]
 
@@ -204,18 +204,20 @@ class IndexWriter:
 
     def _values(self, row: PlannedRow) -> Mapping[str, Scalar | None]:
         """The cells of a row, from its run; LabError if the run cannot be read."""
-        known = self._known.values(row)
-        if known is not None:
-            return known
+        kept = self._known.values(row)
+        if kept is not None:
+            return kept
         run = open_run(row.folder)
         if run.key != row.key:
             raise Damaged(f"{row.folder} contains a run with another key. Repeat it with --fresh")
-        found = found_in(self._lab, run)
+        results = results_of(self._lab, run)
         self._lab.forget(run)
-        told = result_row(run, found, group=row.group, source=source(run), unused=row.unused)
-        cells = {beside(name, self._lab.Parameters): plain(value) for name, value in told.items()}
+        by_column = result_row(run, results, group=row.group, source=source(run), unused=row.unused)
+        cells = {
+            beside(name, self._lab.Parameters): plain(value) for name, value in by_column.items()
+        }
         cells["repetition"] = run.repetition
-        cells["excluded"] = any(note.excludes for note in found.notes) or bool(disturbances(run))
+        cells["excluded"] = any(note.excludes for note in results.notes) or bool(disturbances(run))
         return {
             name: _typed(self._columns[name], value) if name in self._columns else value
             for name, value in cells.items()
@@ -229,7 +231,7 @@ class IndexWriter:
             for name, values in self._undeclared.items()
         }
         columns = (*self._columns.values(), *extra.values())
-        arrays = [package.array(cells[one.name], arrow_type(one.kind)) for one in columns]
+        arrays = [package.array(cells[column.name], arrow_type(column.kind)) for column in columns]
         table = package.Table.from_arrays(arrays, schema=to_schema(self._head, columns))
         with whole_file(self.path) as file:
             package.parquet.write_table(table, file, compression="zstd")
@@ -272,9 +274,9 @@ class _Known:
         if not all((row.folder / name).is_file() for name in seal.files):
             return None
         cells = {name: of_column[place] for name, of_column in self._cells.items()}
-        return cells if self._is_told(cells, row) else None
+        return cells if self._has_current_notes(cells, row) else None
 
-    def _is_told(self, cells: Mapping[str, Scalar | None], row: PlannedRow) -> bool:
+    def _has_current_notes(self, cells: Mapping[str, Scalar | None], row: PlannedRow) -> bool:
         """Whether the notes of a row name the parameters that its condition does not use in this
         plan, and no others: they depend on the axes."""
         lab = type(row.parameters)
@@ -314,8 +316,8 @@ def _typed(column: IndexColumn, value: Scalar | None) -> Scalar | None:
 
 def reading_digest(lab: Lab) -> str:
     """The SHA-256 of the code that computes a lab's results from a run."""
-    own = PACKAGE / "experiments" / lab.name
-    folders = [PACKAGE / "drive", PACKAGE / "read", own]
+    of_lab = PACKAGE / "experiments" / lab.name
+    folders = [PACKAGE / "drive", PACKAGE / "read", of_lab]
     files = [file for folder in folders for file in sorted(folder.rglob("*.*"))]
     files = [file for file in files if file.suffix in (".py", ".toml", ".json")]
     files += [PACKAGE / "errors.py"] + ([lab.source] if lab.source else [])

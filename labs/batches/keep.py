@@ -33,10 +33,10 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
         with owned_folder(RECEIVED, runs) as folder:
             file = folder / "run.tar.gz"
             file.write_bytes(packed)
-            found = run_folders(unpack(file, folder / "content"))
-            if len(found) != 1:
-                raise Damaged(f"a worker returned {len(found)} runs instead of one. Run again")
-            run = open_run(found[0])
+            folders = run_folders(unpack(file, folder / "content"))
+            if len(folders) != 1:
+                raise Damaged(f"a worker returned {len(folders)} runs instead of one. Run again")
+            run = open_run(folders[0])
             raw_files.check(run.path, run.seal.files)
             yield run
 

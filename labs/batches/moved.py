@@ -55,8 +55,8 @@ class Moved:
             return "There is no earlier batch to compare with."
         rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
         differ = ", ".join(
-            f"{one['name']} ({plain(one['here'])} here, {plain(one['earlier'])} earlier)"
-            for one in self.constants.to_dict("records")
+            f"{row['name']} ({plain(row['here'])} here, {plain(row['earlier'])} earlier)"
+            for row in self.constants.to_dict("records")
         )
         return printable(f"Rows: {rows}" + (f". The batches differ in {differ}." if differ else ""))
 
@@ -72,18 +72,20 @@ def moved(now: Index, earlier: Index) -> Moved:
     ]
     axes = [name for name in dict.fromkeys([*now.head.axes, *earlier.head.axes]) if name in shared]
     places = [*axes, "condition"]
-    before, after = (_rows_by_question(one, shared) for one in (earlier, now))
+    before, after = (_rows_by_question(index, shared) for index in (earlier, now))
     pairs = [(before[question], row) for question, row in after.items() if question in before]
     both = [pair for pair in pairs if all(row["status"] == MADE for row in pair)]
     results = [
-        name for name, one in now.columns.items() if one.role == RESULT and name in earlier.columns
+        name
+        for name, column in now.columns.items()
+        if column.role == RESULT and name in earlier.columns
     ]
     graded = [_graded(old, new, results) for old, new in both]
     grades = Counter(grade for grade, _ in graded)
     changed = [
-        {**{name: new[name] for name in places}, **one}
-        for (_, new), (_, found) in zip(both, graded, strict=True)
-        for one in _as_rows(found, now)
+        {**{name: new[name] for name in places}, **change}
+        for (_, new), (_, results) in zip(both, graded, strict=True)
+        for change in _as_rows(results, now)
     ]
     changed.sort(key=_size, reverse=True)
     digests = [
@@ -107,7 +109,7 @@ def moved(now: Index, earlier: Index) -> Moved:
 def _constants(now: Index, earlier: Index, shared: list[str]) -> Iterator[dict[str, Any]]:
     """The parameters with one value in each index, if the values differ."""
     for name in shared:
-        here, before = (one.rows[name].unique().to_pylist() for one in (now, earlier))
+        here, before = (index.rows[name].unique().to_pylist() for index in (now, earlier))
         if len(here) == len(before) == 1 and here != before:
             yield {"name": name, "here": here[0], "earlier": before[0]}
 
@@ -124,28 +126,28 @@ def _graded(
     earlier: Mapping[str, Any], now: Mapping[str, Any], results: list[str]
 ) -> tuple[str, list[Change]]:
     """Whether two rows are identical, equal or changed, and the results that changed."""
-    found = changes(*({name: row[name] for name in results} for row in (earlier, now)))
+    moves = changes(*({name: row[name] for name in results} for row in (earlier, now)))
     same = earlier["digest"] == now["digest"]
-    return CHANGED if found else IDENTICAL if same else EQUAL, found
+    return CHANGED if moves else IDENTICAL if same else EQUAL, moves
 
 
 def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows by condition and shared parameters; equal ones are distinguished by their order."""
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in index.rows.to_pylist():
         question = (row["condition"], *(row[name] for name in shared))
-        found[(*question, seen[question])] = row
+        rows[(*question, seen[question])] = row
         seen[question] += 1
-    return found
+    return rows
 
 
-def _as_rows(found: list[Change], index: Index) -> Iterator[dict[str, Any]]:
-    for one in found:
+def _as_rows(moves: list[Change], index: Index) -> Iterator[dict[str, Any]]:
+    for change in moves:
         yield {
-            "result": one.name,
-            "unit": index.columns[one.name].unit,
-            "earlier": one.a,
-            "now": one.b,
-            "change, %": one.percent,
+            "result": change.name,
+            "unit": index.columns[change.name].unit,
+            "earlier": change.a,
+            "now": change.b,
+            "change, %": change.percent,
         }

@@ -59,18 +59,18 @@ def arrange(folder: Path, wanted: Mapping[int, str]) -> set[int]:
     for left in where.glob(".*"):
         if UNFINISHED.fullmatch(left.name) and is_single_file(left.lstat()):
             left.unlink()
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in sorted(where.glob("*.ipynb")):
         identity = _executed_from(path)
-        if identity in wanted.values() and identity not in found:
-            found[identity] = path.rename(path.with_name(f".moving-{identity[:12]}.ipynb"))
+        if identity in wanted.values() and identity not in paths:
+            paths[identity] = path.rename(path.with_name(f".moving-{identity[:12]}.ipynb"))
         elif STEM.fullmatch(path.stem):
             (where / EARLIER).mkdir(exist_ok=True)
             path.replace(where / EARLIER / path.name)
     for number, identity in wanted.items():
-        if identity in found:
-            found[identity].replace(executed(folder, number))
-    return {number for number, identity in wanted.items() if identity in found}
+        if identity in paths:
+            paths[identity].replace(executed(folder, number))
+    return {number for number, identity in wanted.items() if identity in paths}
 
 
 def _executed_from(path: Path) -> str:
@@ -98,11 +98,11 @@ def execute_all(
     """
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
 
-    def one(number: int) -> None:
+    def execute_point(number: int) -> None:
         values, executed_from = wanted[number]
         execute_one(notebook, values, executed_from, folder, number)
 
-    return side_by_side(wanted, one, jobs=jobs, tell=tell, fail_fast=fail_fast)
+    return side_by_side(wanted, execute_point, jobs=jobs, tell=tell, fail_fast=fail_fast)
 
 
 def execute_one(

@@ -75,8 +75,8 @@ class PlanFile:
         """An error at a point, with the plan's name, a line, and the point's varied values."""
         names = self.varied
         values = ", ".join(f"{name} = {shown(point.values[name])}" for name in names)
-        told = f"point {point.number}{f' ({values})' if values else ''}: {error}"
-        return self.axes.source.located(type(error)(told), *map(self.axes.key, names[:1]))
+        text = f"point {point.number}{f' ({values})' if values else ''}: {error}"
+        return self.axes.source.located(type(error)(text), *map(self.axes.key, names[:1]))
 
 
 def read_plan(

@@ -81,12 +81,12 @@ def read_source(path: Path) -> PlanSource:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        said = f"the character {error.character:#x} is not allowed in YAML. {NEXT_STEP}"
-        raise _complaint(path, line, said) from error
+        reason = f"the character {error.character:#x} is not allowed in YAML. {NEXT_STEP}"
+        raise _complaint(path, line, reason) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _complaint(
-            path, mark.line + 1 if mark else 1, f"{_said(error)}. Correct the YAML"
+            path, mark.line + 1 if mark else 1, f"{_describe_error(error)}. Correct the YAML"
         ) from error
     if not isinstance(node, yaml.MappingNode):
         raise _complaint(path, 1, "this is not a plan. Write lines of the form NAME: VALUE")
@@ -98,7 +98,7 @@ def _complaint(path: Path, line: int, text: str) -> BadInput:
     return BadInput(f"{path}, line {line}: {text}")
 
 
-def _said(error: yaml.MarkedYAMLError) -> str:
+def _describe_error(error: yaml.MarkedYAMLError) -> str:
     mark = error.problem_mark
     parts = [error.context, error.problem, f"at column {mark.column + 1}" if mark else None]
     return " ".join(", ".join(part for part in parts if part).split())
@@ -109,7 +109,7 @@ class _Loader(yaml.SafeLoader):
 
     # A copy, because the attribute of the class is shared with every user of yaml.
     yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -124,9 +124,9 @@ class _Loader(yaml.SafeLoader):
         if problem:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
-        found = super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
         self._depth -= 1
-        return found
+        return node
 
 
 def _over_limit(depth: int, values: int) -> str:
@@ -147,18 +147,18 @@ class _Reading:
         self._values = 0
 
     def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag != TEXT:
                 written = f"{key.value} " if isinstance(key, yaml.ScalarNode) else ""
                 raise self._wrong(key, f"the key {written}is not text. Write a name")
             name = self._scalar(key)
-            if name in found:
+            if name in content:
                 first = self.lines[*place, name]
                 raise self._wrong(key, f"{name} is given twice, first in line {first}. Remove one")
             self.lines[*place, name] = key.start_mark.line + 1
-            found[name] = self._value(value, (*place, name))
-        return found
+            content[name] = self._value(value, (*place, name))
+        return content
 
     def _value(self, node: yaml.Node, place: Place) -> Any:
         self._values += 1
@@ -171,22 +171,24 @@ class _Reading:
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
-            for index, one in enumerate(node.value):
-                self.lines[*place, index] = one.start_mark.line + 1
-            return [self._value(one, (*place, index)) for index, one in enumerate(node.value)]
+            for index, element in enumerate(node.value):
+                self.lines[*place, index] = element.start_mark.line + 1
+            return [
+                self._value(element, (*place, index)) for index, element in enumerate(node.value)
+            ]
         assert isinstance(node, yaml.ScalarNode)
         return self._scalar(node)
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         try:
-            found = self._loader.construct_object(node)
-            if isinstance(found, int):
-                float(found)
-            elif isinstance(found, str):
-                found.encode()
+            scalar = self._loader.construct_object(node)
+            if isinstance(scalar, int):
+                float(scalar)
+            elif isinstance(scalar, str):
+                scalar.encode()
         except (ValueError, LookupError, OverflowError, yaml.YAMLError):
             raise self._wrong(node, f"{shown(node.value)} cannot be read as a value") from None
-        return found
+        return scalar
 
     def _wrong(self, node: yaml.Node, text: str) -> BadInput:
         return _complaint(self._path, node.start_mark.line + 1, text)
@@ -207,24 +209,24 @@ def _problem(error: ValidationError, schema: Mapping[str, Any]) -> tuple[Place, 
     """The place of an error, and the problem there."""
     place = tuple(error.absolute_path)
     name = ".".join(str(part) for part in place) or "the plan"
-    found: Any = error.instance
+    content: Any = error.instance
     if error.validator == "additionalProperties":
-        known, extra = _names(schema, found)
-        return (*place, extra), f"{extra} is not a key of {name}{did_you_mean(extra, known) or '.'}"
+        names, extra = _names(schema, content)
+        return (*place, extra), f"{extra} is not a key of {name}{did_you_mean(extra, names) or '.'}"
     if error.validator == "required":
-        lacking = next(one for one in schema["required"] if one not in found)
+        lacking = next(name for name in schema["required"] if name not in content)
         return place, f"{name} has no {lacking}."
     if error.validator in ("minItems", "minProperties"):
-        return place, f"{name} {'has only one entry' if found else 'is empty'}."
-    return place, f"{name} = {shown(found)} cannot be used."
+        return place, f"{name} {'has only one entry' if content else 'is empty'}."
+    return place, f"{name} = {shown(content)} cannot be used."
 
 
-def _names(schema: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[list[str], str]:
+def _names(schema: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[list[str], str]:
     """The keys that a schema lists, and the first key of a mapping that is not allowed."""
-    known = list(schema.get("properties", {}))
+    names = list(schema.get("properties", {}))
     patterns = list(schema.get("patternProperties", {}))
-    return known, next(
+    return names, next(
         name
-        for name in found
-        if name not in known and not any(re.search(one, name) for one in patterns)
+        for name in content
+        if name not in names and not any(re.search(pattern, name) for pattern in patterns)
     )

@@ -68,7 +68,7 @@ class Grid:
         names = [name for dimension in self.dimensions for name in dimension.names]
         for row in itertools.product(*(dimension.rows for dimension in self.dimensions)):
             values = dict(zip(names, itertools.chain.from_iterable(row), strict=True))
-            if not any(_matches(values, one) for one in self.exclusions):
+            if not any(_matches(values, exclusion) for exclusion in self.exclusions):
                 yield values
 
 

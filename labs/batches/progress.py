@@ -64,8 +64,8 @@ class Progress:
         """`runs 12 of 48 (3 existed, 1 failed) | about 2 min left | default: waiting ...`."""
         done = self._made + self._existing + self._failed
         counts = [(self._existing, "existed"), (self._failed, "failed")]
-        said = ", ".join(f"{count} {what}" for count, what in counts if count)
-        parts = [f"runs {done} of {self._total}" + (f" ({said})" if said else "")]
+        text = ", ".join(f"{count} {what}" for count, what in counts if count)
+        parts = [f"runs {done} of {self._total}" + (f" ({text})" if text else "")]
         if self._notebooks:
             ready = self._executed + self._stopped
             stopped = f" ({self._stopped} stopped)" if self._stopped else ""

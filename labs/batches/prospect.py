@@ -49,7 +49,7 @@ class Prospect:
     @cached_property
     def impossible(self) -> Mapping[str, int]:
         """The reasons why points cannot be planned, each with the number of these points."""
-        return Counter(str(one) for one in self.planned if isinstance(one, LabError))
+        return Counter(str(error) for error in self.planned if isinstance(error, LabError))
 
     @cached_property
     def unused(self) -> Mapping[str, str]:
@@ -59,14 +59,14 @@ class Prospect:
         """
         seen: dict[str, dict[str, set[object]]] = defaultdict(lambda: defaultdict(set))
         for point, planned in zip(self.points, self.planned, strict=True):
-            for one in () if isinstance(planned, LabError) else planned:
+            for run in () if isinstance(planned, LabError) else planned:
                 for name in self.varied:
-                    seen[one.key][name.lower()].add(point.values[name])
-        found = {
+                    seen[run.key][name.lower()].add(point.values[name])
+        unused = {
             key: [name for name, values in axes.items() if len(values) > 1]
             for key, axes in seen.items()
         }
-        return {key: f"not used: {', '.join(names)}" for key, names in found.items() if names}
+        return {key: f"not used: {', '.join(names)}" for key, names in unused.items() if names}
 
     def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
@@ -76,7 +76,7 @@ class Prospect:
         of_name: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for (name, _), some in alike.items():
             of_name[name] += some
-        wanted = Counter(kind_of(one.condition.as_json()) for one in missing)
+        wanted = Counter(kind_of(run.condition.as_json()) for run in missing)
         covered = {
             kind: alike.get(kind) or of_name[kind[0]] for kind in wanted if kind[0] in of_name
         }
@@ -85,15 +85,15 @@ class Prospect:
         rough_names = {name for name, _ in rough}
         used = [kind for kind in alike if kind in wanted or kind[0] in rough_names]
         return Estimate(
-            sum(wanted[kind] * one.real_s for kind, one in each.items()) / max(1, jobs),
-            sum(wanted[kind] * one.size_bytes for kind, one in each.items()),
+            sum(wanted[kind] * kind_cost.real_s for kind, kind_cost in each.items()) / max(1, jobs),
+            sum(wanted[kind] * kind_cost.size_bytes for kind, kind_cost in each.items()),
             sum(len(alike[kind]) for kind in used),
             sum(wanted[kind] for kind in each),
             sum(wanted[kind] for kind in rough),
         )
 
 
-def prospect(plan: PlanFile, runs: Path) -> Prospect:
+def prospect_of(plan: PlanFile, runs: Path) -> Prospect:
     """The preview of a plan whose runs are in the folder `runs`.
 
     BadInput for a value that the lab refuses, or a testbed that performs no runs.
@@ -114,20 +114,20 @@ def prospect(plan: PlanFile, runs: Path) -> Prospect:
             f"{plan.path}: {RUNS} cannot be set, because a batch has its own runs. Use --into"
         )
     parameters = tuple(replace(plan.parameters_of(point), runs=str(runs)) for point in points)
-    testbeds = {one.testbed for one in parameters}
+    testbeds = {parameter.testbed for parameter in parameters}
     if testbeds - PERFORMED or len(testbeds) > 1:
         raise BadInput(
             f"{plan.path}: the testbed is {', '.join(sorted(testbeds))}. "
             f"Allowed in a batch: one of {', '.join(sorted(PERFORMED))}"
         )
     lab, varied = plan.subject.lab, plan.varied
-    planned = plan_points(lab, parameters, [in_words(point, varied) for point in points])
-    for point, found in zip(points, planned, strict=True):
-        if isinstance(found, BadInput):  # Missing affects only its point
-            raise plan.refusal(point, found)
+    planned = plan_points(lab, parameters, [describe_point(point, varied) for point in points])
+    for point, outcome in zip(points, planned, strict=True):
+        if isinstance(outcome, BadInput):  # Missing affects only its point
+            raise plan.refusal(point, outcome)
     return Prospect(lab, varied, points, parameters, tuple(planned), runs)
 
 
-def in_words(point: Point, varied: Iterable[str]) -> str:
+def describe_point(point: Point, varied: Iterable[str]) -> str:
     """`rate_mbit 100, delay_ms 40`: the values in which a point differs from others."""
     return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)

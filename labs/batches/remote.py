@@ -69,8 +69,8 @@ class Task:
     @cached_property
     def asked(self) -> Mapping[str, Any]:
         """The inputs as a value."""
-        found: dict[str, Any] = json.loads(self.inputs)
-        return found
+        inputs: dict[str, Any] = json.loads(self.inputs)
+        return inputs
 
     @cached_property
     def need(self) -> str:
@@ -102,7 +102,7 @@ class Equipment:
     root: GuestRoot | None
     kernel: Kernel | None
     code: code.Code
-    own: Mapping[str, Any]
+    inputs: Mapping[str, Any]
     differs: tuple[str, ...]
 
 
@@ -129,15 +129,15 @@ class Station(WorkerPlugin):
             await asyncio.to_thread(_prepare, self.tasks)
             for task in self.tasks:
                 wanted = await asyncio.to_thread(_lacking, task)
-                parcels = {one: await _fetch(worker, one) for one in wanted}
+                parcels = {parcel: await _fetch(worker, parcel) for parcel in wanted}
                 self.equipped[task.need] = await asyncio.to_thread(_equip, task, parcels)
-            every = [what for one in self.equipped.values() for what in one.differs]
-            found = [] if self.any_inputs else every
+            every = [what for equipment in self.equipped.values() for what in equipment.differs]
+            reasons = [] if self.any_inputs else every
         except LabError as error:
-            found = [str(error)]
+            reasons = [str(error)]
         except Exception as error:  # a worker that cannot be judged is left out
-            found = [f"{type(error).__name__}: {error}"]
-        self.differs = tuple(dict.fromkeys(found))
+            reasons = [f"{type(error).__name__}: {error}"]
+        self.differs = tuple(dict.fromkeys(reasons))
         if self.differs:
             worker.log_event(self.name, {"worker": worker.address, "differs": list(self.differs)})
             return
@@ -185,7 +185,7 @@ class Station(WorkerPlugin):
         if task.need not in self.equipped:
             raise RunFailed("this worker is not prepared for the run. Run again")
         equipment = self.equipped[task.need]
-        inputs = {**task.asked, **equipment.own}
+        inputs = {**task.asked, **equipment.inputs}
         lab = Lab(
             name=task.lab,
             title="",
@@ -225,12 +225,12 @@ def perform(name: str, task: Task) -> bytes:
     try:
         return station.perform(task, Path(worker.local_directory), say)
     except LabError as error:
-        branch, said = BRANCHES.get(type(error).__name__, RunFailed), str(error)
+        branch, reason = BRANCHES.get(type(error).__name__, RunFailed), str(error)
     except KeyboardInterrupt:  # which would end the worker
-        branch, said = RunFailed, "the run was cancelled"
+        branch, reason = RunFailed, "the run was cancelled"
     except Exception as error:
-        branch, said = RunFailed, f"{type(error).__name__}: {error}. Run again"
-    raise branch(said)
+        branch, reason = RunFailed, f"{type(error).__name__}: {error}. Run again"
+    raise branch(reason)
 
 
 def need_of(task: Task) -> str:
@@ -263,13 +263,13 @@ def _prepare(tasks: tuple[Task, ...]) -> None:
 
 def _lacking(task: Task) -> list[str]:
     """The digests of the kernel and of the code that must be fetched for a task."""
-    found = []
+    digests = []
     kernel = task.asked["kernel"]
     if kernel and kernel_here(kernel["digest"]) is None:
-        found.append(str(kernel["digest"]))
+        digests.append(str(kernel["digest"]))
     if task.own_lab or code.digest(_code_here(task)) != task.asked["code"]:
-        found.append(str(task.asked["code"]))
-    return found
+        digests.append(str(task.asked["code"]))
+    return digests
 
 
 def _code_here(task: Task) -> code.Code:
@@ -279,10 +279,10 @@ def _code_here(task: Task) -> code.Code:
 
 async def _fetch(worker: Worker, wanted: str) -> Mapping[str, Any]:
     """A kernel or code from the scheduler."""
-    found = await worker.scheduler.get_metadata(keys=[PARCELS, wanted], default=None)
-    if found is None:
+    parcel = await worker.scheduler.get_metadata(keys=[PARCELS, wanted], default=None)
+    if parcel is None:
         raise Missing(f"the scheduler does not have {wanted[:12]}. Run again")
-    return dict(found)
+    return dict(parcel)
 
 
 def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
@@ -290,12 +290,12 @@ def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
     something cannot be used here."""
     asked = task.asked
     kernel = asked["kernel"]
-    found = None
+    built = None
     if kernel:
-        found = kernel_here(kernel["digest"]) or keep_kernel(
+        built = kernel_here(kernel["digest"]) or keep_kernel(
             kernel["digest"], parcels[kernel["digest"]]
         )
-        if (found.sha256, found.version, found.hz) != (
+        if (built.sha256, built.version, built.hz) != (
             kernel["digest"],
             kernel["version"],
             task.hz,
@@ -310,14 +310,16 @@ def _equip(task: Task, parcels: Mapping[str, Mapping[str, Any]]) -> Equipment:
     interpreter = inventory.python()
     programs = inventory.programs(task.programs)
     root = guest_root(programs, interpreter) if kernel else None
-    own: Mapping[str, Any] = root.as_inputs() if root else inventory.digests(programs, interpreter)
-    return Equipment(programs, root, found, driving, own, tuple(_differing(asked, own)))
+    inputs: Mapping[str, Any] = (
+        root.as_inputs() if root else inventory.digests(programs, interpreter)
+    )
+    return Equipment(programs, root, built, driving, inputs, tuple(_differing(asked, inputs)))
 
 
-def _differing(asked: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[str]:
+def _differing(asked: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
     """The tools and libraries of this machine that differ from the inputs, in one line."""
     before = {name: asked[name] for name in OWN if name in asked}
-    found = [one.name.partition(".")[2] or "guest" for one in changes(before, own)]
-    if found:
-        verb = "differs" if len(found) == 1 else "differ"
-        yield f"its {few(found, SHOWN)} {verb}"
+    names = [change.name.partition(".")[2] or "guest" for change in changes(before, here)]
+    if names:
+        verb = "differs" if len(names) == 1 else "differ"
+        yield f"its {few(names, SHOWN)} {verb}"

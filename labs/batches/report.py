@@ -12,19 +12,19 @@ from pathlib import Path
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.batches.deviations import deviations, in_words, meaningless
+from labs.batches.deviations import describe_batch, deviations, meaningless
 from labs.batches.moved import Moved, moved
 from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
 from labs.read.batch_index import Index, file_of, read_index
 from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
-from labs.read.charts.heatmap import heatmap
-from labs.read.charts.panels import CONDITION, is_many, restricted, together
-from labs.read.charts.small_multiples import small_multiples
 from labs.read.display.format import few, printable
 from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table, Words
+from labs.read.figures.heatmap import heatmap
+from labs.read.figures.parameter_layout import CONDITION, is_many, restricted, together
+from labs.read.figures.small_multiples import small_multiples
 from labs.read.runs import recorded
 
 EXAMPLE = "batch-example.parquet"
@@ -75,7 +75,7 @@ class Batch:
     @property
     def units(self) -> Mapping[str, str]:
         """The units of the columns that have one."""
-        return {name: one.unit for name, one in self.index.columns.items() if one.unit}
+        return {name: column.unit for name, column in self.index.columns.items() if column.unit}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Batch:
         """A description of the batch: its lab, its axes with their values, and its counts."""
         head, made, counts = self.index.head, self._made, self.counts
         states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-        said = {
+        about = {
             "title": head.title,
             "lab": head.lab,
             **{
@@ -112,13 +112,13 @@ class Batch:
             },
             "written by": f"labs {head.labs}",
         }
-        return Table({"batch": list(said), "content": list(said.values())})
+        return Table({"batch": list(about), "content": list(about.values())})
 
     @cached_property
     def table(self) -> Table:
         """All rows and columns: the varied parameters first, then the condition, the status, the
         results, and everything else."""
-        results = [name for name, one in self.index.columns.items() if one.role == RESULT]
+        results = [name for name, column in self.index.columns.items() if column.role == RESULT]
         first = [*self._places, "status", *results]
         rest = [name for name in self.index.columns if name not in first]
         return self._as_table(self.index.frame[[*first, *rest]])
@@ -131,8 +131,10 @@ class Batch:
         made = self._made
         shown = [
             name
-            for name, one in self.index.columns.items()
-            if one.role == RESULT and not one.hidden and 2 * made[name].count() >= max(1, len(made))
+            for name, column in self.index.columns.items()
+            if column.role == RESULT
+            and not column.hidden
+            and 2 * made[name].count() >= max(1, len(made))
         ]
         notes = [name for name in ("notes",) if name in made]
         return self._as_table(made[[*self._places, *shown, *notes]])
@@ -158,19 +160,19 @@ class Batch:
         have at least nine values each and nothing else varies, the chart is a heat map. Without
         any choice, parameters that do not fit are fixed at their first values.
         """
-        one = self.column(column)
-        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
+        result = self.column(column)
+        table = restricted(self._in_the_middle(result), tuple(self.axes), fixed)
         over = [name for name in self.axes if name not in fixed or is_many(fixed[name])]
         drawn = together(table, over)
         many = [name for name in drawn if _numeric(table, name) and table[name].nunique() >= MANY]
         if x is columns is rows is None and len(many) == 2 and not _duplicates(table, many):
-            return self._heatmap(one, table, *many)
+            return self._heatmap(result, table, *many)
         return small_multiples(
             table,
-            one.name,
+            result.name,
             over=over,
-            unit=one.unit,
-            predicted=one.predicted_by,
+            unit=result.unit,
+            predicted=result.predicted_by,
             x=x,
             columns=columns,
             rows=rows,
@@ -184,25 +186,25 @@ class Batch:
     ) -> Figure:
         """A heat map of a column over two parameters. Keywords fix what else varies, as in
         `condition="default"`. Without `x` and `y`, the two axes with the most values are drawn."""
-        one = self.column(column)
+        result = self.column(column)
         longest = sorted(self.axes, key=lambda name: -len(self.axes[name]))
         left = [name for name in longest if name not in (x, y, *fixed)]
         names = [name or (left.pop(0) if left else "") for name in (x, y)]
         for name in names:
             if name not in self.axes:
                 raise BadInput(unknown(name or "nothing", self.axes, "axis of this batch"))
-        table = restricted(self._in_the_middle(one), tuple(self.axes), fixed)
-        return self._heatmap(one, table, *names)
+        table = restricted(self._in_the_middle(result), tuple(self.axes), fixed)
+        return self._heatmap(result, table, *names)
 
     def best(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the best values of a column: the largest, or for times the smallest."""
-        one = self.column(column)
-        return self._ranked(one, n, ascending=one.unit in SMALLER_IS_BETTER)
+        result = self.column(column)
+        return self._ranked(result, n, ascending=result.unit in SMALLER_IS_BETTER)
 
     def worst(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the worst values of a column; see `best`."""
-        one = self.column(column)
-        return self._ranked(one, n, ascending=one.unit not in SMALLER_IS_BETTER)
+        result = self.column(column)
+        return self._ranked(result, n, ascending=result.unit not in SMALLER_IS_BETTER)
 
     def off(self, n: int = 10) -> Table:
         """The figures with the largest deviations from their predictions. Deviations are ratios, of
@@ -221,7 +223,7 @@ class Batch:
     def words(self) -> Words:
         """The batch in two or three sentences, with figures."""
         return Words(
-            in_words(self.counts, self._places, self._made, self._default, self._deviations)
+            describe_batch(self.counts, self._places, self._made, self._default, self._deviations)
         )
 
     def column(self, name: str | None = None) -> IndexColumn:
@@ -230,26 +232,29 @@ class Batch:
         BadInput for any other name, and if no headline figure has a value.
         """
         numeric = {
-            one.name: one
-            for one in self.index.columns.values()
-            if one.role == RESULT and one.kind in (int, float)
+            column.name: column
+            for column in self.index.columns.values()
+            if column.role == RESULT and column.kind in (int, float)
         }
         if name:
             if name not in numeric:
                 raise BadInput(unknown(name, numeric, "numeric column of the results"))
             return numeric[name]
-        found = self._default
-        if found is None:
+        default = self._default
+        if default is None:
             raise BadInput(
                 f"no headline figure has a value in this batch. Name a column: {', '.join(numeric)}"
             )
-        return found
+        return default
 
     @property
     def _default(self) -> IndexColumn | None:
         made = self._made
         every = self.index.columns.values()
-        return next((one for one in every if one.headline and made[one.name].notna().any()), None)
+        return next(
+            (column for column in every if column.headline and made[column.name].notna().any()),
+            None,
+        )
 
     @property
     def _places(self) -> list[str]:
@@ -265,44 +270,52 @@ class Batch:
     def _deviations(self) -> DataFrame:
         return deviations(self._made, self.index.columns, self._places)
 
-    def _drawn(self, one: IndexColumn) -> DataFrame:
+    def _drawn(self, column: IndexColumn) -> DataFrame:
         """The rows whose figure has a meaning."""
         made = self._made
-        return made[made[one.name].notna() & ~meaningless(made, one)]
+        return made[made[column.name].notna() & ~meaningless(made, column)]
 
-    def _in_the_middle(self, one: IndexColumn) -> DataFrame:
+    def _in_the_middle(self, column: IndexColumn) -> DataFrame:
         """The same rows, with all real-time repetitions replaced by one row of medians."""
-        rows = self._drawn(one)
+        rows = self._drawn(column)
         if "repetition" not in rows or rows["repetition"].isna().all():
             return rows
-        names = [one.name, *([one.predicted_by] if one.predicted_by else [])]
+        names = [column.name, *([column.predicted_by] if column.predicted_by else [])]
         medians = rows.groupby(self._places, sort=False)[names].transform("median")
         return rows.assign(**medians).drop_duplicates(self._places)
 
-    def _ranked(self, one: IndexColumn, n: int, *, ascending: bool) -> Table:
-        rows = self._drawn(one).sort_values(one.name, ascending=ascending, kind="stable").head(n)
-        more = [one.predicted_by] if one.predicted_by else []
+    def _ranked(self, column: IndexColumn, n: int, *, ascending: bool) -> Table:
+        rows = (
+            self._drawn(column).sort_values(column.name, ascending=ascending, kind="stable").head(n)
+        )
+        more = [column.predicted_by] if column.predicted_by else []
         more += ["notes"] if "notes" in rows else []
-        return self._as_table(rows[[*self._places, one.name, *more]])
+        return self._as_table(rows[[*self._places, column.name, *more]])
 
-    def _heatmap(self, one: IndexColumn, table: DataFrame, x: str, y: str) -> Figure:
+    def _heatmap(self, column: IndexColumn, table: DataFrame, x: str, y: str) -> Figure:
         return heatmap(
-            table, one.name, x, y, unit=one.unit, units=self.units, caption=self._caption(table)
+            table,
+            column.name,
+            x,
+            y,
+            unit=column.unit,
+            units=self.units,
+            caption=self._caption(table),
         )
 
     def _caption(self, table: DataFrame) -> str:
         facts = {
-            name: table[own if own in table else name]
-            for name, own in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
-            if own in table or name in table
+            name: table[of_run if of_run in table else name]
+            for name, of_run in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
+            if of_run in table or name in table
         }
-        told = table.assign(**facts).drop(columns="source", errors="ignore")
-        return of_points(told, list(self.axes))
+        with_facts = table.assign(**facts).drop(columns="source", errors="ignore")
+        return of_points(with_facts, list(self.axes))
 
     def _as_table(self, rows: DataFrame) -> Table:
-        found = Table(rows.reset_index(drop=True))
-        found.attrs["units"] = dict(self.units)
-        return found
+        table = Table(rows.reset_index(drop=True))
+        table.attrs["units"] = dict(self.units)
+        return table
 
     def __repr__(self) -> str:
         return printable(f"<Batch {self._summary()}>")

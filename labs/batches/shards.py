@@ -28,10 +28,10 @@ Shard = tuple[int, int]
 
 def parse(text: str) -> Shard:
     """The shard that "I/N" names, counted from 1."""
-    found = SHARD.fullmatch(text)
-    if found is None:
+    match = SHARD.fullmatch(text)
+    if match is None:
         raise BadInput(f'"{text}" is not a shard. Allowed: I/N, such as 1/8 to 8/8')
-    return _checked(int(found[1]), int(found[2]), f'"{text}"')
+    return _checked(int(match[1]), int(match[2]), f'"{text}"')
 
 
 def from_environment(env: Mapping[str, str]) -> Shard | None:
@@ -72,7 +72,7 @@ def shard(planned: Sequence[Planned], index: int, count: int) -> list[Planned]:
     A shard has every count-th key, so shards are disjoint and together complete, independent of the
     order of `planned`.
     """
-    by_key = {one.key: one for one in planned}
+    by_key = {run.key: run for run in planned}
     return [by_key[key] for key in sorted(by_key)[index - 1 :: count]]
 
 

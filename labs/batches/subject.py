@@ -52,7 +52,10 @@ class Subject:
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         """The declared parameters of the lab, by notebook name."""
-        return {one.notebook_name: one for one in declared(self.lab.Parameters).values()}
+        return {
+            parameter.notebook_name: parameter
+            for parameter in declared(self.lab.Parameters).values()
+        }
 
     def with_values(self, values: Mapping[str, Scalar]) -> LabParameters:
         """The parameters of the lab with these values, by notebook name.
@@ -92,9 +95,9 @@ def notebook_subject(path: Path) -> Subject:
         )
     try:
         lab = find_beside(name, path.parent)
-        known = {one.notebook_name for one in declared(lab.Parameters).values()}
-        found = page_parameters.declared(notebook)
-        literals = {name: value for name, value in found.items() if value is not None}
+        names = {parameter.notebook_name for parameter in declared(lab.Parameters).values()}
+        assigned = page_parameters.declared(notebook)
+        literals = {name: value for name, value in assigned.items() if value is not None}
         from_literals(lab.Parameters, literals)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from error
@@ -102,8 +105,8 @@ def notebook_subject(path: Path) -> Subject:
         NOTEBOOK,
         lab,
         path,
-        {name: value for name, value in literals.items() if name in known},
-        tuple(name for name in found if name in known and name not in literals),
+        {name: value for name, value in literals.items() if name in names},
+        tuple(name for name in assigned if name in names and name not in literals),
     )
 
 

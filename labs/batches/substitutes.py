@@ -28,37 +28,45 @@ def read_substitutes(folder: Path) -> dict[str, str]:
     path = folder / FILE
     if not path.exists():
         return {}
-    found = read_json(path)
-    pairs = {str(planned): str(kept) for planned, kept in found.items()}
+    content = read_json(path)
+    pairs = {str(planned): str(kept) for planned, kept in content.items()}
     if not all(KEY.fullmatch(key) for pair in pairs.items() for key in pair):
         raise Damaged(f"{path} has content other than keys of runs. Remove it")
     return pairs
 
 
-def write_substitutes(folder: Path, found: Mapping[str, str]) -> None:
+def write_substitutes(folder: Path, substitutes: Mapping[str, str]) -> None:
     """Write the file atomically; do nothing without substitutes."""
-    if found:
-        write_whole(folder / FILE, pretty(dict(found)))
+    if substitutes:
+        write_whole(folder / FILE, pretty(dict(substitutes)))
 
 
-def in_use(found: Mapping[str, str], rows: Iterable[PlannedRow], runs: Path) -> dict[str, str]:
+def in_use(
+    substitutes: Mapping[str, str], rows: Iterable[PlannedRow], runs: Path
+) -> dict[str, str]:
     """The substitutes that exist, of planned runs that do not."""
     folders = {row.key: row.folder for row in rows}
-    kept = {one.name.rpartition("-")[2] for one in run_folders(runs)} if runs.is_dir() else set()
+    kept = (
+        {folder.name.rpartition("-")[2] for folder in run_folders(runs)} if runs.is_dir() else set()
+    )
     return {
         planned: key
-        for planned, key in found.items()
+        for planned, key in substitutes.items()
         if planned in folders and not is_run(folders[planned]) and key[:12] in kept
     }
 
 
 def substituted(
-    rows: Iterable[PlannedRow], lab: str, runs: Path, found: Mapping[str, str]
+    rows: Iterable[PlannedRow], lab: str, runs: Path, substitutes: Mapping[str, str]
 ) -> list[PlannedRow]:
     """The rows, with the keys and folders of substitutes in place of the planned ones."""
     return [
-        replace(row, key=found[row.key], folder=runs / run_name(lab, row.condition, found[row.key]))
-        if row.key in found
+        replace(
+            row,
+            key=substitutes[row.key],
+            folder=runs / run_name(lab, row.condition, substitutes[row.key]),
+        )
+        if row.key in substitutes
         else row
         for row in rows
     ]

@@ -117,9 +117,9 @@ def _extra_with(module: str) -> str | None:
 
     package = module.partition(".")[0]
     for line in requires(PROJECT) or ():
-        found = EXTRA.match(line)
-        if found is not None and found["package"] == package and found["extra"] != "test":
-            return found["extra"]
+        match = EXTRA.match(line)
+        if match is not None and match["package"] == package and match["extra"] != "test":
+            return match["extra"]
     return None
 
 
@@ -192,8 +192,8 @@ class Arguments(argparse.ArgumentParser):
         flags = list(self._flags())
         if did_you_mean(flag, flags) or len(flags) <= LISTED_FLAGS:
             return unknown(flag, flags, what=f"flag of {self.prog}")
-        told = f"{flag} is not a flag of {self.prog}; see {self.prog} --help"
-        return f"{told}. {self.epilog}" if self.epilog else told
+        text = f"{flag} is not a flag of {self.prog}; see {self.prog} --help"
+        return f"{text}. {self.epilog}" if self.epilog else text
 
 
 def _dispatch(words: list[str]) -> int:

@@ -121,11 +121,11 @@ def main(args: argparse.Namespace) -> int:
         )
     measured = _measured(args, advice, given) if args.measure else []
     if args.json:
-        said = as_json(advice, args.connections, given)
-        print(json.dumps({**said, "measured": measured}))
+        recommended = as_json(advice, args.connections, given)
+        print(json.dumps({**recommended, "measured": measured}))
         return 0
-    told = as_text(advice, args.connections)
-    print(prediction_text(advice, given) if given else told)
+    text = as_text(advice, args.connections)
+    print(prediction_text(advice, given) if given else text)
     if measured:
         print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0
@@ -137,7 +137,7 @@ def _control(args: argparse.Namespace) -> str | None:
     from labs.drive.parameters.declare import nearest
     from labs.read.theory.advice import SIZED
 
-    built = tuple(one for one in congestion_controls() if one != "dctcp")  # needs ECN
+    built = tuple(control for control in congestion_controls() if control != "dctcp")  # needs ECN
     allowed = built if args.measure else SIZED
     if args.control is None or args.control in allowed:
         return None if args.control is None else str(args.control)
@@ -164,24 +164,24 @@ def _measured(
         wanted["least"] = at_least(advice)
     return [
         {
-            "buffers": one.name,
-            "sizes": sizes_in_words(one.predicted),
+            "buffers": measurement.name,
+            "sizes": sizes_in_words(measurement.predicted),
             "predicted_mib_s": None
-            if one.predicted.cannot_say
-            else one.predicted.goodput_bytes_s / MIB,
-            "measured_mib_s": one.goodput_bytes_s / MIB,
+            if measurement.predicted.cannot_say
+            else measurement.predicted.goodput_bytes_s / MIB,
+            "measured_mib_s": measurement.goodput_bytes_s / MIB,
             **(
                 {
-                    "lowest_mib_s": min(one.goodputs_bytes_s) / MIB,
-                    "highest_mib_s": max(one.goodputs_bytes_s) / MIB,
+                    "lowest_mib_s": min(measurement.goodputs_bytes_s) / MIB,
+                    "highest_mib_s": max(measurement.goodputs_bytes_s) / MIB,
                 }
-                if len(one.goodputs_bytes_s) > 1
+                if len(measurement.goodputs_bytes_s) > 1
                 else {}
             ),
-            "of_the_link_pct": 100 * one.goodput_bytes_s / advice.line_bytes_s,
-            "run": ", ".join(run.name for run in one.runs),
+            "of_the_link_pct": 100 * measurement.goodput_bytes_s / advice.line_bytes_s,
+            "run": ", ".join(run.name for run in measurement.runs),
         }
-        for one in measure(advice, wanted, into=args.into or INTO)
+        for measurement in measure(advice, wanted, into=args.into or INTO)
     ]
 
 
@@ -192,10 +192,10 @@ def _size(flag: str, text: str | None) -> int | None:
     from labs.read.theory.advice import LARGEST_BYTES
     from labs.read.theory.windows import SMALLEST_BYTES
 
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         raise BadInput(f'{flag} "{text}" is not a size; allowed: bytes, or such as 512K, 4M')
-    size = int(float(found[1]) * UNITS[found[2]])
+    size = int(float(match[1]) * UNITS[match[2]])
     least = SMALLEST_BYTES["send" if flag == "--sndbuf" else "receive"]
     if not least <= size < LARGEST_BYTES:
         raise BadInput(

@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
         write_whole(args.html, page(items).encode())
     if args.json:
-        print(json.dumps([one.as_json() for one in items]))
+        print(json.dumps([item.as_json() for item in items]))
     elif args.html is not None:
         print(args.html)
     else:
@@ -76,22 +76,22 @@ def main(args: argparse.Namespace) -> int:
 
 def lines(items: Sequence[Item], width: int) -> Iterator[str]:
     """The audit as text: per group the deviations with their reasons, then the other items."""
-    several = len({one.machine for one in items}) > 1
+    several = len({item.machine for item in items}) > 1
     heading = ""
-    for one in items:
-        title = f"{one.machine}: {one.group}" if several else one.group
+    for item in items:
+        title = f"{item.machine}: {item.group}" if several else item.group
         if title != heading:
             yield from ([""] if heading else []) + [title]
             heading = title
-        mark = UNKNOWN if one.value is None else MARKS[one.deviates]
-        named = f"{one.title} ({one.device})" if one.device else one.title
-        said = f"unknown: {one.unknown}" if one.value is None else one.shown
+        mark = UNKNOWN if item.value is None else MARKS[item.deviates]
+        named = f"{item.title} ({item.device})" if item.device else item.title
+        value = f"unknown: {item.unknown}" if item.value is None else item.shown
         yield textwrap.fill(
-            f"{mark} {named}: {said}", width, initial_indent="  ", subsequent_indent="      "
+            f"{mark} {named}: {value}", width, initial_indent="  ", subsequent_indent="      "
         )
-        if one.deviates:
-            wanted = f"{one.wanted} ({one.wanted_by})"
-            for name, text in (("wanted", wanted), ("says", one.says), ("change", one.change)):
+        if item.deviates:
+            wanted = f"{item.wanted} ({item.wanted_by})"
+            for name, text in (("wanted", wanted), ("says", item.says), ("change", item.change)):
                 yield textwrap.fill(
                     f"{name}: {text}", width, initial_indent=" " * 6, subsequent_indent=" " * 8
                 )
@@ -101,9 +101,9 @@ def lines(items: Sequence[Item], width: int) -> Iterator[str]:
 
 def summary(items: Sequence[Item]) -> str:
     """How many items there are, deviate, or are unknown."""
-    deviate = sum(one.deviates is True for one in items)
-    unknown = [one for one in items if one.value is None]
-    root = sum("only root" in one.unknown for one in unknown)
+    deviate = sum(item.deviates is True for item in items)
+    unknown = [item for item in items if item.value is None]
+    root = sum("only root" in item.unknown for item in unknown)
     readable = f" ({root} of them only root can read)" if root else ""
     return (
         f"{len(items)} items: {deviate} deviate (!), {len(unknown)} are unknown (?){readable}. "

@@ -97,20 +97,20 @@ def main(args: argparse.Namespace) -> int:
     run_flags.take(args)
     from labs.batches.batch import RUNS
     from labs.batches.plan_file import read_plan
-    from labs.batches.prospect import prospect
+    from labs.batches.prospect import prospect_of
 
     shard = _shard(args)
     plan = read_plan(args.plan, subject=args.of)
     folder = args.into or BATCHES / (args.plan.stem + ("" if shard is None else _suffix(*shard)))
-    found = prospect(plan, folder / RUNS)
-    _check_testbed(args, plan, found, shard)
+    prospect = prospect_of(plan, folder / RUNS)
+    _check_testbed(args, plan, prospect, shard)
     if args.dry_run:
-        said = _prospect_as_json(args, plan, found, folder, shard)
-        print(json.dumps(said) if args.json else _prospect_as_text(said))
+        report = _prospect_as_json(args, plan, prospect, folder, shard)
+        print(json.dumps(report) if args.json else _describe_prospect(report))
         return 0
-    outcome = _perform(args, plan, found, folder, shard)
-    said = _as_json(outcome)
-    print(json.dumps(said) if args.json else _as_text(said))
+    outcome = _perform(args, plan, prospect, folder, shard)
+    report = _as_json(outcome)
+    print(json.dumps(report) if args.json else _describe(report))
     return _verdict(outcome)
 
 
@@ -120,19 +120,19 @@ def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
 
     if args.shard is None:
         return None
-    found = from_environment(os.environ) if args.shard == ARRAY else parse(args.shard)
-    if found is None:
+    shard = from_environment(os.environ) if args.shard == ARRAY else parse(args.shard)
+    if shard is None:
         raise BadInput("this process is not part of a job array. Use --shard I/N, such as 1/8")
     if args.scheduler or args.cluster:
         raise BadInput("a shard runs on one machine. Omit --scheduler and --cluster")
-    return None if found == (1, 1) else found
+    return None if shard == (1, 1) else shard
 
 
 def _check_testbed(
-    args: argparse.Namespace, plan: PlanFile, found: Prospect, shard: tuple[int, int] | None
+    args: argparse.Namespace, plan: PlanFile, prospect: Prospect, shard: tuple[int, int] | None
 ) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = found.parameters[0].testbed
+    testbed = prospect.parameters[0].testbed
     cluster = args.scheduler is not None or args.cluster is not None
     if shard is not None and testbed != "virtual":
         raise BadInput(
@@ -161,7 +161,7 @@ def _suffix(index: int, count: int) -> str:
 def _perform(
     args: argparse.Namespace,
     plan: PlanFile,
-    found: Prospect,
+    prospect: Prospect,
     folder: Path,
     shard: tuple[int, int] | None,
 ) -> Outcome:
@@ -176,21 +176,21 @@ def _perform(
     options = Options(
         args.jobs, args.fresh, args.fail_fast, args.any_inputs, None if shard is None else chosen
     )
-    runs = found.distinct if shard is None else chosen(found.distinct)
-    first = found.parameters[0]
+    runs = prospect.distinct if shard is None else chosen(prospect.distinct)
+    first = prospect.parameters[0]
     progress = Progress(len(runs) * (1 if first.testbed == "virtual" else first.repetitions_min))
     try:
-        with owned(folder), _engine(args, found) as engine:
+        with owned(folder), _engine(args, prospect) as engine:
             if args.merge:
                 merged = shards.merge(
-                    _places(args.merge), found.runs, lambda line: print(line, file=sys.stderr)
+                    _places(args.merge), prospect.runs, lambda line: print(line, file=sys.stderr)
                 )
                 print(
                     f"merged: {merged.copied} runs copied, {merged.existing} existed, "
                     f"{len(merged.damaged)} damaged",
                     file=sys.stderr,
                 )
-            return perform_batch(plan, found, folder, options, progress, engine)
+            return perform_batch(plan, prospect, folder, options, progress, engine)
     finally:
         progress.close()
 
@@ -199,11 +199,11 @@ def _places(folders: Sequence[Path]) -> list[Path]:
     """The folders of runs of these batches, or these folders themselves."""
     from labs.batches.batch import RUNS
 
-    return [one / RUNS if (one / RUNS).is_dir() else one for one in folders]
+    return [folder / RUNS if (folder / RUNS).is_dir() else folder for folder in folders]
 
 
 @contextmanager
-def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None]:
+def _engine(args: argparse.Namespace, prospect: Prospect) -> Iterator[Engine | None]:
     if args.scheduler is None and args.cluster is None:
         yield None
         return
@@ -213,7 +213,7 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
         args.scheduler,
         args.cluster,
         any_inputs=args.any_inputs,
-        real_time=found.parameters[0].testbed != "virtual",
+        real_time=prospect.parameters[0].testbed != "virtual",
         tell=lambda line: print(line, file=sys.stderr),
     ) as engine:
         print(f"dashboard: {engine.dashboard}", file=sys.stderr)
@@ -223,7 +223,7 @@ def _engine(args: argparse.Namespace, found: Prospect) -> Iterator[Engine | None
 def _prospect_as_json(
     args: argparse.Namespace,
     plan: PlanFile,
-    found: Prospect,
+    prospect: Prospect,
     folder: Path,
     shard: tuple[int, int] | None,
 ) -> dict[str, Any]:
@@ -232,28 +232,28 @@ def _prospect_as_json(
     from labs.read.runs.archive import is_run
 
     elsewhere = _places(args.merge)
-    distinct = found.distinct if shard is None else shards.shard(found.distinct, *shard)
+    distinct = prospect.distinct if shard is None else shards.shard(prospect.distinct, *shard)
     missing = tuple(
-        one
-        for one in distinct
-        if not any(is_run(place / one.name) for place in (found.runs, *elsewhere))
+        run
+        for run in distinct
+        if not any(is_run(place / run.name) for place in (prospect.runs, *elsewhere))
     )
     side_by_side = slots.side_by_side(args.jobs, len(missing))
-    estimate = found.estimate(missing, side_by_side, (found.runs, *elsewhere, Path("runs")))
+    estimate = prospect.estimate(missing, side_by_side, (prospect.runs, *elsewhere, Path("runs")))
     return {
         "plan": str(plan.path),
         "of": plan.subject.name,
         "into": str(folder),
         "axes": {
-            name: list(dict.fromkeys(point.values[name] for point in found.points))
-            for name in found.varied
+            name: list(dict.fromkeys(point.values[name] for point in prospect.points))
+            for name in prospect.varied
         },
-        "points": len(found.points),
+        "points": len(prospect.points),
         "excluded": plan.grid.product - plan.count,
-        "impossible": dict(found.impossible),
+        "impossible": dict(prospect.impossible),
         "runs": len(distinct),
         "existing": len(distinct) - len(missing),
-        "notebooks": len(found.points) if plan.subject.path and shard is None else 0,
+        "notebooks": len(prospect.points) if plan.subject.path and shard is None else 0,
         "concurrent": side_by_side,
         "seconds": round(estimate.real_s, 1),
         "bytes": round(estimate.size_bytes),
@@ -263,41 +263,42 @@ def _prospect_as_json(
     }
 
 
-def _prospect_as_text(said: dict[str, Any]) -> str:
+def _describe_prospect(preview: dict[str, Any]) -> str:
     from labs.drive.parameters.declare import plain
     from labs.drive.units import MIB
 
-    excluded = f", without {said['excluded']} excluded ones" if said["excluded"] else ""
-    lines = [f"{said['of']}: {counted(said['points'], 'point')}{excluded}"]
-    for name, values in said["axes"].items():
+    excluded = f", without {preview['excluded']} excluded ones" if preview["excluded"] else ""
+    lines = [f"{preview['of']}: {counted(preview['points'], 'point')}{excluded}"]
+    for name, values in preview["axes"].items():
         lines.append(f"  {name}: {few(list(map(plain, values)), SHOWN_VALUES)}")
-    lines.append(f"distinct runs: {said['runs']}, of which {said['existing']} exist")
-    missing = said["runs"] - said["existing"]
-    if said["estimated_runs"]:
+    lines.append(f"distinct runs: {preview['runs']}, of which {preview['existing']} exist")
+    missing = preview["runs"] - preview["existing"]
+    if preview["estimated_runs"]:
+        duration = _describe_duration(preview["seconds"])
         lines.append(
-            f"time: about {_in_words(said['seconds'])} with {said['concurrent']} at a time; "
-            f"space: about {said['bytes'] / MIB:.3g} MiB, "
-            f"for {counted(said['estimated_runs'], 'run')}, "
-            f"from {counted(said['estimated_from_runs'], 'earlier run')} of the same conditions"
+            f"time: about {duration} with {preview['concurrent']} at a time; "
+            f"space: about {preview['bytes'] / MIB:.3g} MiB, "
+            f"for {counted(preview['estimated_runs'], 'run')}, "
+            f"from {counted(preview['estimated_from_runs'], 'earlier run')} of the same conditions"
         )
-    if rough := said["estimated_roughly"]:
+    if rough := preview["estimated_roughly"]:
         lines.append(
             f"this estimate is rough: no earlier run has the settings of {counted(rough, 'run')}"
         )
-    if without := missing - said["estimated_runs"]:
+    if without := missing - preview["estimated_runs"]:
         lines.append(
             f"time and space of {counted(without, 'run')} are unknown: no earlier run of the same "
             "condition exists here"
         )
-    if said["notebooks"]:
-        lines.append(f"then {counted(said['notebooks'], 'notebook')}, of a few seconds each")
+    if preview["notebooks"]:
+        lines.append(f"then {counted(preview['notebooks'], 'notebook')}, of a few seconds each")
     lines += [
-        f"{counted(many, 'point')} cannot run: {why}" for why, many in said["impossible"].items()
+        f"{counted(many, 'point')} cannot run: {why}" for why, many in preview["impossible"].items()
     ]
-    return "\n".join([*lines, f"would write {said['into']}"])
+    return "\n".join([*lines, f"would write {preview['into']}"])
 
 
-def _in_words(seconds: float) -> str:
+def _describe_duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -318,20 +319,20 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _as_text(said: dict[str, Any]) -> str:
-    rows = ", ".join(f"{count} {status}" for status, count in said["rows"].items())
-    lines = [f"{said['index']}: {sum(said['rows'].values())} rows: {rows}"]
-    if said["notebooks"]:
-        many = counted(said["notebooks"], "notebook")
-        lines.append(f"{many} executed into {said['into']}/notebooks")
-    noted = ", ".join(f"{code} {count}" for code, count in said["notes"].items())
+def _describe(report: dict[str, Any]) -> str:
+    rows = ", ".join(f"{count} {status}" for status, count in report["rows"].items())
+    lines = [f"{report['index']}: {sum(report['rows'].values())} rows: {rows}"]
+    if report["notebooks"]:
+        many = counted(report["notebooks"], "notebook")
+        lines.append(f"{many} executed into {report['into']}/notebooks")
+    noted = ", ".join(f"{code} {count}" for code, count in report["notes"].items())
     if noted:
         lines.append(f"rows with notes, by code: {noted}")
     for what in ("failed_runs", "failed_notebooks"):
-        found = list(said[what].items())
-        lines += [f"{name}: {error}" for name, error in found[:SHOWN]]
-        if len(found) > SHOWN:
-            lines.append(f"and {len(found) - SHOWN} more: see {said['into']}/failures")
+        failures = list(report[what].items())
+        lines += [f"{name}: {error}" for name, error in failures[:SHOWN]]
+        if len(failures) > SHOWN:
+            lines.append(f"and {len(failures) - SHOWN} more: see {report['into']}/failures")
     return "\n".join(lines)
 
 

@@ -68,7 +68,10 @@ def main(args: argparse.Namespace) -> int:
 
     bundle.check_out(args.out)
     if args.dry_run:
-        plan = [(str(one.path), bundle.will_execute(one, values)) for one, values in notebooks]
+        plan = [
+            (str(notebook.path), bundle.will_execute(notebook, values))
+            for notebook, values in notebooks
+        ]
         _print_plan(args, plan, runs)
         return 0
     done = bundle.write(
@@ -104,7 +107,7 @@ def _appendix(args: argparse.Namespace) -> int:
 def _print_plan(
     args: argparse.Namespace, notebooks: list[tuple[str, bool]], runs: list[Path]
 ) -> None:
-    said = {
+    report = {
         "out": str(args.out),
         "notebooks": [{"path": path, "execute": execute} for path, execute in notebooks],
         "runs": list(map(str, runs)),
@@ -114,4 +117,4 @@ def _print_plan(
         for path, execute in notebooks
     ]
     lines += [f"would include the runs of {path}" for path in runs]
-    print(json.dumps(said) if args.json else "\n".join([*lines, f"would write {args.out}"]))
+    print(json.dumps(report) if args.json else "\n".join([*lines, f"would write {args.out}"]))

@@ -116,19 +116,19 @@ def main_table(args: argparse.Namespace) -> int:
     from labs.read.capture.table_file import write_table
 
     reader, rows = write_table(args.file, None if args.dry_run else out)
-    found = remarks(reader.counts)
-    said = {
+    held = remarks(reader.counts)
+    report = {
         "file": str(args.file),
         "out": str(out),
         "written": not args.dry_run,
         "rows": rows,
         "connections": len(reader.connections),
-        **found.as_json(),
+        **held.as_json(),
     }
     if args.json:
-        print(json.dumps(said))
+        print(json.dumps(report))
     else:
-        say(found)
+        print_remarks(held)
         would = "would write" if args.dry_run else "wrote"
         print(f"{would} {rows:,} segments of {len(reader.connections):,} connections to {out}")
     return 0
@@ -143,16 +143,16 @@ def main_connections(args: argparse.Namespace) -> int:
     reader = whole(args.file)
     count = len(reader.connections)
     reader.must_fit(count * LISTED_BYTES, f"{count:,} connections as a list", IN_PARTS)
-    found = remarks(reader.counts)
+    held = remarks(reader.counts)
     rows = connection_rows(reader.connections)
     if args.json:
-        print(json.dumps({"file": str(args.file), "connections": rows, **found.as_json()}))
+        print(json.dumps({"file": str(args.file), "connections": rows, **held.as_json()}))
         return 0
-    say(found)
+    print_remarks(held)
     for row in rows:
         ns = row["handshake_rtt_ns"]
         row["handshake_rtt_ms"] = None if ns is None else ns / 1e6
-    print(terminal_table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(found)}")
+    print(terminal_table(rows, SHOWN) if rows else f"{args.file}: {without_tcp(held)}")
     return 0
 
 
@@ -284,7 +284,7 @@ def _opened(args: argparse.Namespace) -> tuple[Remarks, DataFrame, int | None]:
 
 def main_ladder(args: argparse.Namespace) -> int:
     """Draw and write the ladder. BadInput for a range without packets or with too many."""
-    from labs.read.charts.ladder import ladder
+    from labs.read.figures.ladder import ladder
 
     held, segments, chosen = _opened(args)
     rows = (
@@ -304,7 +304,7 @@ def main_graph(args: argparse.Namespace) -> int:
             f"--from-s {args.from_s:g} --to-s {to_s:g} is not a time range. Allowed: "
             "seconds from 0, with --from-s less than --to-s"
         )
-    from labs.read.charts.time_sequence import time_sequence
+    from labs.read.figures.time_sequence import time_sequence
 
     held, segments, chosen = _opened(args)
     if chosen is None:
@@ -328,7 +328,7 @@ def main_graph(args: argparse.Namespace) -> int:
 
 
 def _page(
-    args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], in_words: str
+    args: argparse.Namespace, figure: Figure, held: Remarks, what: dict[str, Any], text: str
 ) -> int:
     """Write the figure as one page, unless it is a dry run; print what it shows."""
     from labs.drive.record.disk import write_whole
@@ -337,11 +337,11 @@ def _page(
         page: str = figure.to_html(include_plotlyjs=True, full_html=True)
         write_whole(args.out, page.encode())
     if args.json:
-        said = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run}
-        print(json.dumps({**said, **what, **held.as_json()}))
+        report = {"file": str(args.file), "out": str(args.out), "written": not args.dry_run}
+        print(json.dumps({**report, **what, **held.as_json()}))
     else:
-        say(held)
-        print(f"{'would draw' if args.dry_run else 'drew'} {in_words} in {args.out}")
+        print_remarks(held)
+        print(f"{'would draw' if args.dry_run else 'drew'} {text} in {args.out}")
     return 0
 
 
@@ -359,48 +359,48 @@ def page_path(word: str) -> Path:
 
 def framed(segments: DataFrame, connection: int | None, word: str) -> tuple[int, int]:
     """The first and the last row among these frames, such as 120-160, of the connection if any."""
-    found = FRAMES.fullmatch(word)
-    if found is None or int(found[1]) > int(found[2]):
+    match = FRAMES.fullmatch(word)
+    if match is None or int(match[1]) > int(match[2]):
         raise BadInput(f"--frames {word} is invalid. Allowed: two numbers, such as 120-160")
-    own = segments if connection is None else segments[segments["connection"] == connection]
-    own = own[(own["frame"] >= int(found[1])) & (own["frame"] <= int(found[2]))]
-    if own.empty:
+    packets = segments if connection is None else segments[segments["connection"] == connection]
+    packets = packets[(packets["frame"] >= int(match[1])) & (packets["frame"] <= int(match[2]))]
+    if packets.empty:
         raise BadInput(
             f"--frames {word}: no TCP segment of the connection is among them. The capture has "
             f"frames {segments['frame'].iloc[0]} to {segments['frame'].iloc[-1]}"
         )
-    return int(own.index[0]), int(own.index[-1])
+    return int(packets.index[0]), int(packets.index[-1])
 
 
 def stretch(
     segments: DataFrame, connection: int | None, begin: str, end: str | None
 ) -> tuple[int, int]:
     """The first and the last row of a range given by two arguments, each a row or a time."""
-    from labs.read.charts.ladder import USUAL_PACKETS
+    from labs.read.figures.ladder import USUAL_PACKETS
 
     first = place(segments, begin, "--from")
     if end is not None:
         return first, place(segments, end, "--to")
-    own = segments.loc[first:]
-    if connection is None and len(own):
-        connection = int(own["connection"].iloc[0])
-    own = own[own["connection"] == connection]
-    return first, int(own.index[:USUAL_PACKETS][-1]) if len(own) else first
+    packets = segments.loc[first:]
+    if connection is None and len(packets):
+        connection = int(packets["connection"].iloc[0])
+    packets = packets[packets["connection"] == connection]
+    return first, int(packets.index[:USUAL_PACKETS][-1]) if len(packets) else first
 
 
 def place(segments: DataFrame, word: str, flag: str) -> int:
     """A row by its number, or the first one at or after a time."""
-    found = PLACE.fullmatch(word)
-    if found is None:
+    match = PLACE.fullmatch(word)
+    if match is None:
         raise BadInput(
             f"{flag} {word} is invalid. Allowed: a row of the table, such as 120, or a time after "
             "the first segment, such as 1.5s or 250ms"
         )
-    if found[1] is not None:
-        return int(found[1])
+    if match[1] is not None:
+        return int(match[1])
     if segments.empty:
         return 0
-    since_ns = round(float(found[2]) * UNITS_S[found[3]] * 1e9)
+    since_ns = round(float(match[2]) * UNITS_S[match[3]] * 1e9)
     later = segments["time_ns"] - segments["time_ns"].iloc[0] >= since_ns
     return int(segments.index[later][0]) if later.any() else len(segments)
 
@@ -409,13 +409,13 @@ def _stall(
     row: Mapping[Any, Any], begin_ns: int, ends: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """A row of the table of stalls as plain data, with the ends of its connection."""
-    own = ends[row["connection"]]
+    addresses = ends[row["connection"]]
     return {
         **{str(name): value for name, value in row.items()},
         "rtt_ms": None if isnan(row["rtt_ms"]) else row["rtt_ms"],
         "at_s": (row["at_ns"] - begin_ns) / 1e9,
         "frames": f"{row['frame_before']}-{row['frame_after']}",
-        **{end: f"{own[end]}:{own[f'{end}_port']}" for end in ENDS},
+        **{end: f"{addresses[end]}:{addresses[f'{end}_port']}" for end in ENDS},
     }
 
 
@@ -445,47 +445,51 @@ def main_stalls(args: argparse.Namespace) -> int:
         # As a function, so that each part is freed before the next one is read.
         parts = [*map(of_part, capture.tables)]
     segments = sum(count for _, count in parts)
-    found, judged, ends = together([own for own, _ in parts]), judge.verdict(), capture.connections
+    stalls, judged, ends = (
+        together([part for part, _ in parts]),
+        judge.verdict(),
+        capture.connections,
+    )
     chosen = ends if args.connection is None else [ends[number_of(ends, args.connection)]]
-    begin_ns = min((int(one["first_ns"]) for one in chosen), default=0)
-    rows = [_stall(dict(zip(COLUMNS, row, strict=True)), begin_ns, ends) for row in found.rows]
+    begin_ns = min((int(connection["first_ns"]) for connection in chosen), default=0)
+    rows = [_stall(dict(zip(COLUMNS, row, strict=True)), begin_ns, ends) for row in stalls.rows]
     reasons = by_reason(rows)
     if args.json:
-        said = {
+        report = {
             "file": str(args.file),
             "segments": segments,
             "verdict": judged.as_json(),
             "reasons": reasons,
             "stalls": rows,
-            "acks_of_missing": found.acks_of_missing,
-            "rtt_unknown": found.rtt_unknown,
-            "undecided": found.undecided,
-            "longest_undecided_ms": found.longest_undecided_ms,
+            "acks_of_missing": stalls.acks_of_missing,
+            "rtt_unknown": stalls.rtt_unknown,
+            "undecided": stalls.undecided,
+            "longest_undecided_ms": stalls.longest_undecided_ms,
         }
-        print(json.dumps({**said, **held.as_json()}))
+        print(json.dumps({**report, **held.as_json()}))
         return 0
-    say(held)
+    print_remarks(held)
     for line in judged.lines if held.segments else ():
         print(f"labs: {line}", file=sys.stderr)
-    if found.undecided:
-        print(f"labs: {of_undecided(found)}", file=sys.stderr)
+    if stalls.undecided:
+        print(f"labs: {describe_undecided(stalls)}", file=sys.stderr)
     print(
-        as_text(args.file, rows, reasons) if held.segments else f"{args.file}: {without_tcp(held)}"
+        describe(args.file, rows, reasons) if held.segments else f"{args.file}: {without_tcp(held)}"
     )
     return 0
 
 
-def say(held: Remarks) -> None:
+def print_remarks(held: Remarks) -> None:
     """Print on stderr what the file contains besides TCP segments, one line per remark."""
     for line in held.lines:
         print(f"labs: {line}", file=sys.stderr)
 
 
-def of_undecided(found: Stalls) -> str:
+def describe_undecided(stalls: Stalls) -> str:
     """The gaps that are not listed because the RTT is unknown."""
     return (
-        f"not listed, because they may be no longer than an RTT: {found.undecided:,} gaps of "
-        f"connections of unknown RTT, the longest of {found.longest_undecided_ms:.3f} ms"
+        f"not listed, because they may be no longer than an RTT: {stalls.undecided:,} gaps of "
+        f"connections of unknown RTT, the longest of {stalls.longest_undecided_ms:.3f} ms"
     )
 
 
@@ -505,27 +509,30 @@ def by_reason(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             "words": explained(reason).words,
             "source": explained(reason).source,
         }
-        for reason, ms in sorted(lengths.items(), key=lambda one: -sum(one[1]))
+        for reason, ms in sorted(lengths.items(), key=lambda pair: -sum(pair[1]))
     ]
 
 
-def as_text(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]]) -> str:
+def describe(path: Path, rows: Sequence[dict[str, Any]], reasons: Sequence[dict[str, Any]]) -> str:
     """The stalls by reason, the longest of them, and what the reasons mean."""
     if not rows:
         return f"{path}: no stall: no gap is certain to be longer than an RTT"
     longest = sorted(rows, key=lambda row: -row["gap_ms"])[:LONGEST]
-    said = [
+    explanations = [
         "\n".join(
             textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent="  ")
-            for text, indent in ((f"{one['reason']}: {one['words']}", ""), (one["source"], "  "))
+            for text, indent in (
+                (f"{reason['reason']}: {reason['words']}", ""),
+                (reason["source"], "  "),
+            )
         )
-        for one in reasons
+        for reason in reasons
     ]
     return "\n\n".join(
         [
             terminal_table(reasons, COLUMNS),
             f"the longest {len(longest)}:",
             terminal_table(longest, LONGEST_COLUMNS),
-            *said,
+            *explanations,
         ]
     )

@@ -116,24 +116,29 @@ def main(args: argparse.Namespace) -> int:
         chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.against is not None:
         return _against(args, chosen)
-    found = judged(chosen, args.source, args.id)
+    judgements = judged(chosen, args.source, args.id)
     if args.json:
-        as_data = [json.dumps(one.as_json()) for *_, verdicts in found for one in verdicts]
+        as_data = [
+            json.dumps(verdict.as_json()) for *_, verdicts in judgements for verdict in verdicts
+        ]
         print("[", ",\n".join(as_data), "]", sep="\n")
         return 0
     everything = args.all or args.lab is not None or args.article is not None
     if not (everything or args.id):
-        found = [(lab, one, telling_first(one, verdicts)) for lab, one, verdicts in found]
-    as_text = in_full if args.id else in_short if everything else in_doubt
+        judgements = [
+            (lab, article, telling_first(article, verdicts))
+            for lab, article, verdicts in judgements
+        ]
+    describe = describe_fully if args.id else describe_briefly if everything else describe_doubt
     texts = [
-        "\n\n".join(filter(None, [_title(article), *map(as_text, verdicts)]))
+        "\n\n".join(filter(None, [_title(article), *map(describe, verdicts)]))
         if verdicts
         else f"{_title(article)}\n{_without_runs(lab)}"
-        for lab, article, verdicts in found
+        for lab, article, verdicts in judgements
         if verdicts or not args.id
     ]
     if not args.id:
-        texts.append(counts([one for *_, verdicts in found for one in verdicts]))
+        texts.append(counts([verdict for *_, verdicts in judgements for verdict in verdicts]))
     hints = [*([] if everything or args.id else [ALL]), *([] if args.id else [EVIDENCE]), CHOOSE]
     print("\n\n".join([*texts, "\n".join(hints)]))
     return 0
@@ -144,9 +149,11 @@ def counts(verdicts: Sequence[Verdict]) -> str:
     from labs.read.claims.verdict import DISPUTED, HOLDS, WORDS
 
     kinds = (HOLDS, DEPENDS, *WORDS[1:], DISPUTED)
-    found = Counter(one.verdict if one.verdict in kinds else DEPENDS for one in verdicts)
-    said = ", ".join(f"{found[kind]} {kind}" for kind in kinds if found[kind])
-    return textwrap.fill(f"{len(verdicts)} claims: {said}", WIDTH)
+    counted = Counter(
+        verdict.verdict if verdict.verdict in kinds else DEPENDS for verdict in verdicts
+    )
+    text = ", ".join(f"{counted[kind]} {kind}" for kind in kinds if counted[kind])
+    return textwrap.fill(f"{len(verdicts)} claims: {text}", WIDTH)
 
 
 def judged(
@@ -160,9 +167,9 @@ def judged(
     places = [_sources(lab, source) for lab, _ in chosen]
     if not any(places):
         raise BadInput(_without_runs(chosen[0][0]))
-    told: set[str] = set()
+    noted: set[str] = set()
     return [
-        (lab, article, noted_once(verdicts_from(lab, sources, ids) if sources else (), told))
+        (lab, article, noted_once(verdicts_from(lab, sources, ids) if sources else (), noted))
         for (lab, article), sources in zip(chosen, places, strict=True)
     ]
 
@@ -178,7 +185,7 @@ def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) ->
     from labs.read.claims.moved import compare_verdicts
 
     earlier, only = verdicts_in(args.against)
-    common = [one for one in chosen if only is None or one[1].number in only]
+    common = [pair for pair in chosen if only is None or pair[1].number in only]
     if not common:
         raise BadInput(
             f"{args.against} has no verdict on article "
@@ -187,23 +194,25 @@ def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) ->
         )
     numbers = [article.number for _, article in common]
     before = [
-        one
-        for one in earlier
-        if (one["id"] in args.id if args.id else _article_of([one["id"]]) in numbers)
+        verdict
+        for verdict in earlier
+        if (verdict["id"] in args.id if args.id else _article_of([verdict["id"]]) in numbers)
     ]
     verdicts = judged(common, args.source, args.id)
-    found = compare_verdicts(before, [one.as_json() for *_, some in verdicts for one in some])
-    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return ResultsDiffer.exit_code if found.moved else 0
+    comparison = compare_verdicts(
+        before, [verdict.as_json() for *_, some in verdicts for verdict in some]
+    )
+    print(json.dumps(comparison.as_json()) if args.json else "\n".join(comparison.lines()))
+    return ResultsDiffer.exit_code if comparison.moved else 0
 
 
 def _ids(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (one.strip() for one in text.split(","))))
+    return tuple(filter(None, (verdict_id.strip() for verdict_id in text.split(","))))
 
 
 def _article_of(ids: Sequence[str]) -> int | None:
     """The article that all of these claims are of, such as 4 for A4.13."""
-    numbers = {found[1] for one in ids if (found := CLAIM.match(one))}
+    numbers = {match[1] for claim_id in ids if (match := CLAIM.match(claim_id))}
     return int(numbers.pop()) if len(numbers) == 1 else None
 
 
@@ -211,14 +220,14 @@ def _with_ids(
     every: Sequence[tuple[Lab, Article]], ids: Sequence[str]
 ) -> list[tuple[Lab, Article]]:
     """The articles with these claims. BadInput for an ID that none of them has."""
-    known = [[claim.id for claim in article.claims] for _, article in every]
-    for one in ids:
-        if not any(one in some for some in known):
-            allowed = ", ".join(sorted(f"{some[0]} to {some[-1]}" for some in known))
+    ids_by_article = [[claim.id for claim in article.claims] for _, article in every]
+    for claim_id in ids:
+        if not any(claim_id in some for some in ids_by_article):
+            allowed = ", ".join(sorted(f"{some[0]} to {some[-1]}" for some in ids_by_article))
             raise BadInput(
-                f"{one} is not a claim. Allowed: {allowed}. To see them: labs claims --all"
+                f"{claim_id} is not a claim. Allowed: {allowed}. To see them: labs claims --all"
             )
-    return [one for one, some in zip(every, known, strict=True) if set(some) & set(ids)]
+    return [pair for pair, some in zip(every, ids_by_article, strict=True) if set(some) & set(ids)]
 
 
 def _chosen(
@@ -262,11 +271,11 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
 
     if where is not None:
         return sources_of(lab, Path(where), where if is_packed(Path(where)) else "")
-    own = Path(DEFAULT_FOLDER)
-    found: list[Source] = []
-    if (own / STUDIES / f"{lab.name}.json").is_file():
-        found += sources_of(lab, own)
-    return (*found, *recorded_sources(lab, RECORDED))
+    folder = Path(DEFAULT_FOLDER)
+    sources: list[Source] = []
+    if (folder / STUDIES / f"{lab.name}.json").is_file():
+        sources += sources_of(lab, folder)
+    return (*sources, *recorded_sources(lab, RECORDED))
 
 
 def _without_runs(lab: Lab) -> str:
@@ -280,62 +289,62 @@ def _title(article: Article) -> str:
     return textwrap.fill(article.citation, WIDTH)
 
 
-def in_short(found: Verdict) -> str:
+def describe_briefly(verdict: Verdict) -> str:
     """A claim, its verdict and the reason in a few words; one line for those kernels or testbeds
     that agree."""
-    witness = [_witness(found)] if found.witness and not found.parts else []
-    return _told(found, [found.statement, *_reasons(found.rows), *witness])
+    witness = [_describe_witness(verdict)] if verdict.witness and not verdict.parts else []
+    return _describe(verdict, [verdict.statement, *_reasons(verdict.rows), *witness])
 
 
-def in_doubt(found: Verdict) -> str:
+def describe_doubt(verdict: Verdict) -> str:
     """As `in_short`, but only where the claim does not hold; empty if it holds everywhere."""
     from labs.read.claims.verdict import HOLDS
 
-    rows = [one for one in found.rows if one.verdict != HOLDS]
-    return _told(found, [found.statement, *_reasons(rows)]) if rows else ""
+    rows = [row for row in verdict.rows if row.verdict != HOLDS]
+    return _describe(verdict, [verdict.statement, *_reasons(rows)]) if rows else ""
 
 
-def _told(found: Verdict, lines: Sequence[str]) -> str:
-    return "\n".join([f"{found.id:<6} {found.words}", *map(_indented, lines)])
+def _describe(verdict: Verdict, lines: Sequence[str]) -> str:
+    return "\n".join([f"{verdict.id:<6} {verdict.words}", *map(_indented, lines)])
 
 
 def _reasons(rows: Sequence[Verdict]) -> Iterator[str]:
     """The measurement and a short reason, per verdict."""
-    for one in rows:
-        measured = one.measured_in_words
-        figure = f"{measured} ({one.unit})" if measured and len(measured) <= SHORT else ""
-        testbeds = f" ({', '.join(one.testbeds)})" if len(one.testbeds) > 1 else ""
-        where = f"{one.where}{testbeds}: {one.kind}" if one.where else ""
+    for row in rows:
+        measured = row.measured_in_words
+        figure = f"{measured} ({row.unit})" if measured and len(measured) <= SHORT else ""
+        testbeds = f" ({', '.join(row.testbeds)})" if len(row.testbeds) > 1 else ""
+        where = f"{row.where}{testbeds}: {row.kind}" if row.where else ""
         first = ", ".join(filter(None, (where, figure and f"measured {figure}")))
-        yield "; ".join(filter(None, (first, one.because)))
+        yield "; ".join(filter(None, (first, row.because)))
 
 
-def _witness(found: Verdict) -> str:
-    runs = "" if found.runs == RECORDED else f"; runs: {found.runs}"
-    return f"witness: {found.witness}{runs}"
+def _describe_witness(verdict: Verdict) -> str:
+    runs = "" if verdict.runs == RECORDED else f"; runs: {verdict.runs}"
+    return f"witness: {verdict.witness}{runs}"
 
 
-def in_full(found: Verdict) -> str:
+def describe_fully(verdict: Verdict) -> str:
     """A claim with all figures and the evidence."""
     from labs.read.display.format import figures_in_words
 
-    lines = [found.statement, f"article: {figures_in_words(found.expected)} ({found.unit})"]
-    for one in found.rows:
+    lines = [verdict.statement, f"article: {figures_in_words(verdict.expected)} ({verdict.unit})"]
+    for row in verdict.rows:
         figures = [
             f"{name} {figure}"
             for name, figure in (
-                ("predicted", figures_in_words(one.predicted)),
-                ("measured", one.measured_in_words),
+                ("predicted", figures_in_words(row.predicted)),
+                ("measured", row.measured_in_words),
             )
             if figure
         ]
-        lines += [one.words] if one.where else []
-        lines += [f"{'; '.join(figures)} ({one.unit})"] if figures else []
-        lines += one.evidence
-        lines += [_witness(one)] if one.witness else []
-    if found.note is not None and str(found.note) not in lines:
-        lines.append(str(found.note))
-    return _told(found, lines)
+        lines += [row.words] if row.where else []
+        lines += [f"{'; '.join(figures)} ({row.unit})"] if figures else []
+        lines += row.evidence
+        lines += [_describe_witness(row)] if row.witness else []
+    if verdict.note is not None and str(verdict.note) not in lines:
+        lines.append(str(verdict.note))
+    return _describe(verdict, lines)
 
 
 def _indented(line: str) -> str:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from labs.cli import run_flags
-from labs.cli.run_grid import preview, preview_as_text, raise_worst
+from labs.cli.run_grid import describe_preview, preview, raise_worst
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.parameters.declare import LabParameters, check
 from labs.errors import BadInput
@@ -59,16 +59,16 @@ def wanted(
     args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]
 ) -> list[tuple[Lab, LabParameters]]:
     """The parameters of the draws, per lab. BadInput if no selected claim has chance."""
-    found = []
+    to_draw = []
     for lab, article in chosen:
         names = list(dict.fromkeys(_drawn(lab, article, args.id)))
         if names:
             values = {"size": "full", "only": ",".join(names), "kernel": args.kernel or DEFAULT}
             values |= {"runs": args.into} if args.into else {}
-            found.append((lab, check(lab.Parameters, values)))
-    if not found:
+            to_draw.append((lab, check(lab.Parameters, values)))
+    if not to_draw:
         raise BadInput("none of the selected claims depends on chance. Omit --seeds")
-    return found
+    return to_draw
 
 
 def perform(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
@@ -81,7 +81,7 @@ def perform(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]
 
 def listed(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> str:
     """The runs that would be performed, and how many of them exist."""
-    return "\n\n".join(preview_as_text(preview(lab, p, _seeds(args))) for lab, p in draws)
+    return "\n\n".join(describe_preview(preview(lab, p, _seeds(args))) for lab, p in draws)
 
 
 def _seeds(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
@@ -93,12 +93,16 @@ def _drawn(lab: Lab, article: Article, ids: Collection[str]) -> Iterator[str]:
     from labs.read.claims.draws import chance_of
     from labs.read.claims.judge import needed
 
-    known = {one.name: one for one in lab.conditions(lab.Parameters(size="full"))}
+    conditions = {
+        condition.name: condition for condition in lab.conditions(lab.Parameters(size="full"))
+    }
 
     def like(patterns: Sequence[str]) -> list[str]:
-        return [name for name in known if any(fnmatchcase(name, one) for one in patterns)]
+        return [
+            name for name in conditions if any(fnmatchcase(name, pattern) for pattern in patterns)
+        ]
 
     for claim in article.claims:
         is_selected = (not ids or claim.id in ids) and not claim.hardware
-        if is_selected and chance_of(known[name] for name in like(claim.conditions)):
+        if is_selected and chance_of(conditions[name] for name in like(claim.conditions)):
             yield from like(needed(claim))

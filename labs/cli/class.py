@@ -49,8 +49,10 @@ def main(args: argparse.Namespace) -> int:
         if not runs:
             raise
         files = []
-    book = gradebook([(one, grade_submission(one)) for one in files])
-    problems += [f"{one.name}: {line}" for one in book.students for line in one.problems]
+    book = gradebook([(file, grade_submission(file)) for file in files])
+    problems += [
+        f"{student.name}: {line}" for student in book.students for line in student.problems
+    ]
     guesses = class_results.guessed(book)
     if args.page is not None:
         write_whole(args.page, class_results.class_page(guesses, runs).encode())

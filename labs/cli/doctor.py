@@ -10,7 +10,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labs.drive.parameters.declare import TESTBEDS, LabParameters, check, flag_name, unknown
+from labs.drive.parameters.declare import TESTBEDS, LabParameters, flag_name, unknown
+from labs.drive.parameters.declare import check as check_parameters
 from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
 from labs.errors import BadInput, LabError
 from labs.launch import slots
@@ -38,57 +39,64 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     if args.testbed not in (None, *TESTBEDS):
         raise BadInput(unknown(args.testbed, TESTBEDS, what="testbed"))
-    parameters = check(LabParameters, {"kernel": args.kernel}, spell=flag_name)
-    found = [
-        with_places(one)
-        for one in examine(parameters.kernels[0])
-        if args.testbed in (None, one.testbed)
+    parameters = check_parameters(LabParameters, {"kernel": args.kernel}, spell=flag_name)
+    diagnoses = [
+        with_places(diagnosis)
+        for diagnosis in examine(parameters.kernels[0])
+        if args.testbed in (None, diagnosis.testbed)
     ]
     if args.json:
-        print(json.dumps({"testbeds": [as_json(one) for one in found], "notes": NOTES}, indent=2))
+        print(
+            json.dumps(
+                {"testbeds": [as_json(diagnosis) for diagnosis in diagnoses], "notes": NOTES},
+                indent=2,
+            )
+        )
     else:
-        print("\n\n".join([*map(as_text, found), *NOTES]))
-    return MISSING if args.testbed is not None and not found[0].can_run else 0
+        print("\n\n".join([*map(describe, diagnoses), *NOTES]))
+    return MISSING if args.testbed is not None and not diagnoses[0].can_run else 0
 
 
-def with_places(found: Diagnosis) -> Diagnosis:
+def with_places(diagnosis: Diagnosis) -> Diagnosis:
     """A diagnosis with the slots for runs and their holders, if the runs are on this machine."""
-    if not found.can_run or found.testbed not in ("virtual", "namespaces"):
-        return found
+    if not diagnosis.can_run or diagnosis.testbed not in ("virtual", "namespaces"):
+        return diagnosis
     try:
         free = len(slots.held()) < slots.limit()
-        said = slots.describe()
+        text = slots.describe()
     except LabError as error:
-        free, said = False, str(error)
+        free, text = False, str(error)
     step = "wait until one of these processes has ended, or raise LABS_JOBS"
-    return replace(found, checks=(*found.checks, Check("slots", free, said, step, needed=False)))
+    return replace(
+        diagnosis, checks=(*diagnosis.checks, Check("slots", free, text, step, needed=False))
+    )
 
 
-def as_json(found: Diagnosis) -> dict[str, object]:
+def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """A testbed's diagnosis as plain data; `next` is the command to run first, or null."""
     return {
-        "testbed": found.testbed,
-        "can_run": found.can_run,
-        "shapes_links": found.shapes,
-        "next": found.first_step() or None,
+        "testbed": diagnosis.testbed,
+        "can_run": diagnosis.can_run,
+        "shapes_links": diagnosis.shapes,
+        "next": diagnosis.first_step() or None,
         "checks": [
             {
-                "name": one.name,
-                "ok": one.ok,
-                "found": one.finding,
-                "needed": one.needed,
-                "next": None if one.ok else one.next_step or None,
+                "name": check.name,
+                "ok": check.ok,
+                "found": check.finding,
+                "needed": check.needed,
+                "next": None if check.ok else check.next_step or None,
             }
-            for one in found.checks
+            for check in diagnosis.checks
         ],
     }
 
 
-def verdict(found: Diagnosis) -> str:
+def verdict(diagnosis: Diagnosis) -> str:
     """Whether labs can run on a testbed, and which ones if not all of them."""
-    if not found.can_run:
+    if not diagnosis.can_run:
         return "cannot run here"
-    if found.shapes:
+    if diagnosis.shapes:
         return "can run"
     excluded = "links with a rate, a delay or loss cannot be set up"
     return f"can run only {'; '.join(without_shaping())}, because {excluded}"
@@ -98,15 +106,15 @@ def without_shaping() -> list[str]:
     """The labs with conditions whose links are not shaped, and how many of each if not all."""
     from labs.catalog import LABS, find
 
-    found = []
+    names = []
     for lab in map(find, LABS):
         every = lab.conditions(lab.Parameters(size="full", testbed="recorded"))
-        plain = [one for one in every if not _needs_netem(lab, one)]
+        plain = [condition for condition in every if not _needs_netem(lab, condition)]
         if len(plain) == len(every):
-            found.append(lab.name)
+            names.append(lab.name)
         elif plain:
-            found.append(f"{lab.name} ({len(plain)} of {len(every)} conditions)")
-    return found
+            names.append(f"{lab.name} ({len(plain)} of {len(every)} conditions)")
+    return names
 
 
 def _needs_netem(lab: Lab, condition: Condition) -> bool:
@@ -114,13 +122,13 @@ def _needs_netem(lab: Lab, condition: Condition) -> bool:
     return condition.link.shaped or any("netem" in words for _, words in lab.lines(condition))
 
 
-def as_text(found: Diagnosis) -> str:
+def describe(diagnosis: Diagnosis) -> str:
     """A testbed's diagnosis as lines: the verdict, then each finding with the step to take."""
-    lines = [f"{found.testbed}: {verdict(found)}  ({found.what})"]
-    width = max(len(one.name) for one in found.checks)
-    for one in found.checks:
-        mark = "ok" if one.ok else ("no" if one.needed else "--")
-        lines.append(f"  {mark}  {one.name.ljust(width)}  {one.finding}")
-        if not one.ok and one.next_step:
-            lines.append(f"      {' ' * width}  next: {one.next_step}")
+    lines = [f"{diagnosis.testbed}: {verdict(diagnosis)}  ({diagnosis.what})"]
+    width = max(len(check.name) for check in diagnosis.checks)
+    for check in diagnosis.checks:
+        mark = "ok" if check.ok else ("no" if check.needed else "--")
+        lines.append(f"  {mark}  {check.name.ljust(width)}  {check.finding}")
+        if not check.ok and check.next_step:
+            lines.append(f"      {' ' * width}  next: {check.next_step}")
     return "\n".join(lines)

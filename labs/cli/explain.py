@@ -76,38 +76,38 @@ def main(args: argparse.Namespace) -> int:
     if args.most < 1:
         raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
-    from labs.read.flows.account_text import as_json, as_text
+    from labs.read.flows.account_text import as_json, describe_file
     from labs.read.flows.explain import explain, read_account
 
     with kept_input(args.file) as file:
         if out is None or args.dry_run:
-            found = explain(file, connection=args.connection)
+            account = explain(file, connection=args.connection)
         else:
-            segments, found = read_account(file, args.connection)
-            _write(file, out, segments, found)
+            segments, account = read_account(file, args.connection)
+            _write(file, out, segments, account)
     if args.json:
-        print(json.dumps(as_json(found)))
+        print(json.dumps(as_json(account)))
         return 0
-    if not found.remarks.segments:
-        print(f"{found.file}: no TCP. {'; '.join(found.remarks.lines)}")
+    if not account.remarks.segments:
+        print(f"{account.file}: no TCP. {'; '.join(account.remarks.lines)}")
         return 0
-    for line in found.remarks.lines:
+    for line in account.remarks.lines:
         print(f"labs: {line}", file=sys.stderr)
-    print(as_text(found, most=args.most))
+    print(describe_file(account, most=args.most))
     if out is not None:
         print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
     return 0
 
 
-def _write(file: Path, out: Path, segments: DataFrame, found: FileAccount) -> None:
+def _write(file: Path, out: Path, segments: DataFrame, account: FileAccount) -> None:
     from labs.drive.record.disk import write_whole
 
     if out.suffix == ".html":
-        from labs.read.charts.account_page import page
+        from labs.read.figures.account_page import page
 
-        write_whole(out, page(segments, found).encode())
+        write_whole(out, page(segments, account).encode())
         return
     from labs.read.exports.packet_comments import comments_of
     from labs.read.exports.pcapng import annotated
 
-    write_whole(out, annotated(file, comments_of(segments, found.accounts, found.errors)))
+    write_whole(out, annotated(file, comments_of(segments, account.accounts, account.errors)))

@@ -78,7 +78,8 @@ def main(args: argparse.Namespace) -> int:
     from labs.grading.grade_page import grade_page
     from labs.grading.grade_sheet import grade_submission
     from labs.grading.grade_tables import as_csv, as_moodle, as_nbgrader
-    from labs.grading.gradebook import gradebook, in_words
+    from labs.grading.gradebook import describe as describe_class
+    from labs.grading.gradebook import gradebook
     from labs.grading.submissions import due_time, submissions
 
     _check_combination(args)
@@ -89,8 +90,8 @@ def main(args: argparse.Namespace) -> int:
     wanted = {flag: path for flag in tables if (path := getattr(args, flag))}
     _check_new([*wanted.values()], args.force)
     due = due_time(args.due) if args.due else None
-    files = [one for root in args.paths for one in submissions(root)]
-    graded = [(one, grade_submission(one, seeds)) for one in files]
+    files = [submission for root in args.paths for submission in submissions(root)]
+    graded = [(file, grade_submission(file, seeds)) for file in files]
     book = gradebook(graded, due)
     failed: dict[str, LabError] = {}
     for flag, path in wanted.items():
@@ -99,13 +100,17 @@ def main(args: argparse.Namespace) -> int:
         except LabError as error:
             failed[flag] = error
     sheets = [sheet for _, sheet in graded]
-    problems = [as_text(sheet) for sheet in sheets if sheet.problem]
+    problems = [describe(sheet) for sheet in sheets if sheet.problem]
     if args.json:
-        print(json.dumps([{"student": one.student, **sheet.as_json()} for one, sheet in graded]))
+        print(
+            json.dumps(
+                [{"student": submission.student, **sheet.as_json()} for submission, sheet in graded]
+            )
+        )
     elif args.summary:
-        print("\n".join([*in_words(book), *problems]))
+        print("\n".join([*describe_class(book), *problems]))
     elif not wanted:
-        print("\n\n".join(map(as_text, sheets)))
+        print("\n\n".join(map(describe, sheets)))
     elif STANDARD_OUTPUT not in map(str, wanted.values()):
         written = [path for flag, path in wanted.items() if flag not in failed]
         for line in [*problems, *(f"{path}: {len(book.students)} students" for path in written)]:
@@ -139,7 +144,7 @@ def _check_combination(args: argparse.Namespace) -> None:
         )
     places = [str(getattr(args, flag)) for flag in given if flag in WRITTEN]
     places += [STANDARD_OUTPUT for flag in ("summary", "json") if flag in given]
-    if twice := next((one for one in places if places.count(one) > 1), ""):
+    if twice := next((place for place in places if places.count(place) > 1), ""):
         where = "standard output" if twice == STANDARD_OUTPUT else twice
         raise BadInput(f"{where} is named for two outputs. Name a file of its own for each")
 
@@ -157,7 +162,7 @@ def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> in
     for path, results_of in files:
         _write(path, json.dumps(results_of(sheet), indent=1) + "\n")
     if STANDARD_OUTPUT not in [str(path) for path, _ in files]:
-        print(as_text(sheet))
+        print(describe(sheet))
     return 0
 
 
@@ -180,7 +185,7 @@ def _write(path: Path, text: str, encoding: str = "utf-8") -> None:
         raise Missing(f"{path} cannot be written ({error.strerror}). Name another file") from None
 
 
-def as_text(sheet: Sheet) -> str:
+def describe(sheet: Sheet) -> str:
     """The grades of one notebook: the points, then one line per answer."""
     path = one_line(str(sheet.path))
     if sheet.problem:
@@ -188,16 +193,16 @@ def as_text(sheet: Sheet) -> str:
     if not sheet.grades:
         return f"{path}: no answer cells"
     head = f"{path}: {sheet.points} of {len(sheet.grades)} right"
-    return "\n".join([head, *(f"  {_line(one)}" for one in sheet.grades)])
+    return "\n".join([head, *(f"  {_line(grade)}" for grade in sheet.grades)])
 
 
-def _line(one: Graded) -> str:
+def _line(grade: Graded) -> str:
     answer = (
         ""
-        if one.answer is None
-        else f"{one.answer:g}"
-        if isinstance(one.answer, float)
-        else one.answer
+        if grade.answer is None
+        else f"{grade.answer:g}"
+        if isinstance(grade.answer, float)
+        else grade.answer
     )
-    said = f"{answer} {one.exercise.unit}".strip() if answer else "-"
-    return f"{one.verdict:<10}  {one.exercise.name} = {said}. {one.hint}".rstrip()
+    shown = f"{answer} {grade.exercise.unit}".strip() if answer else "-"
+    return f"{grade.verdict:<10}  {grade.exercise.name} = {shown}. {grade.hint}".rstrip()

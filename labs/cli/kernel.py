@@ -95,8 +95,8 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _version(parser: argparse.ArgumentParser, what: str = "a series or a source version") -> None:
-    said = f"{what} (default: %(default)s)"
-    parser.add_argument("spec", nargs="?", default=DEFAULT, metavar="VERSION", help=said)
+    text = f"{what} (default: %(default)s)"
+    parser.add_argument("spec", nargs="?", default=DEFAULT, metavar="VERSION", help=text)
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:
@@ -146,14 +146,14 @@ def main_build(args: argparse.Namespace) -> int:
 def main_list(args: argparse.Namespace) -> int:
     from labs.drive.kernel import store
 
-    found = store.kernels()
+    stored = store.kernels()
     if args.json:
-        stores, kernels = list(map(str, store.stores())), list(map(_as_json, found))
+        stores, kernels = list(map(str, store.stores())), list(map(_as_json, stored))
         print(json.dumps({"stores": stores, "kernels": kernels}))
-    elif found:
+    elif stored:
         rows = [
-            _as_json(one) | {"digest": one.sha256[:12], "store": str(one.folder.parent)}
-            for one in found
+            _as_json(kernel) | {"digest": kernel.sha256[:12], "store": str(kernel.folder.parent)}
+            for kernel in stored
         ]
         print(terminal_table(rows, COLUMNS))
     else:
@@ -182,8 +182,8 @@ def main_check(args: argparse.Namespace) -> int:
     faults = check.judge(measured, kernel.version)
     rows = check.compared(measured)
     if args.json:
-        said = {"measured": measured, "figures": rows, "faults": faults}
-        print(json.dumps(_as_json(kernel) | said))
+        checked = {"measured": measured, "figures": rows, "faults": faults}
+        print(json.dumps(_as_json(kernel) | checked))
     else:
         print(
             f"Linux {kernel.source}, {kernel.sha256[:12]}: two boots "
@@ -204,12 +204,12 @@ def main_reproduce(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _say(plan(spec), args.json)
     builds = reproduce(spec, jobs=_checked_jobs(args))
-    same = len({one["sha256"] for one in builds}) == 1
+    same = len({build["sha256"] for build in builds}) == 1
     if args.json:
         print(json.dumps({"same": same, "builds": builds}))
     else:
         print(terminal_table(builds, ("user", "seconds", "folder")))
-        print("\n".join(f"sha256 {one['sha256']}" for one in builds))
+        print("\n".join(f"sha256 {build['sha256']}" for build in builds))
         print("identical" if same else "the builds differ")
     return 0 if same else ResultsDiffer.exit_code
 

@@ -3,7 +3,7 @@
 `labs run ./new_flows.py` runs them on the hosts; labs/drive/flows.py has all that can be set.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from labs.drive.condition import Condition
@@ -33,16 +33,24 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     return tuple(over(queue).condition(name, p.testbed) for name, queue in queues.items())
 
 
-@dataclass(frozen=True)
 class Results:
-    goodput_mbit: float | None = column("goodput of both flows", unit="Mbit/s", headline=True)
-    share_pct: float | None = column("share of the first flow", unit="%")
-    queue_p50_ms: float | None = column("median queueing delay", unit="ms")
-    request_p50_ms: float | None = column("median latency of requests", unit="ms")
+    def __init__(self, run: "Run") -> None:
+        from labs.read.readings.traffic_results import TrafficResults
 
+        self.flows = TrafficResults(run)
 
-def results(run: "Run") -> Results:
-    from labs.read.readings import traffic_results
+    @column("goodput of both flows", unit="Mbit/s", headline=True)
+    def goodput_mbit(self) -> float | None:
+        return self.flows.goodput_mbit
 
-    found = traffic_results.results(run)
-    return Results(*(getattr(found, one.name) for one in fields(Results)))
+    @column("share of the first flow", unit="%")
+    def share_pct(self) -> float | None:
+        return self.flows.share_pct
+
+    @column("median queueing delay", unit="ms")
+    def queue_p50_ms(self) -> float | None:
+        return self.flows.queue_p50_ms
+
+    @column("median latency of requests", unit="ms")
+    def request_p50_ms(self) -> float | None:
+        return self.flows.request_p50_ms

@@ -48,13 +48,15 @@ def measure(bench: Bench, condition: Condition) -> None:
     server.stop()
 
 
-@dataclass(frozen=True)
 class Results:
-    took_ms: float = column("time from connect to the last byte", unit="ms", headline=True)
-    round_trips: float = column("the same time in round trips of the link")
+    def __init__(self, run: "Run") -> None:
+        self.run = run
+        self.fetch: dict[str, int] = run.fetch() or {}
 
+    @column("time from connect to the last byte", unit="ms", headline=True)
+    def took_ms(self) -> float:
+        return (self.fetch["end_ns"] - self.fetch["before_ns"]) / 1e6
 
-def results(run: "Run") -> Results:
-    fetch = run.fetch() or {}
-    took_ms = (fetch["end_ns"] - fetch["before_ns"]) / 1e6
-    return Results(took_ms, took_ms / run.link.measured.rtt_ms)
+    @column("the same time in round trips of the link")
+    def round_trips(self) -> float:
+        return self.took_ms / self.run.link.measured.rtt_ms

@@ -28,30 +28,30 @@ def main(args: argparse.Namespace) -> int:
     lab = find(args.lab)
     cls = lab.Parameters
     if args.json:
-        print(json.dumps(schema(cls), indent=2))
+        print(json.dumps({**schema(cls), "title": lab.name.capitalize()}, indent=2))
     elif args.notebook:
         print(literals(cls))
     elif args.markdown:
         print(as_markdown(cls))
     else:
-        print(f"{describe(cls)}\n\n{conditions_text(lab)}")
+        print(f"{describe(cls)}\n\n{describe_conditions(lab)}")
     return 0
 
 
-def conditions_text(lab: Lab) -> str:
+def describe_conditions(lab: Lab) -> str:
     """The names that --only accepts, below the titles of their groups, whatever this machine can
     run."""
-    few = {one.name for one in lab.conditions(lab.Parameters(testbed="recorded"))}
+    few = {condition.name for condition in lab.conditions(lab.Parameters(testbed="recorded"))}
     groups: dict[str, list[str]] = {}
-    for one in lab.conditions(lab.Parameters(size="full", testbed="recorded")):
-        groups.setdefault(one.group, []).append(one.name)
-    said = ["conditions (names for --only):"]
+    for condition in lab.conditions(lab.Parameters(size="full", testbed="recorded")):
+        groups.setdefault(condition.group, []).append(condition.name)
+    lines = ["conditions (names for --only):"]
     for group, names in groups.items():
         if group:
-            said += ["", f"{lab.title_of(group)} ({group})"]
-        said += _lines("", [name for name in names if name in few])
-        said += _lines("with --size full: ", [name for name in names if name not in few])
-    return "\n".join(said)
+            lines += ["", f"{lab.title_of(group)} ({group})"]
+        lines += _lines("", [name for name in names if name in few])
+        lines += _lines("with --size full: ", [name for name in names if name not in few])
+    return "\n".join(lines)
 
 
 def _lines(before: str, names: list[str]) -> list[str]:

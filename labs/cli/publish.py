@@ -68,11 +68,11 @@ def main(args: argparse.Namespace) -> int:
 
     book = open_notebook(notebook)
     check_texts(book)
-    said = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
+    report = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
         print(
-            json.dumps(said)
+            json.dumps(report)
             if args.json
             else f"would run {args.notebook} with {words} and write {args.out}"
         )
@@ -83,7 +83,7 @@ def main(args: argparse.Namespace) -> int:
     done = execute(book, args.notebook, values, progress=sys.stderr.isatty())
     html = page(done, fallback_title=args.notebook.stem).encode()
     write_whole(args.out, html)
-    print(json.dumps(said | {"bytes": len(html)}) if args.json else args.out)
+    print(json.dumps(report | {"bytes": len(html)}) if args.json else args.out)
     return 0
 
 
@@ -97,21 +97,30 @@ def _site(args: argparse.Namespace) -> int:
 
     made_of = site.sources()
     site.check_out(args.site)
-    said = {"site": str(args.site), "notebooks": [str(one.path) for one in made_of.notebooks]}
+    report = {
+        "site": str(args.site),
+        "notebooks": [str(notebook.path) for notebook in made_of.notebooks],
+    }
     if args.dry_run:
         words = (
             f"would run {len(made_of.notebooks)} notebooks on recorded runs, and write {args.site}"
         )
-        print(json.dumps(said) if args.json else words)
+        print(json.dumps(report) if args.json else words)
         return 0
     tell = Progress("publish", len(made_of.notebooks) + 1)
-    judged = sorted(map(site.judged, with_ledgers()), key=lambda one: one.article.number)
+    judged = sorted(
+        map(site.judged, with_ledgers()), key=lambda judgement: judgement.article.number
+    )
     tell("the claims")
     sizes = site.write_site(
-        args.site, made_of, judged, jobs=slots.limit(), tell=lambda one, _: tell(one.path.name)
+        args.site,
+        made_of,
+        judged,
+        jobs=slots.limit(),
+        tell=lambda notebook, _: tell(notebook.path.name),
     )
     written = {"files": len(sizes), "bytes": sum(sizes.values())}
-    print(json.dumps({**said, **written}) if args.json else args.site / "index.html")
+    print(json.dumps({**report, **written}) if args.json else args.site / "index.html")
     return 0
 
 
@@ -141,11 +150,11 @@ def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:
     lab = checked_lab(notebook)
     if lab is None:
         return
-    found = find(lab)
-    known = [one.notebook_name for one in parameters_of(found.Parameters).values()]
+    subject = find(lab)
+    allowed = [parameter.notebook_name for parameter in parameters_of(subject.Parameters).values()]
     defaults = declared(notebook)
     for name in values:
-        if name not in known and name not in defaults:
-            raise BadInput(unknown(name, known))
+        if name not in allowed and name not in defaults:
+            raise BadInput(unknown(name, allowed))
     if None not in defaults.values():
-        found.conditions(from_literals(found.Parameters, {**defaults, **values}))
+        subject.conditions(from_literals(subject.Parameters, {**defaults, **values}))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.run import of_one_kernel, plain, repetitions, shown_columns
+from labs.cli.run_report import of_one_kernel, plain, repetitions, shown_columns
 from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar
 from labs.drive.parameters.declare import plain as spelt
@@ -28,14 +28,14 @@ LACKING = "no results at "
 
 def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
     if args.dry_run:
-        said = preview(lab, p, over)
-        print(json.dumps(said) if args.json else preview_as_text(said))
+        outline = preview(lab, p, over)
+        print(json.dumps(outline) if args.json else describe_preview(outline))
         return 0
     from labs.studies.grid import study
 
     grid = study(p, over=over, fresh=args.fresh, jobs=args.jobs)
-    found = as_json(lab, p, grid)
-    print(json.dumps(found) if args.json else as_text(lab, found))
+    report = as_json(lab, p, grid)
+    print(json.dumps(report) if args.json else describe(lab, report))
     raise_worst(grid)
     return 0
 
@@ -43,7 +43,9 @@ def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
 def raise_worst(grid: Grid) -> None:
     """The errors of the points, if any: a failed run matters more than one that cannot run here."""
     if grid.errors:
-        worst = next((one for one in grid.errors if not isinstance(one, Missing)), grid.errors[0])
+        worst = next(
+            (error for error in grid.errors if not isinstance(error, Missing)), grid.errors[0]
+        )
         raise type(worst)("; ".join(map(str, grid.errors)))
 
 
@@ -57,41 +59,41 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
-    conditions = [attempted(lab.conditions, one) for one in wanted]
-    errors = [one for one in conditions if isinstance(one, LabError)]
+    conditions = [attempted(lab.conditions, parameters) for parameters in wanted]
+    errors = [error for error in conditions if isinstance(error, LabError)]
     if len(errors) == len(wanted):
         raise errors[0]
     names: dict[tuple[LabParameters, str], str] = {}
     lacks = {
-        one: found
-        for one, found in zip(wanted, conditions, strict=True)
-        if isinstance(found, LabError)
+        parameters: error
+        for parameters, error in zip(wanted, conditions, strict=True)
+        if isinstance(error, LabError)
     }
     runs = {}
     if p.testbed != RECORDED:
         planned = plan_points(lab, wanted)
         opened = Opened(Path(p.runs))
-        runs = {one.name: opened.complete(one.name) for one in distinct_runs(planned)}
-        for one, found in zip(wanted, planned, strict=True):
-            if isinstance(found, LabError):
-                lacks[one] = found
+        runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}
+        for parameters, of_point in zip(wanted, planned, strict=True):
+            if isinstance(of_point, LabError):
+                lacks[parameters] = of_point
             else:
-                names |= {(one, run.condition.name): run.name for run in found}
+                names |= {(parameters, run.condition.name): run.name for run in of_point}
     points = [
         {
-            "values": {name: getattr(one, name) for name in varied},
-            "lacks": str(lacks[one]) if one in lacks else None,
+            "values": {name: getattr(parameters, name) for name in varied},
+            "lacks": str(lacks[parameters]) if parameters in lacks else None,
             "conditions": [
                 {
                     "condition": condition.name,
                     "link": asked(condition.link),
-                    "run": names.get((one, condition.name)),
+                    "run": names.get((parameters, condition.name)),
                     "unused": same.get(condition.name, []),
                 }
-                for condition in (() if isinstance(found, LabError) else found)
+                for condition in (() if isinstance(of_point, LabError) else of_point)
             ],
         }
-        for one, found in zip(wanted, conditions, strict=True)
+        for parameters, of_point in zip(wanted, conditions, strict=True)
     ]
     return {
         "lab": lab.name,
@@ -105,33 +107,45 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     }
 
 
-def preview_as_text(said: Mapping[str, Any]) -> str:
+def describe_preview(outline: Mapping[str, Any]) -> str:
     """One line per point and condition, then the number of runs."""
     rows = [
-        {**point["values"], **one, "run": one["run"] or "-", "note": same_run(one["unused"])}
-        for point in said["points"]
-        for one in point["conditions"]
+        {
+            **point["values"],
+            **condition,
+            "run": condition["run"] or "-",
+            "note": same_run(condition["unused"]),
+        }
+        for point in outline["points"]
+        for condition in point["conditions"]
     ]
     with_notes = any(row["note"] for row in rows)
-    columns = [*said["axes"], "condition", "link", "run", *(["note"] if with_notes else [])]
-    runs = f"{in_runs(said['runs'])}, {said['existing']} of which exist"
+    columns = [*outline["axes"], "condition", "link", "run", *(["note"] if with_notes else [])]
+    runs = f"{in_runs(outline['runs'])}, {outline['existing']} of which exist"
     return "\n".join(
         [
             terminal_table(rows, columns),
             "",
-            f"{len(said['points'])} points; {runs}; on the testbed {said['testbed']}, "
-            f"in {said['into']}",
-            *by_point(
-                [(one["values"], one["lacks"]) for one in said["points"] if one["lacks"]], LACKING
+            f"{len(outline['points'])} points; {runs}; on the testbed {outline['testbed']}, "
+            f"in {outline['into']}",
+            *describe_points(
+                [
+                    (point["values"], point["lacks"])
+                    for point in outline["points"]
+                    if point["lacks"]
+                ],
+                LACKING,
             ),
         ]
     )
 
 
-def by_point(said: Sequence[tuple[Mapping[str, Scalar], str]], about: str = "") -> list[str]:
+def describe_points(
+    texts: Sequence[tuple[Mapping[str, Scalar], str]], about: str = ""
+) -> list[str]:
     """One line per text, with the points to which it applies; each line begins with `about`."""
     points: dict[str, list[str]] = {}
-    for values, text in said:
+    for values, text in texts:
         words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
         points.setdefault(text, []).append(words)
     return [
@@ -150,15 +164,15 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
         {str(name): plain(value) for name, value in row.items()}
         for row in grid.results().to_dict("records")
     ]
-    readable = [one for one in grid.points if grid.error_at(one) is None]
-    links = [run.link.as_json() for one in readable for run in one.study.runs]
+    readable = [point for point in grid.points if grid.error_at(point) is None]
+    links = [run.link.as_json() for point in readable for run in point.study.runs]
     for row, link in zip(rows, links, strict=True):
         row["link"] = link
     points = []
-    for one in readable:
-        found = of_one_kernel(lab, one.study)
-        found.pop("results")
-        points.append({"values": dict(one.values), **found})
+    for point in readable:
+        summary = of_one_kernel(lab, point.study)
+        summary.pop("results")
+        points.append({"values": dict(point.values), **summary})
     return {
         "lab": lab.name,
         "testbed": p.testbed,
@@ -166,39 +180,45 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
         "axes": {name: list(values) for name, values in grid.over.items()},
         "results": rows,
         "repeated": [
-            {**one.values, **found.as_json()} for one in readable for found in one.study.repeated
+            {**point.values, **condition.as_json()}
+            for point in readable
+            for condition in point.study.repeated
         ],
         "runs": len(grid.keys),
         "points": points,
         "lacking": [
-            {"values": dict(one.values), "lacks": str(error)}
-            for one in grid.points
-            if (error := grid.error_at(one)) is not None
+            {"values": dict(point.values), "lacks": str(error)}
+            for point in grid.points
+            if (error := grid.error_at(point)) is not None
         ],
     }
 
 
-def as_text(lab: Lab, said: Mapping[str, Any]) -> str:
+def describe(lab: Lab, report: Mapping[str, Any]) -> str:
     """The results as one table, the varied parameters first, with the origin of the runs below."""
-    rows: list[dict[str, Any]] = said["results"]
-    first = [*said["axes"], "condition"]
+    rows: list[dict[str, Any]] = report["results"]
+    first = [*report["axes"], "condition"]
     columns = [*first, *(name for name in shown_columns(lab, rows) if name not in first)]
-    kernels = dict.fromkeys(one["kernel"] for one in said["points"] if one["kernel"])
+    kernels = dict.fromkeys(point["kernel"] for point in report["points"] if point["kernel"])
     kernel = f", Linux {', '.join(kernels)}" if kernels else ""
     return "\n".join(
         [
             terminal_table(rows, columns),
             "",
-            f"{len(said['points'])} points, {in_runs(said['runs'])}; "
-            f"testbed {said['testbed']}{kernel}; the runs are in {said['into']}",
+            f"{len(report['points'])} points, {in_runs(report['runs'])}; "
+            f"testbed {report['testbed']}{kernel}; the runs are in {report['into']}",
             *(
                 f"{' '.join(str(row[name]) for name in first)}: the link is not as requested: "
                 f"{'; '.join(row['link']['problems'])}"
                 for row in rows
                 if not row["link"]["ok"]
             ),
-            *repetitions(said["repeated"], tuple(said["axes"])),
-            *by_point([(one["values"], text) for one in said["points"] for text in one["remarks"]]),
-            *by_point([(one["values"], one["lacks"]) for one in said["lacking"]], LACKING),
+            *repetitions(report["repeated"], tuple(report["axes"])),
+            *describe_points(
+                [(point["values"], text) for point in report["points"] for text in point["remarks"]]
+            ),
+            *describe_points(
+                [(point["values"], point["lacks"]) for point in report["lacking"]], LACKING
+            ),
         ]
     )

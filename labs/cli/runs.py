@@ -141,27 +141,31 @@ def main(args: argparse.Namespace) -> int:
 def main_list(args: argparse.Namespace) -> int:
     from labs.read.runs.listing import index
 
-    found = index(args.folder)
-    code = DAMAGED if any(one.problem for one in found) else 0
+    entries = index(args.folder)
+    code = DAMAGED if any(entry.problem for entry in entries) else 0
     if args.json:
-        print(json.dumps({"folder": args.folder, "entries": [one.as_json() for one in found]}))
+        print(
+            json.dumps({"folder": args.folder, "entries": [entry.as_json() for entry in entries]})
+        )
         return code
     runs = [
-        {**one.as_json(), "run": one.name, "digest": one.digest[:12]}
-        for one in found
-        if one.kind == "run" and one.problem is None
+        {**entry.as_json(), "run": entry.name, "digest": entry.digest[:12]}
+        for entry in entries
+        if entry.kind == "run" and entry.problem is None
     ]
     studies = [
-        {**one.as_json(), "study": one.name}
-        for one in found
-        if one.kind == "study" and one.problem is None
+        {**entry.as_json(), "study": entry.name}
+        for entry in entries
+        if entry.kind == "study" and entry.problem is None
     ]
     parts = [
         terminal_table(rows, columns)
         for rows, columns in ((runs, RUN_COLUMNS), (studies, STUDY_COLUMNS))
         if rows
     ]
-    parts += [f"{one_line(one.name)}: {one.problem}" for one in found if one.problem is not None]
+    parts += [
+        f"{one_line(entry.name)}: {entry.problem}" for entry in entries if entry.problem is not None
+    ]
     print("\n\n".join(parts) or f"{args.folder} contains no runs")
     return code
 
@@ -175,7 +179,7 @@ def main_show(args: argparse.Namespace) -> int:
         text = run.commands_text()
         print(json.dumps({"commands": text.splitlines()}) if args.json else text.rstrip())
         return 0
-    said = {
+    report = {
         "run": run.name,
         "path": str(run.path),
         "key": run.key,
@@ -184,19 +188,19 @@ def main_show(args: argparse.Namespace) -> int:
         "link": run.link.as_json(),
         "moments": run.moments,
         "ended": run.ended,
-        "buffers": [asdict(one) for one in run.buffers],
+        "buffers": [asdict(buffer) for buffer in run.buffers],
         "tools": run.tools,
         "inputs": run.inputs,
         "files": sorted(run.seal.files),
     }
     if args.json:
-        print(json.dumps(said))
+        print(json.dumps(report))
     else:
-        print("\n".join(f"{name}: {_told(value)}" for name, value in said.items()))
+        print("\n".join(f"{name}: {_describe(value)}" for name, value in report.items()))
     return 0
 
 
-def _told(value: object) -> str:
+def _describe(value: object) -> str:
     """A value as text: one line, or one line per part."""
     if isinstance(value, dict):
         return "".join(f"\n  {name}: {json.dumps(part)}" for name, part in value.items())
@@ -220,10 +224,10 @@ def main_compare(args: argparse.Namespace) -> int:
         return _compare_testbeds(first, second, args)
     from labs.studies.run_access import compare
 
-    found = compare(args.a, args.b)
-    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    alone = bool(found.only_a or found.only_b) and not args.common
-    return DIFFERS if found.grade == CHANGED or alone else 0
+    comparison = compare(args.a, args.b)
+    print(json.dumps(comparison.as_json()) if args.json else "\n".join(comparison.lines()))
+    alone = bool(comparison.only_a or comparison.only_b) and not args.common
+    return DIFFERS if comparison.grade == CHANGED or alone else 0
 
 
 def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
@@ -241,11 +245,11 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], args: argpars
     from labs.read.stats.testbed_comparison import AGREE
 
     names = sorted({run.lab for run in (*first, *second)})
-    found = [
+    by_lab = [
         _of_lab(name, *([run for run in side if run.lab == name] for side in (first, second)))
         for name in names
     ]
-    grades = {said["grade"] for said, _ in found} - {None}
+    grades = {answer["grade"] for answer, _ in by_lab} - {None}
     if not grades:
         raise BadInput(
             "the two sides have no condition in common. Compare studies of the same lab with the "
@@ -253,10 +257,10 @@ def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], args: argpars
         )
     machines = compared(first, second)
     if args.json:
-        answers = [said for said, _ in found]
-        print(json.dumps({"labs": answers, "machines": [asdict(one) for one in machines]}))
+        answers = [answer for answer, _ in by_lab]
+        print(json.dumps({"labs": answers, "machines": [asdict(machine) for machine in machines]}))
     else:
-        print("\n".join([*(line for _, text in found for line in text), *as_lines(machines)]))
+        print("\n".join([*(line for _, text in by_lab for line in text), *as_lines(machines)]))
     return 0 if grades == {AGREE} else DIFFERS
 
 
@@ -268,36 +272,36 @@ def _of_lab(
     from labs.read.stats.testbed_comparison import compare_every, grade, lines
 
     lab = find(name)
-    found, *rest = compare_every(lab, first, second)
+    compared, *rest = compare_every(lab, first, second)
     only = {
         side: dict(Counter(run.condition for run in runs))
         for side, runs in zip(("first", "second"), rest, strict=True)
     }
-    rows = [one.as_json() for one in found]
-    said = {
+    rows = [condition.as_json() for condition in compared]
+    answer = {
         "lab": name,
-        "grade": grade(found) if found else None,
+        "grade": grade(compared) if compared else None,
         "runs": {"first": len(first), "second": len(second)},
         "margin": asdict(lab.margin),
         "conditions": rows,
         **{f"only_{side}": counts for side, counts in only.items()},
     }
-    titles = [lab.title_of(lab.group_of(one.first.runs[0])) for one in found]
-    text = [terminal_table(rows, TESTBED_COLUMNS, titles), ""] if found else []
+    titles = [lab.title_of(lab.group_of(condition.first.runs[0])) for condition in compared]
+    text = [terminal_table(rows, TESTBED_COLUMNS, titles), ""] if compared else []
     text.append(f"{name}: {in_runs(len(first))} in the first, {in_runs(len(second))} in the second")
     text += [
         f"{condition}: {in_runs(count)} only in the {side}"
         for side, counts in only.items()
         for condition, count in counts.items()
     ]
-    return said, [*text, *(lines(found) if found else [])]
+    return answer, [*text, *(lines(compared) if compared else [])]
 
 
 def main_pack(args: argparse.Namespace) -> int:
     from labs.read.runs.archive import pack
 
     packed = pack(args.what, args.out, with_host=args.with_host)
-    print(json.dumps(packed.as_json()) if args.json else _packed_text(packed))
+    print(json.dumps(packed.as_json()) if args.json else _describe_packed(packed))
     return 0
 
 
@@ -309,18 +313,18 @@ def main_record(args: argparse.Namespace) -> int:
     if args.dry_run:
         out = file_for(args.what, args.data, args.name)
         count = count_runs(contents(args.what))
-        said = {"path": str(out), "runs": count, "sums": str(sums), "replaces": out.exists()}
+        report = {"path": str(out), "runs": count, "sums": str(sums), "replaces": out.exists()}
         verb = "replace" if out.exists() else "write"
         text = f"would {verb} {out} ({in_runs(count)}) and update {sums}"
     else:
         packed = keep(args.what, args.data, args.name)
-        said = packed.as_json() | {"sums": str(sums)}
-        text = f"{_packed_text(packed)}\n{sums}: updated"
-    print(json.dumps(said) if args.json else text)
+        report = packed.as_json() | {"sums": str(sums)}
+        text = f"{_describe_packed(packed)}\n{sums}: updated"
+    print(json.dumps(report) if args.json else text)
     return 0
 
 
-def _packed_text(packed: Packed) -> str:
+def _describe_packed(packed: Packed) -> str:
     return (
         f"{packed.path}: {in_runs(packed.runs)}, {packed.size_bytes} bytes, sha256 {packed.sha256}"
     )

@@ -75,10 +75,10 @@ def _as_table(runs: Sequence[Run], out: Path, json_wanted: bool) -> int:
     table = flat_table(runs)
     written = write_table(table, out)
     rows, columns = table.shape
-    files = [str(one) for one in written]
-    said = {"files": files, "rows": rows, "columns": columns}
+    files = [str(path) for path in written]
+    report = {"files": files, "rows": rows, "columns": columns}
     text = f"{', '.join(files)}: {in_runs(rows)}, {columns} columns"
-    print(json.dumps(said) if json_wanted else text)
+    print(json.dumps(report) if json_wanted else text)
     return 0
 
 

@@ -94,23 +94,27 @@ def main(args: argparse.Namespace) -> int:
         raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
     if args.seeds is None:
         done = [
-            copy_for_students(one, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run)
-            for one in args.notebooks
+            copy_for_students(
+                notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
+            )
+            for notebook in args.notebooks
         ]
     else:
         seeds = read_list(args.seeds, args.secret)
         done = [
             copied
-            for one in args.notebooks
+            for notebook in args.notebooks
             for copied in copies_for_examination(
-                one, args.into, seeds, presets, dry_run=args.dry_run
+                notebook, args.into, seeds, presets, dry_run=args.dry_run
             )
         ]
     if args.zip is not None and not args.dry_run:
-        write_whole(args.zip, zipped([one.path for one in done], args.into))
+        write_whole(args.zip, zipped([copied.path for copied in done], args.into))
     if args.json:
-        print(json.dumps([{"path": str(one.path), "outcome": one.outcome} for one in done]))
+        print(
+            json.dumps([{"path": str(copied.path), "outcome": copied.outcome} for copied in done])
+        )
     else:
-        for one in done:
-            print(one.words)
+        for copied in done:
+            print(copied.words)
     return 0

@@ -102,21 +102,21 @@ def main(args: argparse.Namespace) -> int:
             flag = name.replace("_", "-")
             raise BadInput(f"--{flag} {value} is invalid. Allowed: {least} or more")
     spec = None if args.kernel is None else read_kernel_spec(args.kernel)
-    own = [find(path).name for path in args.lab]
+    user_labs = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
     try:
         with computed():
-            found = verify(
+            verified = verify(
                 what,
                 Draw(spec, args.sample, args.real_time, args.seed),
                 jobs=args.jobs,
                 notebooks=args.execute,
-                labs=(*LABS, *own),
+                labs=(*LABS, *user_labs),
                 progress=sys.stderr.isatty(),
             )
     except Damaged as error:
         if args.json:
             print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))
         raise
-    print(json.dumps(found.as_json()) if args.json else "\n".join(found.lines()))
-    return found.exit_code
+    print(json.dumps(verified.as_json()) if args.json else "\n".join(verified.lines()))
+    return verified.exit_code

@@ -66,14 +66,14 @@ def _values(cell: Cell) -> Sequence[tuple[str, Given]]:
     except BadInput as error:
         problem = Given(None, str(error))
     lines = cell.source.split("\n")
-    named = [(place, found[1]) for place, line in enumerate(lines) if (found := NAME.match(line))]
+    named = [(place, match[1]) for place, line in enumerate(lines) if (match := NAME.match(line))]
     if len(cell.source) > MOST_SOURCE:
         return [(name, problem) for _, name in named]
     ends = [*(place for place, _ in named[1:]), len(lines)]
     return [
-        found
+        assignment
         for (place, name), end in zip(named, ends, strict=False)
-        for found in _of_lines(name, lines[place : min(end, place + MOST_LINES)])
+        for assignment in _of_lines(name, lines[place : min(end, place + MOST_LINES)])
     ]
 
 
@@ -142,10 +142,10 @@ def _number(value: ast.expr) -> float:
         number = _number(value.operand)
         return -number if isinstance(value.op, ast.USub) else number
     if isinstance(value, ast.BinOp) and type(value.op) in OPERATIONS:
-        found = OPERATIONS[type(value.op)](_number(value.left), _number(value.right))
-        if isinstance(found, complex):
+        result = OPERATIONS[type(value.op)](_number(value.left), _number(value.right))
+        if isinstance(result, complex):
             raise BadInput(f"it is not a real number. {ALLOWED}")
-        return found
+        return result
     if isinstance(value, ast.Tuple):
         raise BadInput(
             "it has a comma. Write a decimal point, as in 2.62, and no thousands separators"

@@ -21,8 +21,11 @@ from labs.grading.grade_page import table
 from labs.grading.gradebook import Gradebook, Guesses
 from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
-from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import (
+from labs.read.display.format import heading, printable
+from labs.read.display.provenance import asked_of
+from labs.read.exercises.guess import Guess, GuessedValue
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREY,
@@ -32,9 +35,6 @@ from labs.read.charts.style import (
     log_ticks,
     log_title,
 )
-from labs.read.display.format import heading, printable
-from labs.read.display.provenance import asked_of
-from labs.read.exercises.guess import Guess, GuessedValue
 from labs.read.lab import Lab
 from labs.read.runs.compare import changes
 from labs.read.runs.run import Run, open_run
@@ -85,17 +85,23 @@ class ClassRuns:
 def guessed(book: Gradebook) -> list[Guessed]:
     """One row per guess, in the order of the notebooks."""
     declared = {
-        (one.notebook, one.name): (lab, one)
+        (guess.notebook, guess.name): (lab, guess)
         for lab in map(find, LABS)
-        for one in getattr(lab.part("exercises"), "GUESSES", ())
+        for guess in getattr(lab.part("exercises"), "GUESSES", ())
     }
-    return [_guessed(one, declared.get((one.notebook, one.name))) for one in book.guesses]
+    return [_guessed(guess, declared.get((guess.notebook, guess.name))) for guess in book.guesses]
 
 
-def _guessed(found: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -> Guessed:
+def _guessed(guesses: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -> Guessed:
     unit, predicted, measured = _known(*about) if about else ("", None, None)
     return Guessed(
-        found.notebook, found.name, unit, found.numbers, *found.quartiles, predicted, measured
+        guesses.notebook,
+        guesses.name,
+        unit,
+        guesses.numbers,
+        *guesses.quartiles,
+        predicted,
+        measured,
     )
 
 
@@ -137,7 +143,7 @@ def _place(run: Run) -> tuple[str, ...]:
 def _link(places: Iterable[tuple[str, ...]], place: tuple[str, ...]) -> str:
     """The requested link of a group, with the values in which it differs from other groups with the
     same name and link."""
-    alike = [json.loads(one[-1]) for one in sorted(places) if one[:3] == place[:3]]
+    alike = [json.loads(other[-1]) for other in sorted(places) if other[:3] == place[:3]]
     differing = {
         change.name.rpartition(".")[2]: printable(str(change.b))
         for other in alike
@@ -154,11 +160,11 @@ def _run_folders(root: Path) -> Iterator[Path]:
         below.sort()
 
 
-def _of_group(link: str, found: Sequence[tuple[str, Run]], problems: list[str]) -> ClassRuns:
-    first = found[0][1]
+def _of_group(link: str, by_student: Sequence[tuple[str, Run]], problems: list[str]) -> ClassRuns:
+    first = by_student[0][1]
     lab = find(first.lab)
     figures = []
-    for _, run in found:
+    for _, run in by_student:
         try:
             figure = lab.headline(run)
         except LabError as error:
@@ -174,9 +180,9 @@ def _of_group(link: str, found: Sequence[tuple[str, Run]], problems: list[str]) 
         link=link,
         testbed=first.testbed,
         kernel=str(first.kernel.release),
-        students=len({student for student, _ in found}),
-        runs=len(found),
-        digests=len({run.digest for _, run in found}),
+        students=len({student for student, _ in by_student}),
+        runs=len(by_student),
+        digests=len({run.digest for _, run in by_student}),
         figure=name,
         unit=lab.columns[name].unit if name else "",
         middle=median(values) if values else None,
@@ -201,26 +207,26 @@ RUN_HEADS = (
 def guess_rows(guesses: Sequence[Guessed]) -> list[tuple[object, ...]]:
     return [
         (
-            f"{one.notebook} {one.name}",
-            len(one.guesses),
-            *(_number(value) for value in (one.low, one.middle, one.high)),
-            _number(one.predicted),
-            _number(one.measured),
+            f"{guess.notebook} {guess.name}",
+            len(guess.guesses),
+            *(_number(value) for value in (guess.low, guess.middle, guess.high)),
+            _number(guess.predicted),
+            _number(guess.measured),
         )
-        for one in guesses
+        for guess in guesses
     ]
 
 
 def run_rows(runs: Sequence[ClassRuns]) -> list[tuple[object, ...]]:
     return [
         (
-            f"{one.lab} {one.condition}",
-            *(one.link, one.testbed, one.kernel),
-            *(one.students, one.runs, one.digests),
-            heading(one.figure, one.unit),
-            *(_number(value) for value in (one.middle, one.low, one.high)),
+            f"{run.lab} {run.condition}",
+            *(run.link, run.testbed, run.kernel),
+            *(run.students, run.runs, run.digests),
+            heading(run.figure, run.unit),
+            *(_number(value) for value in (run.middle, run.low, run.high)),
         )
-        for one in runs
+        for run in runs
     ]
 
 
@@ -230,8 +236,10 @@ def _number(value: float | None) -> str:
 
 def class_page(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> str:
     """Guesses and runs on one page."""
-    notebooks = sorted({one.notebook for one in guesses})
-    figures = [_spread([one for one in guesses if one.notebook == name]) for name in notebooks]
+    notebooks = sorted({guess.notebook for guess in guesses})
+    figures = [
+        _spread([guess for guess in guesses if guess.notebook == name]) for name in notebooks
+    ]
     body = ["<h1>Guesses and runs of a class</h1>"]
     for name, drawn in zip(notebooks, drawn_figures(figures), strict=True):
         body += [f"<h2>Guesses, {name}</h2>", drawn]
@@ -243,11 +251,11 @@ def class_page(guesses: Sequence[Guessed], runs: Sequence[ClassRuns]) -> str:
 def _spread(guesses: Sequence[Guessed]) -> Figure:
     """One row per guess: every guess, the middle half, the prediction and the measurement."""
     figure = Figure()
-    names = [heading(one.name.removeprefix("guess_"), one.unit) for one in guesses]
+    names = [heading(guess.name.removeprefix("guess_"), guess.unit) for guess in guesses]
     labels = [name.replace(" (", "<br>(") for name in names]
-    for place, (one, label) in enumerate(zip(guesses, labels, strict=True)):
+    for place, (guess, label) in enumerate(zip(guesses, labels, strict=True)):
         shown = {"showlegend": not place, "y": [label]}
-        above_0 = [value for value in one.guesses if value > 0]
+        above_0 = [value for value in guess.guesses if value > 0]
         figure.add_trace(
             Scatter(
                 x=above_0,
@@ -260,7 +268,7 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
         )
         figure.add_trace(
             Scatter(
-                x=[one.low, one.high],
+                x=[guess.low, guess.high],
                 y=[label] * 2,
                 name="middle half",
                 mode="lines",
@@ -270,9 +278,9 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
             )
         )
         for name, value, symbol, colour in (
-            ("median", one.middle, "circle", BLUE),
-            ("predicted", one.predicted, "diamond-open", BLACK),
-            ("measured", one.measured, "star", ORANGE),
+            ("median", guess.middle, "circle", BLUE),
+            ("predicted", guess.predicted, "diamond-open", BLACK),
+            ("measured", guess.measured, "star", ORANGE),
         ):
             marker = {"color": colour, "symbol": symbol, "size": 13, "line": {"width": 2}}
             figure.add_trace(Scatter(x=[value], name=name, mode="markers", marker=marker, **shown))
@@ -282,15 +290,16 @@ def _spread(guesses: Sequence[Guessed]) -> Figure:
     title = log_title("guess, in the unit of its row")
     figure.update_xaxes(title=title, type="log", tickvals=ticks)
     figure.update_yaxes(range=[len(guesses) - 0.4, -0.6], type="category")
-    told = "; ".join(
-        f"{one.name}: median {_number(one.middle)}, measured {_number(one.measured) or 'unknown'}"
-        for one in guesses
+    text = "; ".join(
+        f"{guess.name}: median {_number(guess.middle)}, "
+        f"measured {_number(guess.measured) or 'unknown'}"
+        for guess in guesses
     )
     return dressed(
         figure,
         title="Guesses of the class",
         caption="measured: recorded run, initial values",
         height=190 + 54 * len(guesses),
-        tell=told,
+        tell=text,
         table=DataFrame(guess_rows(guesses), columns=list(GUESS_HEADS)),
     )

@@ -38,10 +38,10 @@ class Drawn:
 
     def questions(self, exercises: Sequence[Exercise]) -> str:
         """The questions, in Markdown."""
-        asked = [one for one in exercises if one.question]
+        asked = [exercise for exercise in exercises if exercise.question]
         lines = [
-            f"{number}. `{one.name}`: {one.question.format(**self.values)}"
-            for number, one in enumerate(asked, 1)
+            f"{number}. `{exercise.name}`: {exercise.question.format(**self.values)}"
+            for number, exercise in enumerate(asked, 1)
         ]
         return "\n".join([f"## Examination of {self.student}", "", *lines])
 
@@ -61,18 +61,18 @@ def read_list(path: Path, secret: Path | None) -> dict[str, str]:
     key = None if secret is None else _text(secret).strip().encode()
     if key is not None and len(key) < LEAST_SECRET:
         raise BadInput(f"{secret} is too short. Write a secret of {LEAST_SECRET} bytes or more")
-    found: dict[str, str] = {}
+    seeds: dict[str, str] = {}
     for row in _rows(rows, path):
         student = (row[ID] or "").strip()
-        _check_id(student, f"{path}, line {rows.line_num}", found)
-        found[student] = (
+        _check_id(student, f"{path}, line {rows.line_num}", seeds)
+        seeds[student] = (
             hmac.digest(key, student.encode(), "sha256").hex() if key else (row[SEED] or "").strip()
         )
-        if not found[student]:
+        if not seeds[student]:
             raise BadInput(f"{path}, line {rows.line_num}: {student} has no seed. {ADVICE}")
-    if not found:
+    if not seeds:
         raise BadInput(f"{path} has no students. {ADVICE}")
-    return found
+    return seeds
 
 
 def _rows(rows: csv.DictReader[str], path: Path) -> Iterator[dict[str, str | None]]:
@@ -92,7 +92,7 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _check_id(student: str, where: str, known: Mapping[str, str]) -> None:
+def _check_id(student: str, where: str, earlier: Mapping[str, str]) -> None:
     """An id is the name of a folder."""
     folder = student and not student.startswith(".") and not {*"/\\:"} & {*student}
     if not folder or not student.isprintable() or len(student) > MOST_ID:
@@ -100,7 +100,7 @@ def _check_id(student: str, where: str, known: Mapping[str, str]) -> None:
             f"{where}: {student[:MOST_ID]!r} is not an id. Allowed: 1 to {MOST_ID} printable "
             "characters other than / \\ and :, the first of which is not a dot"
         )
-    if student in known:
+    if student in earlier:
         raise BadInput(f"{where}: {student} is listed twice. Give each student one row")
 
 
@@ -111,11 +111,14 @@ def draw(seeds: Mapping[str, str], exercises: Sequence[Exercise]) -> dict[str, D
     """
     notebook = exercises[0].notebook
     choices = {
-        name: values for one in exercises if one.question for name, values in one.draws.items()
+        name: values
+        for exercise in exercises
+        if exercise.question
+        for name, values in exercise.draws.items()
     }
     if not choices:
         raise BadInput(f"{notebook} has no examination questions. Allowed: 00, 01 and 03")
-    found: dict[str, Drawn] = {}
+    drawn: dict[str, Drawn] = {}
     before: Mapping[str, Scalar] = {}
     for student, seed in seeds.items():
         for attempt in range(MOST_DRAWS):
@@ -125,9 +128,9 @@ def draw(seeds: Mapping[str, str], exercises: Sequence[Exercise]) -> dict[str, D
             }
             if values != before:
                 break
-        found[student] = Drawn(student, values)
+        drawn[student] = Drawn(student, values)
         before = values
-    return found
+    return drawn
 
 
 def _number(*parts: object) -> int:
@@ -136,7 +139,7 @@ def _number(*parts: object) -> int:
 
 def examination_cells(drawn: Drawn, exercises: Sequence[Exercise]) -> list[dict[str, Any]]:
     """The cells of a copy that replace its exercises: the questions, and None for each answer."""
-    names = [one.name for one in exercises if one.question]
+    names = [exercise.name for exercise in exercises if exercise.question]
     source = "\n".join(["# Replace None with your answers.", *(f"{name} = None" for name in names)])
     return [
         {
@@ -162,15 +165,15 @@ def drawn_for(
     """The values of the student whose copy this is, drawn again. BadInput for a copy that is not of
     the list, or whose questions are not those that were drawn."""
     about = content["metadata"].get("labs")
-    said = about.get(QUESTIONS) if isinstance(about, dict) else None
-    if not isinstance(said, dict):
+    recorded = about.get(QUESTIONS) if isinstance(about, dict) else None
+    if not isinstance(recorded, dict):
         raise BadInput("It is not the copy of an examination. Ask for the copy that was handed out")
-    student = str(said.get(ID))
+    student = str(recorded.get(ID))
     if student not in seeds:
         raise BadInput(f"{unknown(student, seeds, 'student of the list')}. Name another list")
-    found = draw(seeds, exercises)[student]
-    values = said.get("drawn")
-    for name, value in found.values.items():
+    drawn = draw(seeds, exercises)[student]
+    values = recorded.get("drawn")
+    for name, value in drawn.values.items():
         other = values.get(name) if isinstance(values, dict) else None
         if other != value:
             raise BadInput(
@@ -182,8 +185,8 @@ def drawn_for(
         for cell in content["cells"]
         if QUESTIONS in cell["metadata"].get("tags", [])
     ]
-    if shown != [found.questions(exercises)]:
+    if shown != [drawn.questions(exercises)]:
         raise BadInput(
             f"Its questions are not those drawn for {student}. Ask for the copy that was handed out"
         )
-    return found
+    return drawn

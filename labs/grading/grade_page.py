@@ -13,9 +13,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
 from labs.grading.gradebook import Gradebook, Totals
-from labs.read.charts.offline_page import drawn_figures, offline_page
-from labs.read.charts.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 from labs.read.display.format import printable
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 
 MOST_REASONS = 5
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
@@ -29,8 +29,8 @@ EQUAL_HEADS = ("Group", "Notebook", "Students")
 
 def grade_page(book: Gradebook) -> str:
     """The page. It has no date: the same submissions give the same bytes."""
-    totals = sorted(book.totals, key=lambda one: (one.right / one.handed_in, one.question))
-    graded = [one for one in book.students if one.sheets]
+    totals = sorted(book.totals, key=lambda total: (total.right / total.handed_in, total.question))
+    graded = [student for student in book.students if student.sheets]
     lines = [
         f"{len(book.students)} students, {len(graded)} of them with graded notebooks; "
         f"{len(totals)} questions."
@@ -42,12 +42,26 @@ def grade_page(book: Gradebook) -> str:
         points, questions = drawn_figures([_histogram(book), _questions(totals)])
         body += ["<h2>Points</h2>", points, "<h2>Questions</h2>", questions]
         body += ["<h2>Wrong answers by reason</h2>", *_reasons(totals)]
-    for title, said in (
-        ("Problems", [(one.name, " ".join(one.problems)) for one in book.students if one.problems]),
-        ("Remarks", [(one.name, " ".join(one.remarks)) for one in book.students if one.remarks]),
+    for title, listed in (
+        (
+            "Problems",
+            [
+                (student.name, " ".join(student.problems))
+                for student in book.students
+                if student.problems
+            ],
+        ),
+        (
+            "Remarks",
+            [
+                (student.name, " ".join(student.remarks))
+                for student in book.students
+                if student.remarks
+            ],
+        ),
     ):
-        if said:
-            body += [f"<h2>{title}</h2>", table(("Student", title), said)]
+        if listed:
+            body += [f"<h2>{title}</h2>", table(("Student", title), listed)]
     if book.equal:
         rows = [
             (number, group.notebook, ", ".join(group.students))
@@ -65,18 +79,18 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table as HTML; columns of numbers to the right."""
     columns = [[str(row[place]) for row in rows] for place in range(len(heads))]
     sides = [
-        "right" if all(NUMBER.fullmatch(one) for one in column if one) else "left"
+        "right" if all(NUMBER.fullmatch(cell) for cell in column if cell) else "left"
         for column in columns
     ]
     head = "".join(
-        f'<th scope="col" style="text-align: {side}">{escape(one)}</th>'
-        for one, side in zip(heads, sides, strict=True)
+        f'<th scope="col" style="text-align: {side}">{escape(head)}</th>'
+        for head, side in zip(heads, sides, strict=True)
     )
     made = "".join(
         "<tr>"
         + "".join(
-            f'<td style="text-align: {side}">{escape(printable(str(one)))}</td>'
-            for one, side in zip(row, sides, strict=True)
+            f'<td style="text-align: {side}">{escape(printable(str(cell)))}</td>'
+            for cell, side in zip(row, sides, strict=True)
         )
         + "</tr>"
         for row in rows
@@ -86,10 +100,10 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _histogram(book: Gradebook) -> Figure:
-    counted = Counter(one.points for one in book.students if one.sheets)
+    counted = Counter(student.points for student in book.students if student.sheets)
     most = len(book.totals)
     points = list(range(most + 1))
-    students = [counted[one] for one in points]
+    students = [counted[point] for point in points]
     figure = Figure(Bar(x=points, y=students, marker={"color": BLUE}))
     figure.update_xaxes(title=f"points of {most}", dtick=max(1, most // 20))
     figure.update_yaxes(title="students")
@@ -106,11 +120,11 @@ def _histogram(book: Gradebook) -> Figure:
 
 def _questions(totals: Sequence[Totals]) -> Figure:
     """One bar per question, the one that failed most at the top."""
-    labels = [f"{one.question}<br>{one.notebook}" for one in totals]
+    labels = [f"{total.question}<br>{total.notebook}" for total in totals]
     parts = {
-        "right": ([one.right for one in totals], GREEN),
-        "wrong": ([one.answered - one.right for one in totals], VERMILION),
-        "no answer": ([one.handed_in - one.answered for one in totals], GREY),
+        "right": ([total.right for total in totals], GREEN),
+        "wrong": ([total.answered - total.right for total in totals], VERMILION),
+        "no answer": ([total.handed_in - total.answered for total in totals], GREY),
     }
     figure = Figure()
     for name, (counts, colour) in parts.items():
@@ -135,10 +149,10 @@ def _questions(totals: Sequence[Totals]) -> Figure:
 
 def _reasons(totals: Sequence[Totals]) -> Iterator[str]:
     """A table per question, the one that failed most first."""
-    for one in totals:
-        if one.wrong:
-            rows = [(count, hint) for hint, count in one.wrong.most_common(MOST_REASONS)]
-            yield f"<h3>{escape(f'{one.question}: {one.asks}')}</h3>"
+    for total in totals:
+        if total.wrong:
+            rows = [(count, hint) for hint, count in total.wrong.most_common(MOST_REASONS)]
+            yield f"<h3>{escape(f'{total.question}: {total.asks}')}</h3>"
             yield table(("Answers", "Reason"), rows)
-    if not any(one.wrong for one in totals):
+    if not any(total.wrong for total in totals):
         yield _paragraph("No answer is wrong.")

@@ -50,19 +50,19 @@ class Sheet:
 
     @property
     def points(self) -> int:
-        return sum(one.verdict == RIGHT for one in self.grades)
+        return sum(grade.verdict == RIGHT for grade in self.grades)
 
     @property
     def is_empty(self) -> bool:
         """Whether no question has an answer, not even one that cannot be read."""
-        return all(one.verdict == MISSING for one in self.grades)
+        return all(grade.verdict == MISSING for grade in self.grades)
 
     @property
     def is_telling(self) -> bool:
         """Whether an equal sheet is unlikely to be chance: this one has a guess and an answer that
         is not right. Right answers are always equal."""
         return bool(self.guesses) and any(
-            one.verdict not in (RIGHT, MISSING) for one in self.grades
+            grade.verdict not in (RIGHT, MISSING) for grade in self.grades
         )
 
     def as_json(self) -> dict[str, object]:
@@ -72,7 +72,7 @@ class Sheet:
             "points": self.points,
             "of": len(self.grades),
             "problem": self.problem,
-            "answers": [one.as_json() for one in self.grades],
+            "answers": [grade.as_json() for grade in self.grades],
             "guesses": dict(self.guesses),
             "hints": self.hints,
         }
@@ -97,9 +97,9 @@ def grade_file(path: Path, seeds: Mapping[str, str] | None = None) -> Sheet:
         stem = _renamed(notebook) or stem
         lab, exercises = exercises_of(stem)
         guessed = {
-            name: found.answer
-            for name, found in answers(notebook, GUESS).items()
-            if found.answer is not None
+            name: given.answer
+            for name, given in answers(notebook, GUESS).items()
+            if given.answer is not None
         }
         drawn = _drawn(notebook, seeds, exercises)
         grades = _grades(notebook, lab, exercises, drawn)
@@ -120,13 +120,13 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
     grades = graded(notebook, names)
     return Table(
         {
-            "Question": [one.exercise.asks for one in grades],
-            "Your answer": [one.answer for one in grades],
-            "Unit": [one.exercise.unit for one in grades],
+            "Question": [grade.exercise.asks for grade in grades],
+            "Your answer": [grade.answer for grade in grades],
+            "Unit": [grade.exercise.unit for grade in grades],
             "Result": [
-                "no answer yet" if one.verdict == MISSING else one.verdict for one in grades
+                "no answer yet" if grade.verdict == MISSING else grade.verdict for grade in grades
             ],
-            "Hint": [one.hint for one in grades],
+            "Hint": [grade.hint for grade in grades],
         }
     )
 
@@ -134,23 +134,23 @@ def grade(notebook: str, names: Mapping[str, Any]) -> Table:
 def graded(notebook: str, names: Mapping[str, Any]) -> tuple[Graded, ...]:
     """The exercises of a notebook, graded by the values of its `globals()`. BadInput as `grade`."""
     lab, exercises = exercises_of(notebook)
-    p = from_globals(lab.Parameters, names, besides=[one.name for one in exercises])
-    given = {one.name: usable(names.get(one.name)) for one in exercises}
+    p = from_globals(lab.Parameters, names, besides=[exercise.name for exercise in exercises])
+    given = {exercise.name: usable(names.get(exercise.name)) for exercise in exercises}
     return _judged(exercises, given, RunEvidence(lab, p.kernels[0]))
 
 
 def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
     """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
-    known: list[str] = []
+    stems: list[str] = []
     for lab in map(find, LABS):
         every = _exercises(lab)
-        if own := tuple(one for one in every if one.notebook == notebook):
-            return lab, own
-        known += [one.notebook for one in every]
-    hint = declare.did_you_mean(notebook, known) or "."
+        if exercises := tuple(exercise for exercise in every if exercise.notebook == notebook):
+            return lab, exercises
+        stems += [exercise.notebook for exercise in every]
+    hint = declare.did_you_mean(notebook, stems) or "."
     raise BadInput(
         f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
-        f"{', '.join(sorted({*known}))}"
+        f"{', '.join(sorted({*stems}))}"
     )
 
 
@@ -163,7 +163,7 @@ def _hints_shown(content: Mapping[str, Any]) -> int:
             data = output.get("data") if isinstance(output, dict) else None
             html = data.get("text/html", "") if isinstance(data, dict) else ""
             lines = html if isinstance(html, list) else [html]
-            text = "".join(one for one in lines if isinstance(one, str))[:MOST_SHOWN]
+            text = "".join(line for line in lines if isinstance(line, str))[:MOST_SHOWN]
             rows = (row.partition("<tr>")[2] for row in text.split("</tr>")[:-1])
             shown += sum(not row.endswith("></td>") for row in rows if "<td" in row)
     return shown
@@ -172,19 +172,19 @@ def _hints_shown(content: Mapping[str, Any]) -> int:
 def _renamed(notebook: NotebookFile) -> str:
     """The name of a notebook whose file has another one: the one with the same questions."""
     asked = answers(notebook).keys()
-    every = [one for lab in map(find, LABS) for one in _exercises(lab)]
-    if notebook.stem in {one.notebook for one in every}:
+    every = [exercise for lab in map(find, LABS) for exercise in _exercises(lab)]
+    if notebook.stem in {exercise.notebook for exercise in every}:
         return ""
     names = {
-        one.notebook: {other.name for other in every if other.notebook == one.notebook}
-        for one in every
+        exercise.notebook: {other.name for other in every if other.notebook == exercise.notebook}
+        for exercise in every
     }
-    return next((stem for stem, own in names.items() if own == asked), "")
+    return next((stem for stem, questions in names.items() if questions == asked), "")
 
 
 def _exercises(lab: Lab) -> tuple[Exercise, ...]:
-    found: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
-    return found
+    exercises: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
+    return exercises
 
 
 def _drawn(
@@ -204,29 +204,31 @@ def _grades(
     p = _parameters(notebook, lab)
     if drawn is None:
         return _judged(exercises, answers(notebook), RunEvidence(lab, p.kernels[0]))
-    asked = [one for one in exercises if one.question]
+    asked = [exercise for exercise in exercises if exercise.question]
     runs = RunEvidence(lab, p.kernels[0], drawn.values)
     return _judged(asked, answers(notebook), runs)
 
 
 def _parameters(notebook: NotebookFile, lab: Lab) -> LabParameters:
-    found: LabParameters = from_literals(lab.Parameters, parameters(notebook))
-    return found
+    p: LabParameters = from_literals(lab.Parameters, parameters(notebook))
+    return p
 
 
 def _judged(
     exercises: Sequence[Exercise], given: Mapping[str, Given], runs: RunEvidence
 ) -> tuple[Graded, ...]:
-    found = []
-    for one in exercises:
-        mine = given.get(one.name, NO_ANSWER)
+    grades = []
+    for exercise in exercises:
+        mine = given.get(exercise.name, NO_ANSWER)
         if mine.problem:
-            found.append(Graded(one, None, UNREADABLE, f"{one.name}: {mine.problem}.", ""))
+            grades.append(
+                Graded(exercise, None, UNREADABLE, f"{exercise.name}: {mine.problem}.", "")
+            )
         elif mine.answer is None:
-            found.append(unanswered(one))
+            grades.append(unanswered(exercise))
         else:
-            found.append(judge(one, mine.answer, _expected(one, runs)))
-    return tuple(found)
+            grades.append(judge(exercise, mine.answer, _expected(exercise, runs)))
+    return tuple(grades)
 
 
 @cache

@@ -26,16 +26,16 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def as_csv(book: Gradebook) -> str:
     """One row per student, as `columns` has it; an empty cell where nothing was handed in."""
     wanted = columns(book)
-    rows = ([value(one) for _, value in wanted] for one in book.students)
+    rows = ([value(student) for _, value in wanted] for student in book.students)
     return _written([head for head, _ in wanted], rows)
 
 
 def as_nbgrader(book: Gradebook) -> str:
     """One row per student and notebook, with the columns that nbgrader exports."""
     rows = [
-        (notebook, *(None, None), one.name, *(None,) * 3, sheet.points, 0, sheet.points, most)
-        for one in book.students
-        for notebook, sheet in sorted(one.sheets.items())
+        (notebook, *(None, None), student.name, *(None,) * 3, sheet.points, 0, sheet.points, most)
+        for student in book.students
+        for notebook, sheet in sorted(student.sheets.items())
         for most in (len(sheet.grades),)
     ]
     return _written(NBGRADER, rows)
@@ -48,9 +48,9 @@ def as_moodle(book: Gradebook) -> str:
     BadInput without folders or files that Moodle named.
     """
     rows = [
-        (f"Participant {one.participant}", one.points, "-", one.comments)
-        for one in book.students
-        if one.participant and one.sheets
+        (f"Participant {student.participant}", student.points, "-", student.comments)
+        for student in book.students
+        if student.participant and student.sheets
     ]
     if not rows:
         raise BadInput(
@@ -63,8 +63,8 @@ def as_moodle(book: Gradebook) -> str:
 def _written(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_cell(one) for one in head])
-    writer.writerows([_cell(one) for one in row] for row in rows)
+    writer.writerow([_cell(cell) for cell in head])
+    writer.writerows([_cell(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 

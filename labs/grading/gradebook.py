@@ -41,17 +41,17 @@ class Student:
     def comments(self) -> str:
         """Why answers are not right, for the student; one sentence per question."""
         return " ".join(
-            f"{one.exercise.name}: {_reason(one)}"
+            f"{grade.exercise.name}: {_reason(grade)}"
             for sheet in self.sheets.values()
-            for one in sheet.grades
-            if one.verdict != RIGHT
+            for grade in sheet.grades
+            if grade.verdict != RIGHT
         )
 
 
-def _reason(one: Judged) -> str:
-    if one.verdict == MISSING:
+def _reason(grade: Judged) -> str:
+    if grade.verdict == MISSING:
         return "no answer."
-    return one.hint.removeprefix(f"{one.exercise.name}: ")
+    return grade.hint.removeprefix(f"{grade.exercise.name}: ")
 
 
 @dataclass
@@ -102,42 +102,42 @@ class Gradebook:
     @property
     def totals(self) -> list[Totals]:
         """One entry per question, in the order of the notebooks."""
-        found: dict[tuple[str, str], Totals] = {}
+        by_question: dict[tuple[str, str], Totals] = {}
         for notebook in self.notebooks:
             for sheet in self.sheets(notebook):
-                for one in sheet.grades:
-                    name = one.exercise.name
-                    new = Totals(notebook, name, one.exercise.asks)
-                    mine = found.setdefault((notebook, name), new)
+                for grade in sheet.grades:
+                    name = grade.exercise.name
+                    new = Totals(notebook, name, grade.exercise.asks)
+                    mine = by_question.setdefault((notebook, name), new)
                     mine.handed_in += 1
-                    mine.answered += one.verdict != MISSING
-                    mine.right += one.verdict == RIGHT
-                    if one.verdict not in (RIGHT, MISSING):
-                        mine.wrong[_reason(one)] += 1
-        return list(found.values())
+                    mine.answered += grade.verdict != MISSING
+                    mine.right += grade.verdict == RIGHT
+                    if grade.verdict not in (RIGHT, MISSING):
+                        mine.wrong[_reason(grade)] += 1
+        return list(by_question.values())
 
     @property
     def guesses(self) -> list[Guesses]:
         """The numbers that a class guessed, by notebook and name, without names that nobody
         guessed."""
-        found: dict[tuple[str, str], list[float]] = {}
+        by_question: dict[tuple[str, str], list[float]] = {}
         for notebook in self.notebooks:
             for sheet in self.sheets(notebook):
                 for name, guess in sheet.guesses.items():
                     if isinstance(guess, float):
-                        found.setdefault((notebook, name), []).append(guess)
+                        by_question.setdefault((notebook, name), []).append(guess)
         return [
             Guesses(notebook, name, tuple(sorted(numbers)))
-            for (notebook, name), numbers in sorted(found.items())
+            for (notebook, name), numbers in sorted(by_question.items())
         ]
 
     @property
     def notebooks(self) -> list[str]:
-        return sorted({notebook for one in self.students for notebook in one.sheets})
+        return sorted({notebook for student in self.students for notebook in student.sheets})
 
     def sheets(self, notebook: str) -> list[Sheet]:
         """The sheets of a notebook that count."""
-        return [one.sheets[notebook] for one in self.students if notebook in one.sheets]
+        return [student.sheets[notebook] for student in self.students if notebook in student.sheets]
 
 
 Graded = tuple[Submission, Sheet]
@@ -147,10 +147,10 @@ Graded = tuple[Submission, Sheet]
 def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradebook:
     """The grades of a class. Of several copies of a notebook the one with the most points counts,
     and of equal ones the first. What is late counts, with a remark."""
-    found: dict[str, Student] = {}
+    students: dict[str, Student] = {}
     telling: dict[tuple[str, str], set[str]] = {}
     for submission, sheet in graded:
-        mine = found.setdefault(submission.student, Student(submission.student))
+        mine = students.setdefault(submission.student, Student(submission.student))
         mine.participant = submission.participant
         mine.files.append(printable(submission.path.name))
         if sheet.problem:
@@ -164,7 +164,7 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
         (notebook, sorted(names)) for (notebook, _), names in telling.items() if len(names) > 1
     )
     return Gradebook(
-        tuple(found[name] for name in sorted(found)),
+        tuple(students[name] for name in sorted(students)),
         tuple(EqualSheets(notebook, tuple(names)) for notebook, names in equal),
     )
 
@@ -219,26 +219,26 @@ def columns(book: Gradebook) -> list[Column]:
     """
     totals = book.totals
     return [
-        ("student", lambda one: one.name),
+        ("student", lambda student: student.name),
         *(
             (f"{notebook} points", _of_sheet(notebook, lambda sheet: sheet.points))
             for notebook in book.notebooks
         ),
-        ("total", lambda one: one.points if one.sheets else None),
-        ("of", lambda one: len(totals)),
+        ("total", lambda student: student.points if student.sheets else None),
+        ("of", lambda student: len(totals)),
         *(
-            (f"{one.notebook} {one.question}", _of_sheet(one.notebook, _mark(one.question)))
-            for one in totals
+            (f"{total.notebook} {total.question}", _of_sheet(total.notebook, _mark(total.question)))
+            for total in totals
         ),
-        ("hints shown", lambda one: one.hints if one.sheets else None),
-        ("files", lambda one: ", ".join(one.files)),
-        ("problems", lambda one: " ".join(one.problems)),
-        ("remarks", lambda one: " ".join(one.remarks)),
-        ("equal sheets", lambda one: ", ".join(_groups_of(one.name, book))),
-        ("comments", lambda one: one.comments),
+        ("hints shown", lambda student: student.hints if student.sheets else None),
+        ("files", lambda student: ", ".join(student.files)),
+        ("problems", lambda student: " ".join(student.problems)),
+        ("remarks", lambda student: " ".join(student.remarks)),
+        ("equal sheets", lambda student: ", ".join(_groups_of(student.name, book))),
+        ("comments", lambda student: student.comments),
         *(
-            (f"{one.notebook} {one.name}", _of_sheet(one.notebook, _guess(one.name)))
-            for one in book.guesses
+            (f"{guess.notebook} {guess.name}", _of_sheet(guess.notebook, _guess(guess.name)))
+            for guess in book.guesses
         ),
     ]
 
@@ -248,12 +248,13 @@ def _groups_of(student: str, book: Gradebook) -> Iterator[str]:
 
 
 def _of_sheet(notebook: str, value: Callable[[Sheet], Cell]) -> Callable[[Student], Cell]:
-    return lambda one: value(one.sheets[notebook]) if notebook in one.sheets else None
+    return lambda student: value(student.sheets[notebook]) if notebook in student.sheets else None
 
 
 def _mark(question: str) -> Callable[[Sheet], Cell]:
     return lambda sheet: next(
-        (int(one.verdict == RIGHT) for one in sheet.grades if one.exercise.name == question), None
+        (int(grade.verdict == RIGHT) for grade in sheet.grades if grade.exercise.name == question),
+        None,
     )
 
 
@@ -261,16 +262,16 @@ def _guess(name: str) -> Callable[[Sheet], Cell]:
     return lambda sheet: sheet.guesses.get(name)
 
 
-def in_words(book: Gradebook) -> Iterator[str]:
+def describe(book: Gradebook) -> Iterator[str]:
     """The totals per question with the commonest hint, then the guesses; lines of text."""
-    sheets = sum(len(one.sheets) for one in book.students)
+    sheets = sum(len(student.sheets) for student in book.students)
     yield f"{len(book.students)} students, {sheets} notebooks"
-    for one in book.totals:
+    for total in book.totals:
         yield (
-            f"  {one.notebook} {one.question}: {one.right} of {one.handed_in} right, "
-            f"{one.handed_in - one.answered} without an answer"
+            f"  {total.notebook} {total.question}: {total.right} of {total.handed_in} right, "
+            f"{total.handed_in - total.answered} without an answer"
         )
-        yield from (f"      {count} x {hint}" for hint, count in one.wrong.most_common(3))
+        yield from (f"      {count} x {hint}" for hint, count in total.wrong.most_common(3))
     for guess in book.guesses:
         low, middle, high = (f"{value:.4g}" for value in guess.quartiles)
         yield (
@@ -278,7 +279,7 @@ def in_words(book: Gradebook) -> Iterator[str]:
             f"half of them from {low} to {high}"
         )
     for student in book.students:
-        yield from (f"  {student.name}: {said}" for said in student.remarks)
+        yield from (f"  {student.name}: {remark}" for remark in student.remarks)
     for number, group in enumerate(book.equal, 1):
         yield (
             f"  equal sheets {number}, {group.notebook}: identical guesses and answers, some of "

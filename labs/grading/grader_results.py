@@ -48,13 +48,13 @@ def gradescope(sheet: Sheet) -> dict[str, Any]:
         "tests": [
             {
                 "number": str(number),
-                "name": _name(one),
-                "score": _points(one),
+                "name": _name(grade),
+                "score": _points(grade),
                 "max_score": 1,
-                "status": PASSED if one.verdict == RIGHT else FAILED,
-                "output": _said(one),
+                "status": PASSED if grade.verdict == RIGHT else FAILED,
+                "output": _describe(grade),
             }
-            for number, one in enumerate(sheet.grades, 1)
+            for number, grade in enumerate(sheet.grades, 1)
         ],
     }
 
@@ -71,24 +71,24 @@ def prairielearn(sheet: Sheet) -> dict[str, Any]:
         "message": f"{sheet.points} of {len(sheet.grades)} right.",
         "tests": [
             {
-                "name": _name(one),
-                "description": one.exercise.asks,
-                "points": _points(one),
+                "name": _name(grade),
+                "description": grade.exercise.asks,
+                "points": _points(grade),
                 "max_points": 1,
-                "message": _said(one),
+                "message": _describe(grade),
             }
-            for one in sheet.grades
+            for grade in sheet.grades
         ],
     }
 
 
-def _points(one: Graded) -> int:
-    return int(one.verdict == RIGHT)
+def _points(grade: Graded) -> int:
+    return int(grade.verdict == RIGHT)
 
 
-def _name(one: Graded) -> str:
-    return f"{one.exercise.name}: {one.exercise.asks}"
+def _name(grade: Graded) -> str:
+    return f"{grade.exercise.name}: {grade.exercise.asks}"
 
 
-def _said(one: Graded) -> str:
-    return one.hint or "Right."
+def _describe(grade: Graded) -> str:
+    return grade.hint or "Right."

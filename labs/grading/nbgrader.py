@@ -25,12 +25,14 @@ def points(notebook: str, question: str, names: Mapping[str, Any]) -> int:
 
     BadInput for an unknown notebook or question, or invalid parameters.
     """
-    known = [one.name for one in exercises_of(notebook)[1]]
-    if question not in known:
-        raise BadInput(f"{question} is not a question of {notebook}. Allowed: {', '.join(known)}")
-    (found,) = [one for one in graded(notebook, names) if one.exercise.name == question]
-    print(f"{found.exercise.asks}: {found.verdict}. {found.hint}".strip())
-    return int(found.verdict == RIGHT)
+    questions = [exercise.name for exercise in exercises_of(notebook)[1]]
+    if question not in questions:
+        raise BadInput(
+            f"{question} is not a question of {notebook}. Allowed: {', '.join(questions)}"
+        )
+    (grade,) = [grade for grade in graded(notebook, names) if grade.exercise.name == question]
+    print(f"{grade.exercise.asks}: {grade.verdict}. {grade.hint}".strip())
+    return int(grade.verdict == RIGHT)
 
 
 def as_source(notebook: dict[str, Any], stem: str) -> None:
@@ -44,7 +46,9 @@ def as_source(notebook: dict[str, Any], stem: str) -> None:
         if CHECK in cell["metadata"].get("tags", []):
             _mark(cell, CHECK)
     _mark(cells[place], GRADE)
-    cells[place + 1 : place + 1] = [_graded(stem, one.name) for one in exercises_of(stem)[1]]
+    cells[place + 1 : place + 1] = [
+        _graded(stem, exercise.name) for exercise in exercises_of(stem)[1]
+    ]
 
 
 def _graded(stem: str, question: str) -> dict[str, Any]:

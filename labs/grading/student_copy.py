@@ -85,9 +85,9 @@ def copies_for_examination(
     _, exercises = exercises_of(notebook.stem)
     base = student_version(read_notebook(notebook).content, notebook.stem)
     preset(base, notebook, presets or {})
-    asked = [one for one in base["cells"] if _is_exercise(one)]
+    asked = [cell for cell in base["cells"] if _is_exercise(cell)]
     place = base["cells"].index(asked[0]) if asked else len(base["cells"])
-    kept = [one for one in base["cells"] if one not in asked]
+    kept = [cell for cell in base["cells"] if cell not in asked]
     done = []
     for student, drawn in draw(seeds, exercises).items():
         new = copy.deepcopy(base)
@@ -112,7 +112,7 @@ def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) 
     outcome = _outcome(target, new)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
-        write_whole(target, _as_text(new).encode())
+        write_whole(target, _as_ipynb(new).encode())
     return Copied(target, outcome)
 
 
@@ -132,33 +132,33 @@ def read_presets(
 ) -> dict[str, str]:
     """NAME=VALUE as values by name, and of a link RATExDELAY its two. BadInput for a name that no
     notebook has."""
-    known = {name for path in notebooks for name in parameters(read_notebook(path))}
-    found: dict[str, str] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    allowed = {name for path in notebooks for name in parameters(read_notebook(path))}
+    presets: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
         if not equals:
-            raise BadInput(f"{one} is not a preset. Write NAME=VALUE, for example KERNEL=6.1")
-        if name not in known:
-            raise BadInput(unknown(name, sorted(known)))
-        found[name] = value
+            raise BadInput(f"{text} is not a preset. Write NAME=VALUE, for example KERNEL=6.1")
+        if name not in allowed:
+            raise BadInput(unknown(name, sorted(allowed)))
+        presets[name] = value
     if link is not None:
         numbers = LINK.fullmatch(link)
         if numbers is None:
             raise BadInput(
                 f"{link} is not a link. Write rate (Mbit/s) x delay (ms), for example 100x40"
             )
-        found[LINK_PRESET] = link
-    return found
+        presets[LINK_PRESET] = link
+    return presets
 
 
 def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) -> None:
     """Set parameters in the parameters cell. BadInput for a value that the lab does not allow."""
     if not presets:
         return
-    cells = [one for one in notebook["cells"] if PARAMETERS & {*one["metadata"].get("tags", [])}]
-    own = {found[1] for one in cells for found in LINE.finditer("".join(one["source"]))}
+    cells = [cell for cell in notebook["cells"] if PARAMETERS & {*cell["metadata"].get("tags", [])}]
+    names = {match[1] for cell in cells for match in LINE.finditer("".join(cell["source"]))}
     values = {name: value for name, value in presets.items() if name != LINK_PRESET}
-    if LINK_PRESET in presets and own.issuperset(OF_LINK):
+    if LINK_PRESET in presets and names.issuperset(OF_LINK):
         values = dict(zip(OF_LINK, presets[LINK_PRESET].split("x"), strict=True)) | values
 
     def replaced(line: re.Match[str]) -> str:
@@ -172,7 +172,7 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
     for cell in cells:
         text = LINE.sub(replaced, "".join(cell["source"]))
         cell["source"] = text.splitlines(keepends=True)
-    check = LAB.search("".join("".join(one["source"]) for one in notebook["cells"]))
+    check = LAB.search("".join("".join(cell["source"]) for cell in notebook["cells"]))
     if check is not None:
         from_literals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
     notebook["metadata"]["labs"]["sources"] = _sources(notebook)
@@ -181,15 +181,15 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
 def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
     """The notebook without solutions, outputs and counts; its metadata name the original, and the
     digest of its sources, by which edits are found."""
-    found = copy.deepcopy(dict(notebook))
-    found["cells"] = [
-        cell for cell in found["cells"] if SOLUTION not in cell["metadata"].get("tags", [])
+    version = copy.deepcopy(dict(notebook))
+    version["cells"] = [
+        cell for cell in version["cells"] if SOLUTION not in cell["metadata"].get("tags", [])
     ]
-    for cell in found["cells"]:
+    for cell in version["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    found["metadata"]["labs"] = {"notebook": stem, "sources": _sources(found)}
-    return found
+    version["metadata"]["labs"] = {"notebook": stem, "sources": _sources(version)}
+    return version
 
 
 def _literal(name: str, value: str) -> str:
@@ -211,15 +211,15 @@ def _outcome(target: Path, new: Mapping[str, Any]) -> str:
     if not target.exists() and not target.is_symlink():
         return WRITTEN
     try:
-        found = read_notebook(target, follow=False).content
-        sources = _sources(found)
-        if found["metadata"]["labs"]["sources"] != sources:
+        existing = read_notebook(target, follow=False).content
+        sources = _sources(existing)
+        if existing["metadata"]["labs"]["sources"] != sources:
             return KEPT
     except (LabError, LookupError, TypeError):
         return KEPT  # not a copy of ours, or damaged: it may be work
     return UNCHANGED if _sources(new) == sources else UPDATED
 
 
-def _as_text(notebook: Mapping[str, Any]) -> str:
+def _as_ipynb(notebook: Mapping[str, Any]) -> str:
     """The notebook as Jupyter writes it."""
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

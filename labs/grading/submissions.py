@@ -54,16 +54,16 @@ def submissions(root: Path) -> list[Submission]:
     is one. BadInput for a folder without any."""
     if not root.is_dir():
         return [Submission(root.stem, root)]
-    found = [_submission(path, root) for path in _files(root)]
-    if not found:
+    handed_in = [_submission(path, root) for path in _files(root)]
+    if not handed_in:
         raise BadInput(f"{root} has no notebooks. Name a folder with .ipynb files")
-    return found
+    return handed_in
 
 
 def _files(root: Path) -> Iterator[Path]:
     """Notebooks, archives and links by name, without Jupyter's checkpoints and what runs hold."""
     for folder, below, names in os.walk(root):
-        below[:] = sorted(one for one in below if not one.startswith((".", "__MACOSX")))
+        below[:] = sorted(name for name in below if not name.startswith((".", "__MACOSX")))
         if not {RUN, SEAL}.isdisjoint(names):
             below.clear()
             continue
@@ -72,7 +72,7 @@ def _files(root: Path) -> Iterator[Path]:
             wanted = name.lower().endswith((NOTEBOOK, *ARCHIVES))
             if wanted and not name.startswith("."):
                 yield here / name
-        yield from (here / one for one in below if (here / one).is_symlink())
+        yield from (here / name for name in below if (here / name).is_symlink())
 
 
 def _submission(path: Path, root: Path) -> Submission:
@@ -105,10 +105,10 @@ def whose(inside: Path) -> tuple[str, str, datetime | None]:
     if len(parts) > 1 and parts[0] == SUBMITTED:
         parts = parts[1:]
     first = printable(parts[0] if len(parts) > 1 else Path(parts[-1]).stem)
-    if found := MOODLE.fullmatch(first):
-        return f"{found['name']} ({found['number']})", found["number"], None
-    if found := INBOUND.fullmatch(first):
-        return found["name"], "", read_time(found["at"])
+    if match := MOODLE.fullmatch(first):
+        return f"{match['name']} ({match['number']})", match["number"], None
+    if match := INBOUND.fullmatch(first):
+        return match["name"], "", read_time(match["at"])
     return first, "", None
 
 
@@ -123,14 +123,14 @@ def _at(path: Path) -> datetime | None:
 
 def read_time(text: str) -> datetime | None:
     """A time as nbgrader writes it: with its zone, which is UTC if it is not known here."""
-    found = TIME.match(text.strip())
-    if found is None:
+    match = TIME.match(text.strip())
+    if match is None:
         return None
     zone: tzinfo = UTC
     with suppress(OSError, ValueError, KeyError):
-        zone = ZoneInfo(found[2] or "UTC")
+        zone = ZoneInfo(match[2] or "UTC")
     try:
-        return datetime.fromisoformat(found[1]).replace(tzinfo=zone)
+        return datetime.fromisoformat(match[1]).replace(tzinfo=zone)
     except ValueError:
         return None
 
@@ -140,8 +140,8 @@ def due_time(text: str) -> datetime:
     try:
         if DAY.fullmatch(text):
             raise ValueError("a day alone would be its first minute")
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.astimezone()
+        due = datetime.fromisoformat(text)
+        return due if due.tzinfo else due.astimezone()
     except (ValueError, OverflowError):
         raise BadInput(
             f"{text} is not a time. Allowed: YYYY-MM-DD HH:MM, for example 2026-11-30 23:59"

@@ -50,30 +50,32 @@ def rows_of(
 
     The costs are those of runs in these folders, one after the other. BadInput if there is no row.
     """
-    found = []
+    rows = []
     for lab, article, verdicts in judged:
-        known_verdicts = {one.id: one for one in verdicts}
+        known_verdicts = {verdict.id: verdict for verdict in verdicts}
         samples = samples_of(lab.name, places, name_of)
         full = lab.Parameters(size="full")
-        known = [one.name for one in lab.conditions(full)]
+        conditions = [condition.name for condition in lab.conditions(full)]
         claims = [
-            one for one in article.claims if any(_is_one_of(name, one.conditions) for name in known)
+            claim
+            for claim in article.claims
+            if any(_is_one_of(name, claim.conditions) for name in conditions)
         ]
-        for claim in [one for one in claims if one.major] or claims:
-            names = [name for name in known if _is_one_of(name, claim.conditions)]
+        for claim in [claim for claim in claims if claim.major] or claims:
+            names = [name for name in conditions if _is_one_of(name, claim.conditions)]
             found_one = known_verdicts.get(claim.id)
             draws = None if found_one is None else found_one.draws
             command = of_conditions(lab, names, found_one)
             each = [median_of(samples.get(name, ())) for name in names]
             cost = _sum(each * (1 if draws is None else len(draws.seeds)))
             verdict = NOT_JUDGED if found_one is None else found_one.words
-            found.append(Row(claim, verdict, command, full.testbed == "namespaces", cost))
-    if not found:
+            rows.append(Row(claim, verdict, command, full.testbed == "namespaces", cost))
+    if not rows:
         raise BadInput(
             "no claim names the conditions of its runs, so the appendix would be empty. Add "
             "`conditions` to the claims of the ledger"
         )
-    return found
+    return rows
 
 
 def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
@@ -83,9 +85,9 @@ def _is_one_of(name: str, patterns: Sequence[str]) -> bool:
 def _sum(each: Sequence[Estimate]) -> Estimate:
     """The costs of all; without a run if one is unknown."""
     return Estimate(
-        sum(one.real_s for one in each),
-        sum(one.size_bytes for one in each),
-        min(one.runs for one in each),
+        sum(estimate.real_s for estimate in each),
+        sum(estimate.size_bytes for estimate in each),
+        min(estimate.runs for estimate in each),
     )
 
 
@@ -113,10 +115,10 @@ def appendix(rows: Sequence[Row], clone: Path = CLONE) -> str:
 def packages(system: str) -> tuple[str, ...]:
     """The Debian packages that the labs and the building of a kernel need, by the text of
     setup/system.sh."""
-    found = NEEDED.search(system)
-    if found is None:
+    match = NEEDED.search(system)
+    if match is None:
         raise BadInput(f'{SYSTEM} has no list NEEDED="...". Copy the file from its source again')
-    named = {line.split()[1] for line in found[1].splitlines() if line.strip()}
+    named = {line.split()[1] for line in match[1].splitlines() if line.strip()}
     return tuple(sorted({*named, *BESIDE}))
 
 
@@ -143,8 +145,8 @@ def _as_table(lines: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     """A text as one cell: a ledger may contain what Markdown takes for a column or for HTML."""
-    said = printable(" ".join(text.split()))
-    return said.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
+    line = printable(" ".join(text.split()))
+    return line.replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[").replace("`", "'")
 
 
 TEXT = """\

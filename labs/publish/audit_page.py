@@ -35,9 +35,10 @@ class Entry:
 
 def page(items: Sequence[Item]) -> str:
     """The page of an audit. It has no date, so the same settings give the same bytes."""
-    machines = tuple(dict.fromkeys(one.machine for one in items))
+    machines = tuple(dict.fromkeys(item.machine for item in items))
     groups = [
-        (group, [one for one in entries(items) if one.item.group == group]) for group in GROUPS
+        (group, [entry for entry in entries(items) if entry.item.group == group])
+        for group in GROUPS
     ]
     links = "".join(
         f'<li><a href="#group-{number}">{escape(group)}</a></li>'
@@ -46,7 +47,7 @@ def page(items: Sequence[Item]) -> str:
     )
     body = "".join(
         f'<section><h2 id="group-{number}">{escape(group)}</h2>'
-        + "".join(_entry(one, machines) for one in some)
+        + "".join(_entry(entry, machines) for entry in some)
         + "</section>"
         for number, (group, some) in enumerate(groups)
         if some
@@ -66,11 +67,11 @@ def page(items: Sequence[Item]) -> str:
 def entries(items: Iterable[Item]) -> list[Entry]:
     """The items by rank; those that are equal on several machines only once, and those that differ
     between machines one after the other."""
-    found: dict[tuple[object, ...], list[Item]] = {}
-    for one in items:
-        same = (one.key, one.shown, one.unknown, one.deviates, one.wanted)
-        found.setdefault(same, []).append(one)
-    merged = [Entry(some[0], tuple(one.machine for one in some)) for some in found.values()]
+    by_content: dict[tuple[object, ...], list[Item]] = {}
+    for item in items:
+        same = (item.key, item.shown, item.unknown, item.deviates, item.wanted)
+        by_content.setdefault(same, []).append(item)
+    merged = [Entry(some[0], tuple(item.machine for item in some)) for some in by_content.values()]
     places: dict[str, tuple[int, int]] = {}
     for place, entry in enumerate(merged):
         rank, first = places.get(entry.item.key, (entry.item.rank, place))
@@ -79,12 +80,12 @@ def entries(items: Iterable[Item]) -> list[Entry]:
 
 
 def _counts(items: Sequence[Item]) -> str:
-    unknown = [one for one in items if one.value is None]
+    unknown = [item for item in items if item.value is None]
     counts = {
         "items": len(items),
-        "deviate": sum(one.deviates is True for one in items),
+        "deviate": sum(item.deviates is True for item in items),
         "unknown": len(unknown),
-        "only root can read": sum("only root" in one.unknown for one in unknown),
+        "only root can read": sum("only root" in item.unknown for item in unknown),
     }
     return (
         '<ul class="counts">'
@@ -97,25 +98,25 @@ def _counts(items: Sequence[Item]) -> str:
 
 def _entry(entry: Entry, every: tuple[str, ...]) -> str:
     """An item; its machines are named unless it is the same on all of them."""
-    one = entry.item
-    value = f"unknown: {one.unknown}" if one.value is None else one.shown
+    item = entry.item
+    value = f"unknown: {item.unknown}" if item.value is None else item.shown
     named = "" if entry.machines == every else ", ".join(entry.machines)
     machine = f' <span class="machine">{_text(named)}</span>' if named else ""
-    device = f' <span class="device">{_text(one.device)}</span>' if one.device else ""
+    device = f' <span class="device">{_text(item.device)}</span>' if item.device else ""
     head = (
-        f'<span class="name">{_text(one.title)}{device}{machine}</span> '
+        f'<span class="name">{_text(item.title)}{device}{machine}</span> '
         f'<span class="value">{_text(value)}</span> '
-        f'<span class="matters">{_text(", ".join(one.matters))}</span>'
+        f'<span class="matters">{_text(", ".join(item.matters))}</span>'
     )
-    wanted = f"{one.wanted} ({one.wanted_by})" if one.wanted else one.wanted_by
+    wanted = f"{item.wanted} ({item.wanted_by})" if item.wanted else item.wanted_by
     texts = (
         (f"<p>Wanted: {_text(wanted)}</p>" if wanted else "")
-        + f'<p>{_text(one.says)} <span class="source">Source: {_text(one.source)}</span></p>'
-        + f"<p>Change: {_command(one.change)}</p>"
+        + f'<p>{_text(item.says)} <span class="source">Source: {_text(item.source)}</span></p>'
+        + f"<p>Change: {_command(item.change)}</p>"
     )
-    if one.deviates:
+    if item.deviates:
         return f'<article class="item deviates"><div class="head">{head}</div>{texts}</article>'
-    kind = "item unknown" if one.value is None else "item"
+    kind = "item unknown" if item.value is None else "item"
     return (
         f'<details class="{kind}"><summary><span class="head">{head}</span></summary>'
         f"{texts}</details>"

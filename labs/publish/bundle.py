@@ -93,19 +93,23 @@ def write(
             else:
                 tell(f"{notebook.path} has been executed and is taken as it is")
                 done.append(taken(notebook))
-        own = [one.runs for one in done if one.runs is not None and any(one.runs.iterdir())]
-        found = parts.every_content([*own, *runs])
-        if not count_runs(found):
+        folders = [
+            notebook.runs
+            for notebook in done
+            if notebook.runs is not None and any(notebook.runs.iterdir())
+        ]
+        contents = parts.every_content([*folders, *runs])
+        if not count_runs(contents):
             raise BadInput(
                 "the bundle would contain no run. Name the runs of the notebooks: a folder given "
                 "to --into, or a packed file"
             )
-        tell(f"packing {count_runs(found)} runs")
-        packed = pack_contents(found, folder / BUNDLED).path
+        tell(f"packing {count_runs(contents)} runs")
+        packed = pack_contents(contents, folder / BUNDLED).path
         files = _files(done, packed, published)
         with whole_file(out) as file:
             _write(files, file)
-    return Bundle(out, out.stat().st_size, digest(out), len(done), count_runs(found), len(files))
+    return Bundle(out, out.stat().st_size, digest(out), len(done), count_runs(contents), len(files))
 
 
 def day() -> str:
@@ -120,13 +124,13 @@ def day() -> str:
 
 def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[str, bytes]:
     """All files of a bundle by name; the notebooks are described in the order of their names."""
-    notebooks = sorted(notebooks, key=lambda one: one.name)
+    notebooks = sorted(notebooks, key=lambda notebook: notebook.name)
     folder = unpacked(packed)
     runs = [open_run(path) for path in run_folders(folder)]
     verdicts = parts.as_bytes(parts.verdicts_on(folder, runs))
     code = parts.code()
     files = {
-        **{f"{NOTEBOOKS}/{one.name}": one.content for one in notebooks},
+        **{f"{NOTEBOOKS}/{notebook.name}": notebook.content for notebook in notebooks},
         BUNDLED: packed.read_bytes(),
         VERDICTS: verdicts,
         CODE: parts.as_bytes(code),
@@ -134,7 +138,7 @@ def _files(notebooks: Sequence[Executed], packed: Path, published: str) -> dict[
         **parts.kernels_of(runs),
         **parts.legal(),
     }
-    contents = {one.name: json.loads(one.content) for one in notebooks}
+    contents = {notebook.name: json.loads(notebook.content) for notebook in notebooks}
     about = About(name_of(contents, runs), published, code["version"], version("papermill"))
     # The checksums cover the metadata and the page, which therefore cannot contain theirs.
     described = {**files, SUMS: sums(files)}

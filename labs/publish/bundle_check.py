@@ -66,11 +66,11 @@ def check_sums(bundle: Path) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def check_metadata(found: Mapping[str, Any], names: Collection[str]) -> None:
+def check_metadata(metadata: Mapping[str, Any], names: Collection[str]) -> None:
     """Damaged unless the metadata describe exactly these files. Another context, which a program
     would fetch, and parts that are elsewhere are refused."""
-    graph = found.get("@graph")
-    if found.get("@context") != CONTEXT or not isinstance(graph, list):
+    graph = metadata.get("@graph")
+    if metadata.get("@context") != CONTEXT or not isinstance(graph, list):
         raise Damaged(f"{METADATA} of the bundle is not an RO-Crate 1.1 of `labs bundle`. {COPY}")
     described = set()
     for entity in graph:

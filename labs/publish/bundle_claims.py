@@ -53,9 +53,9 @@ def objections(
     only executing its notebooks can check. Its checksums match. `judged` is what its verdicts.json
     would contain here; `compared` is the comparison of the words and figures of the verdicts."""
     ours = parts.code()
-    said = read_json(bundle / CODE, next_step=COPY)
-    same_version = said.get("version") == ours["version"]
-    names = [name for name in sorted({*ours, *said}) if ours.get(name) != said.get(name)]
+    stated = read_json(bundle / CODE, next_step=COPY)
+    same_version = stated.get("version") == ours["version"]
+    names = [name for name in sorted({*ours, *stated}) if ours.get(name) != stated.get(name)]
     if names:
         yield Objection(CODE, f"{few(names, SHOWN)} not as in the verifying code")
     here = {**parts.environment(), **parts.legal()}
@@ -64,14 +64,15 @@ def objections(
         if here.get(name) != path.read_bytes():
             yield Objection(name, "not the file of the verifying installation")
     yield from _of_kernels(bundle, runs)
-    yield from _of_metadata(bundle, runs, notebooks, str(said.get("version")), same_version)
-    verdicts = [one for each in judged["articles"] for one in each["verdicts"]]
+    yield from _of_metadata(bundle, runs, notebooks, str(stated.get("version")), same_version)
+    verdicts = [verdict for each in judged["articles"] for verdict in each["verdicts"]]
     yield from _of_verdicts(of_bundle(bundle), verdicts, compared, same_version)
     theirs = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
     if _without_verdicts(theirs) != _without_verdicts(judged):
         yield Objection(VERDICTS, "articles or intervals not as judged here", same_version)
     words = {
-        str(one["id"]): [each["verdict"] for each in (one, *one["witnesses"])] for one in verdicts
+        str(verdict["id"]): [each["verdict"] for each in (verdict, *verdict["witnesses"])]
+        for verdict in verdicts
     }
     for notebook in notebooks:
         yield from of_parameters(notebook, runs)
@@ -83,7 +84,7 @@ def _files(bundle: Path, *names: str) -> Iterator[Path]:
     for name in names:
         path = bundle / name
         yield from (
-            [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+            [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
         )
 
 
@@ -106,15 +107,16 @@ def _of_kernels(bundle: Path, runs: Sequence[Run]) -> Iterator[Objection]:
 def _of_record(name: str, path: Path | None, ours: Mapping[str, Any]) -> Iterator[Objection]:
     """A kernel.json compared with ours or, if the kernel is not built on one side, with the digest
     and the version that the runs name. Patches with different comments build equal kernels."""
-    said: Mapping[str, Any] = {} if path is None else read_json(path, next_step=COPY)
-    both_built = "source" in said and "source" in ours
+    theirs: Mapping[str, Any] = {} if path is None else read_json(path, next_step=COPY)
+    both_built = "source" in theirs and "source" in ours
     versions = [
-        {str(one[field]) for field in ("version", "source") if field in one} for one in (said, ours)
+        {str(record[field]) for field in ("version", "source") if field in record}
+        for record in (theirs, ours)
     ]
     same = versions[0] == versions[1] if both_built else versions[0] & versions[1]
-    if said.get("sha256") != ours["sha256"] or not same:
+    if theirs.get("sha256") != ours["sha256"] or not same:
         yield Objection(name, "its digest or its version is not that of the runs", True)
-    if (both_built and said != ours) or said.keys() - ours.keys() - {"source", "built"}:
+    if (both_built and theirs != ours) or theirs.keys() - ours.keys() - {"source", "built"}:
         yield Objection(name, NO_SUCH_KERNEL)
 
 
@@ -132,53 +134,55 @@ def _of_metadata(
     graph: Any = read_json(bundle / METADATA, most_bytes=MOST_METADATA_BYTES, next_step=COPY)[
         "@graph"
     ]
-    said = {one["@id"]: one for one in graph}
+    their_entities = {entity["@id"]: entity for entity in graph}
     files = [path.relative_to(bundle).as_posix() for path in _files(bundle, ".")]
     listed = [name for name in files if name not in (METADATA, PREVIEW, SUMS)]
     sizes = {name: (bundle / name).stat().st_size for name in listed}
     # The list of checksums covers the metadata, which therefore state its size without them.
     sizes[SUMS] = len(sums(dict.fromkeys(listed, b"")))
-    contents = {one.path.name: one.content for one in notebooks}
+    contents = {notebook.path.name: notebook.content for notebook in notebooks}
     about = About(
         name_of(contents, runs),
-        str(said.get(ROOT, {}).get("datePublished")),
+        str(their_entities.get(ROOT, {}).get("datePublished")),
         version,
-        str(said.get(PAPERMILL, {}).get("softwareVersion")),
+        str(their_entities.get(PAPERMILL, {}).get("softwareVersion")),
     )
     written = json.loads(parts.as_bytes(metadata(about, sizes, contents, runs)))
-    ours = {one["@id"]: one for one in written["@graph"]}
-    if len(graph) != len(said):
+    ours = {entity["@id"]: entity for entity in written["@graph"]}
+    if len(graph) != len(their_entities):
         yield Objection(METADATA, "an entity is described twice", True)
-    for name in sorted({*said, *ours}):
-        theirs, mine = said.get(name, {}), ours.get(name, {})
+    for name in sorted({*their_entities, *ours}):
+        theirs, mine = their_entities.get(name, {}), ours.get(name, {})
         if theirs != mine:
             is_value = VALUE in (theirs.get("@type"), mine.get("@type"))
-            fields = [one for one in {**mine, **theirs} if theirs.get(one) != mine.get(one)]
+            fields = [field for field in {**mine, **theirs} if theirs.get(field) != mine.get(field)]
             why = f"{few(fields, SHOWN)} of {name[:80]} not as in the files that it describes"
             if "value" in fields:
                 why += f": {str(theirs.get('value'))[:80]} for {str(mine.get('value'))[:80]}"
             yield Objection(METADATA, why, is_value or same_version)
 
 
-def _without_verdicts(said: Said) -> Said:
+def _without_verdicts(judged: Said) -> Said:
     """A verdicts.json without its verdicts and intervals: the articles and their labs."""
-    articles = [{**one, "verdicts": None} for one in said["articles"]]
-    return {**said, "articles": articles, "intervals": isinstance(said.get("intervals"), list)}
+    articles = [{**article, "verdicts": None} for article in judged["articles"]]
+    return {**judged, "articles": articles, "intervals": isinstance(judged.get("intervals"), list)}
 
 
 def _of_verdicts(
-    said: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
+    theirs: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
 ) -> Iterator[Objection]:
     """Statements, reasons and other fields of a bundle's verdicts, compared with those computed
     from its runs here. `compared` is the comparison of the words and figures."""
-    known = {one.id for one in compared.moved} | set(compared.other_figures)
-    ours = {str(one["id"]): one for one in now}
+    reported = {verdict.id for verdict in compared.moved} | set(compared.other_figures)
+    ours = {str(verdict["id"]): verdict for verdict in now}
     other: dict[str, list[str]] = {}
-    for one in said:
-        mine = ours.get(str(one["id"]), {})
-        for name in {**mine, **one}:
-            if one["id"] not in known and rounded(one.get(name)) != rounded(mine.get(name)):
-                other.setdefault(name, []).append(str(one["id"]))
+    for verdict in theirs:
+        mine = ours.get(str(verdict["id"]), {})
+        for name in {**mine, **verdict}:
+            if verdict["id"] not in reported and rounded(verdict.get(name)) != rounded(
+                mine.get(name)
+            ):
+                other.setdefault(name, []).append(str(verdict["id"]))
     for name, claims in other.items():
         why = f"{name[:40]} of {few(claims, SHOWN)} not as judged here"
         yield Objection(VERDICTS, why, same_version)

@@ -37,18 +37,18 @@ def every_content(folders: Iterable[Path]) -> Contents:
     """The runs and studies of several runs, studies, folders or packed files, as one folder of
     runs. If two folders have a newest study of the same lab, the first is kept. BadInput if two
     runs with the same name have different bytes."""
-    found: dict[str, Path | bytes] = {}
+    merged: dict[str, Path | bytes] = {}
     for folder in folders:
         packed = folder.is_file() and folder.suffix != ".json"
         for name, content in contents(runs_folder(folder) if packed else folder).items():
-            there = found.setdefault(name, content)
+            there = merged.setdefault(name, content)
             if name.endswith("/seal.json") and _bytes(there) != _bytes(content):
                 run = name.rpartition("/")[0]
                 raise BadInput(
                     f"{folder} and another folder have the run {run} with other bytes. Compare "
                     "them with `labs runs compare`, and name one"
                 )
-    return found
+    return merged
 
 
 def _bytes(content: Path | bytes) -> bytes:
@@ -61,7 +61,7 @@ def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
 
     A lab with several runs of one condition, and no study that they belong to, has no verdicts.
     """
-    found = []
+    articles = []
     for lab in with_ledgers():
         if lab.ledger is None or not any(run.lab == lab.name for run in have):
             continue
@@ -70,15 +70,15 @@ def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
             judged: tuple[Verdict, ...] = verdicts_from(lab, sources)
         except BadInput:
             continue
-        rows = [one.as_json() for one in judged]
-        found.append({"lab": lab.name, "article": read(lab.ledger).number, "verdicts": rows})
-    return {"schema": SCHEMA, "articles": found, "intervals": intervals(have)}
+        rows = [verdict.as_json() for verdict in judged]
+        articles.append({"lab": lab.name, "article": read(lab.ledger).number, "verdicts": rows})
+    return {"schema": SCHEMA, "articles": articles, "intervals": intervals(have)}
 
 
 def intervals(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """The interval of each condition in real time of the labs of this package."""
-    own = [run for run in runs if run.repetition is not None and run.lab in LABS]
-    return list(map(real_time.as_json, real_time.conditions(own)))
+    repetitions = [run for run in runs if run.repetition is not None and run.lab in LABS]
+    return list(map(real_time.as_json, real_time.conditions(repetitions)))
 
 
 def code() -> dict[str, Any]:
@@ -117,18 +117,21 @@ def environment() -> dict[str, bytes]:
     lock = CLONE / "requirements.lock"
     if lock.is_file():
         return {LOCK: lock.read_bytes()}
-    lines = {f"{one.metadata['Name']}=={one.version}\n" for one in distributions()}
+    lines = {
+        f"{distribution.metadata['Name']}=={distribution.version}\n"
+        for distribution in distributions()
+    }
     return {INSTALLED: "".join(sorted(lines)).encode()}
 
 
 def legal() -> dict[str, bytes]:
     """The licences, and the citation if it is installed."""
-    found = {name: CLONE / name for name in (*LICENCES, CITATION)}
-    if not found[LICENCES[0]].is_file():
+    paths = {name: CLONE / name for name in (*LICENCES, CITATION)}
+    if not paths[LICENCES[0]].is_file():
         for file in distribution(DISTRIBUTION).files or ():
-            if file.name in found:
-                found[file.name] = Path(str(file.locate()))
-    return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+            if file.name in paths:
+                paths[file.name] = Path(str(file.locate()))
+    return {name: path.read_bytes() for name, path in paths.items() if path.is_file()}
 
 
 def kernels_of(runs: Iterable[Run]) -> dict[str, bytes]:
@@ -140,12 +143,12 @@ def kernels_of(runs: Iterable[Run]) -> dict[str, bytes]:
         if (kernel := run.inputs["kernel"]) is not None
     }
     built = {kernel.sha256: kernel for kernel in store.kernels()}
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for sha256, version in sorted(named):
         folder = f"{KERNELS}/{series_of(version)}-{sha256[:12]}"
         for name, content in _recipe(built.get(sha256), sha256, version):
-            found[f"{folder}/{name}"] = content
-    return found
+            contents[f"{folder}/{name}"] = content
+    return contents
 
 
 def _recipe(kernel: store.Kernel | None, sha256: str, version: str) -> Iterator[tuple[str, bytes]]:

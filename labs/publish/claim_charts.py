@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labs.read.charts.style import plain
 from labs.read.claims.verdict import Verdict
+from labs.read.figures.style import plain
 from labs.read.notebook_file import FIGURE
 
 SIZES = frozenset({"bytes", "KiB", "MiB", "GiB", "KB", "MB"})
@@ -36,9 +36,9 @@ class Chart:
 def charts_of(book: Any, address: str, lab: str, ids: Iterable[str]) -> list[Chart]:
     """The charts of an executed notebook, numbered as on its page. `ids` are those of claims."""
     outputs = [output for cell in book.cells for output in cell.get("outputs", ())]
-    texts = "".join(str(one.get("data", {}).get("text/html", "")) for one in outputs)
+    texts = "".join(str(output.get("data", {}).get("text/html", "")) for output in outputs)
     judged = frozenset(id_ for id_ in ids if f">{id_}<" in texts)
-    figures = [one["data"][FIGURE] for one in outputs if FIGURE in one.get("data", {})]
+    figures = [output["data"][FIGURE] for output in outputs if FIGURE in output.get("data", {})]
     return [
         Chart(
             f"{address}#chart-{number}",
@@ -59,20 +59,20 @@ def best_charts(
     """For each claim the address and the title of the chart that names most of its conditions. A
     notebook that judges the claim, then the shortest table, decides between several. A claim about
     a size, a time or a rate needs a chart with such figures. Claims without one are left out."""
-    found = {}
-    own = [one for one in charts if one.lab == lab]
+    chart_by_claim = {}
+    of_lab = [chart for chart in charts if chart.lab == lab]
     for verdict in verdicts:
-        names = {name for one in verdict.single if one.behind for name in one.behind.conditions}
+        names = {name for part in verdict.single if part.behind for name in part.behind.conditions}
         kind = _kind(verdict.unit.partition(";")[0])
         ranks = {
-            one: (one.names(names), verdict.id in one.claims, -len(one.cells))
-            for one in own
-            if not kind or kind in one.kinds
+            chart: (chart.names(names), verdict.id in chart.claims, -len(chart.cells))
+            for chart in of_lab
+            if not kind or kind in chart.kinds
         }
-        best = max(ranks, key=lambda one: ranks[one], default=None)
+        best = max(ranks, key=lambda chart: ranks[chart], default=None)
         if best and ranks[best][0]:
-            found[verdict.id] = (best.address, best.title)
-    return found
+            chart_by_claim[verdict.id] = (best.address, best.title)
+    return chart_by_claim
 
 
 def _kind(unit: str) -> str:
@@ -99,4 +99,4 @@ def _labels(figure: Mapping[str, Any]) -> frozenset[str]:
         if isinstance(trace.get(kind), list)
         for label in trace[kind]
     )
-    return frozenset(one.partition(":")[0] for one in labels if isinstance(one, str))
+    return frozenset(label.partition(":")[0] for label in labels if isinstance(label, str))

@@ -50,20 +50,23 @@ def body(every: Sequence[Judged], links: Links) -> str:
     return (
         f"<h1>{TITLE}</h1>\n"
         f'<p class="lead">{LEAD} <a href="{VERIFY}">How to verify them</a>.</p>\n'
-        f"{_filters(every)}\n" + "\n".join(_article(one, links) for one in every)
+        f"{_filters(every)}\n" + "\n".join(_article(judged, links) for judged in every)
     )
 
 
 def _filters(every: Sequence[Judged]) -> str:
-    single = [one for judged in every for each in judged.verdicts for one in each.single]
-    kernels = sorted({k for one in single if (k := _series(one))}, key=lambda k: series(f"{k}.0"))
-    testbeds = dict.fromkeys(t for one in single if (t := _testbed(one)))
-    words = {one.verdict for one in single}
+    single = [part for judged in every for each in judged.verdicts for part in each.single]
+    kernels = sorted({k for part in single if (k := _series(part))}, key=lambda k: series(f"{k}.0"))
+    testbeds = dict.fromkeys(t for part in single if (t := _testbed(part)))
+    words = {part.verdict for part in single}
     choices = (
-        ("article", list({str(one.article.number): _short(one.article) for one in every}.items())),
-        ("kernel", [(one, f"Linux {one}") for one in kernels]),
-        ("testbed", [(one, one) for one in testbeds]),
-        ("verdict", [(one, one) for one in (*WORDS, DISPUTED) if one in words]),
+        (
+            "article",
+            list({str(judged.article.number): _short(judged.article) for judged in every}.items()),
+        ),
+        ("kernel", [(kernel, f"Linux {kernel}") for kernel in kernels]),
+        ("testbed", [(testbed, testbed) for testbed in testbeds]),
+        ("verdict", [(word, word) for word in (*WORDS, DISPUTED) if word in words]),
     )
     selects = "".join(
         f'<label>{name.capitalize()}<select name="{name}"><option value="">all</option>'
@@ -81,13 +84,13 @@ def _short(article: Article) -> str:
     return f"{article.number}: {article.title}"
 
 
-def _article(one: Judged, links: Links) -> str:
-    claims = "\n".join(_claim(each, one, links) for each in one.verdicts)
-    part = "" if one.article.first == 1 else f"-{one.article.first}"
+def _article(judged: Judged, links: Links) -> str:
+    claims = "\n".join(_claim(each, judged, links) for each in judged.verdicts)
+    part = "" if judged.article.first == 1 else f"-{judged.article.first}"
     return (
-        f'<section class="article"><h2 id="article-{one.article.number}{part}">'
-        f"Article {_text(_short(one.article))}</h2>\n"
-        f'<p class="source">{_text(_known(one.article))}</p>\n{claims}\n</section>'
+        f'<section class="article"><h2 id="article-{judged.article.number}{part}">'
+        f"Article {_text(_short(judged.article))}</h2>\n"
+        f'<p class="source">{_text(_known(judged.article))}</p>\n{claims}\n</section>'
     )
 
 
@@ -97,49 +100,51 @@ def _known(article: Article) -> str:
     return "; ".join(filter(None, (article.author, article.date, kernels)))
 
 
-def _claim(one: Verdict, judged: Judged, links: Links) -> str:
+def _claim(verdict: Verdict, judged: Judged, links: Links) -> str:
     places = ";".join(
-        dict.fromkeys(f"{_testbed(each)}|{_series(each)}|{each.verdict}" for each in one.single)
+        dict.fromkeys(f"{_testbed(each)}|{_series(each)}|{each.verdict}" for each in verdict.single)
     )
-    chart = links.charts.get(one.id)
+    chart = links.charts.get(verdict.id)
     shown = f'<a href="{escape(chart[0])}">Chart: {_text(chart[1])}</a>' if chart else ""
-    rows = "".join(_row(part) for part in one.rows)
-    repeat = "\n".join(map(_text, (*commands(judged.lab, one), f"labs claims --id {one.id}")))
-    evidence = "".join(f"<li>{_text(line)}</li>" for line in one.evidence)
+    rows = "".join(_row(part) for part in verdict.rows)
+    repeat = "\n".join(
+        map(_text, (*commands(judged.lab, verdict), f"labs claims --id {verdict.id}"))
+    )
+    evidence = "".join(f"<li>{_text(line)}</li>" for line in verdict.evidence)
     return (
-        f'<article class="claim" id="{one.id}" data-article="{judged.article.number}" '
-        f'data-verdicts="{escape(places)}"><h3><a href="#{one.id}">{one.id}</a></h3>'
-        f'<p class="statement">{_text(one.statement)}</p><ul class="rows">{rows}</ul>'
+        f'<article class="claim" id="{verdict.id}" data-article="{judged.article.number}" '
+        f'data-verdicts="{escape(places)}"><h3><a href="#{verdict.id}">{verdict.id}</a></h3>'
+        f'<p class="statement">{_text(verdict.statement)}</p><ul class="rows">{rows}</ul>'
         f'<div class="links">{shown}</div>'
         f"<details><summary>Why, and how to repeat it</summary><ul>{evidence}</ul>"
-        f"<p>Repeat</p><pre>{repeat}</pre>{_runs(one, links)}</details></article>"
+        f"<p>Repeat</p><pre>{repeat}</pre>{_runs(verdict, links)}</details></article>"
     )
 
 
-def _row(one: Verdict) -> str:
+def _row(verdict: Verdict) -> str:
     """The verdict, and the figures of the article, the theory and the runs."""
-    kind = WORD_END.sub("-", one.verdict)
-    unit = f" {one.unit}" if one.unit else ""
+    kind = WORD_END.sub("-", verdict.verdict)
+    unit = f" {verdict.unit}" if verdict.unit else ""
     figures = "".join(
         f"<div><dt>{name}</dt><dd>{_text(figure + unit)}</dd></div>"
         for name, figure in (
-            ("Article", figures_in_words(one.expected)),
-            ("Predicted", figures_in_words(one.predicted)),
-            ("Measured", one.measured_in_words),
+            ("Article", figures_in_words(verdict.expected)),
+            ("Predicted", figures_in_words(verdict.predicted)),
+            ("Measured", verdict.measured_in_words),
         )
         if figure
     )
-    because = one.because if one.because.endswith(ENDS) else f"{one.because}."
+    because = verdict.because if verdict.because.endswith(ENDS) else f"{verdict.because}."
     return (
-        f'<li><span class="word {escape(kind)}">{_text(one.words)}</span>: {_text(because)}'
+        f'<li><span class="word {escape(kind)}">{_text(verdict.words)}</span>: {_text(because)}'
         f"<dl>{figures}</dl></li>"
     )
 
 
-def _runs(one: Verdict, links: Links) -> str:
+def _runs(verdict: Verdict, links: Links) -> str:
     """The runs behind a verdict, by testbed and kernel, with the packed files that hold them."""
     lines = []
-    for each in one.single:
+    for each in verdict.single:
         if each.behind is None:
             continue
         names = list(each.behind.conditions)
@@ -155,23 +160,27 @@ def _file(name: str, links: Links) -> str:
     return f'<a href="{links.data}{escape(name)}">{_text(name)}</a>' if links.data else _text(name)
 
 
-def _series(one: Verdict) -> str:
+def _series(verdict: Verdict) -> str:
     """The kernel series of a verdict of one testbed and kernel, such as 6.1."""
-    if one.witness is None or not one.witness.kernel:
+    if verdict.witness is None or not verdict.witness.kernel:
         return ""
-    return ".".join(map(str, series(one.witness.kernel)))
+    return ".".join(map(str, series(verdict.witness.kernel)))
 
 
-def _testbed(one: Verdict) -> str:
-    return "" if one.witness is None else one.witness.testbed
+def _testbed(verdict: Verdict) -> str:
+    return "" if verdict.witness is None else verdict.witness.testbed
 
 
 def search_entries(every: Iterable[Judged]) -> list[tuple[str, str, str]]:
     """Address, title and text of each claim, for the search."""
     return [
-        (f"index.html#{one.id}", f"{one.id}: {one.words}", f"{one.statement} {one.because}")
+        (
+            f"index.html#{verdict.id}",
+            f"{verdict.id}: {verdict.words}",
+            f"{verdict.statement} {verdict.because}",
+        )
         for judged in every
-        for one in judged.verdicts
+        for verdict in judged.verdicts
     ]
 
 

@@ -103,13 +103,15 @@ def metadata(
 
 def _run_action(run: Run) -> dict[str, Any]:
     kernel = run.inputs["kernel"]
-    said = f"{run.lab} {run.condition} on the testbed {run.testbed}, Linux {run.kernel.release}"
+    description = (
+        f"{run.lab} {run.condition} on the testbed {run.testbed}, Linux {run.kernel.release}"
+    )
     performed_by = [LABS] if kernel is None else [LABS, _linux(kernel)]
     return _entity(
         f"#run-{run.name}",
         "CreateAction",
         name=run.name,
-        description=said,
+        description=description,
         instrument=list(map(_to, performed_by)),
         object=_to(f"#condition-{run.name}"),
         result=_to(BUNDLED),
@@ -129,13 +131,13 @@ def _execution(notebook: str) -> dict[str, Any]:
 
 
 def _condition(run: Run) -> dict[str, Any]:
-    said = {"name": "condition", "value": canonical(run.inputs["condition"]).decode()}
-    return _entity(f"#condition-{run.name}", VALUE, **said, identifier=run.key)
+    properties = {"name": "condition", "value": canonical(run.inputs["condition"]).decode()}
+    return _entity(f"#condition-{run.name}", VALUE, **properties, identifier=run.key)
 
 
 def _parameters(notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    said = {"name": "parameters", "value": canonical(values).decode()}
-    return _entity(f"#parameters-{notebook}", VALUE, **said)
+    properties = {"name": "parameters", "value": canonical(values).decode()}
+    return _entity(f"#parameters-{notebook}", VALUE, **properties)
 
 
 def _linux(kernel: Mapping[str, str]) -> str:

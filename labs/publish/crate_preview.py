@@ -74,13 +74,13 @@ def preview(
 
 def _table(title: str, columns: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:
     """A heading and a table of cells that are HTML already; nothing without rows."""
-    found = list(rows)
-    if not found:
+    every = list(rows)
+    if not every:
         return
     yield f"<h2>{title}</h2>\n<table><thead><tr>"
     yield "".join(f'<th scope="col">{name}</th>' for name in columns)
     yield "</tr></thead><tbody>"
-    for row in found:
+    for row in every:
         yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>"
     yield "</tbody></table>"
 
@@ -104,10 +104,10 @@ def _runs(runs: Sequence[Run]) -> Iterator[Sequence[str]]:
 
 def _verdicts(verdicts: Mapping[str, Any]) -> Iterator[Sequence[str]]:
     for article in verdicts["articles"]:
-        for one in article["verdicts"]:
-            factor = "" if one["factor"] is None else f" (factor {one['factor']:.2f})"
-            verdict = f"{one['verdict']}{factor}"
-            words = (article["article"], one["id"], verdict, one["statement"])
+        for judged in article["verdicts"]:
+            factor = "" if judged["factor"] is None else f" (factor {judged['factor']:.2f})"
+            verdict = f"{judged['verdict']}{factor}"
+            words = (article["article"], judged["id"], verdict, judged["statement"])
             yield tuple(map(escape, map(str, words)))
 
 
@@ -120,12 +120,14 @@ def _files(files: Mapping[str, Path | bytes]) -> Iterator[Sequence[str]]:
 def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequence[Run]) -> None:
     """Damaged unless the page of an unpacked bundle is byte-identical to the one generated from its
     other files, which were verified before."""
-    files = {one.relative_to(bundle).as_posix(): one for one in bundle.rglob("*") if one.is_file()}
+    files = {
+        path.relative_to(bundle).as_posix(): path for path in bundle.rglob("*") if path.is_file()
+    }
     verdicts = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
     try:
         genuine = preview(
             {name: path for name, path in files.items() if name not in NOT_LISTED},
-            {one.path.name: one.content for one in notebooks},
+            {notebook.path.name: notebook.content for notebook in notebooks},
             runs,
             verdicts,
         )

@@ -46,7 +46,7 @@ class SavedAtTheEnd(NBClientEngine):  # type: ignore[misc]
             nb_man.output_path = path
             for cell in nb_man.nb.cells:
                 if "outputs" in cell:
-                    cell.outputs = [one for one in cell.outputs if one.get("data", True)]
+                    cell.outputs = [output for output in cell.outputs if output.get("data", True)]
 
 
 papermill_engines.register(ENGINE, SavedAtTheEnd)
@@ -58,15 +58,15 @@ def open_notebook(notebook: NotebookFile) -> Any:
     try:
         with warnings.catch_warnings(action="ignore"):  # such as cells without an id
             nbformat.validate(notebook.content)
-            found = nbformat.reads(json.dumps(notebook.content), as_version=4)
+            book = nbformat.reads(json.dumps(notebook.content), as_version=4)
     except (nbformat.ValidationError, *UNEXPECTED) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Damaged(
-            f"{notebook.path} is not a notebook ({said[0][:160]}). {NEXT_STEP}"
+            f"{notebook.path} is not a notebook ({lines[0][:160]}). {NEXT_STEP}"
         ) from error
-    for metadata in (found.metadata, *(cell.metadata for cell in found.cells)):
+    for metadata in (book.metadata, *(cell.metadata for cell in book.cells)):
         metadata.pop("papermill", None)  # papermill would resume from it
-    return found
+    return book
 
 
 def execute(
@@ -118,8 +118,8 @@ def surroundings() -> Iterator[None]:
     """What the notebook's process inherits, and silence for warnings that are errors here. Inside
     another such block nothing changes, so that several notebooks can be executed side by side."""
     log = logging.getLogger("papermill")
-    level, found = log.level, os.environ.get("PLOTLY_RENDERER")
-    if (level, found) == (logging.ERROR, RENDERER):
+    level, renderer = log.level, os.environ.get("PLOTLY_RENDERER")
+    if (level, renderer) == (logging.ERROR, RENDERER):
         yield
         return
     log.setLevel(logging.ERROR)
@@ -129,8 +129,8 @@ def surroundings() -> Iterator[None]:
     finally:
         log.setLevel(level)
         os.environ.pop("PLOTLY_RENDERER")
-        if found is not None:
-            os.environ["PLOTLY_RENDERER"] = found
+        if renderer is not None:
+            os.environ["PLOTLY_RENDERER"] = renderer
 
 
 def _stopped(path: Path, error: Any) -> Exception:
@@ -160,7 +160,7 @@ def side_by_side(
     pool = ThreadPoolExecutor(jobs)
     try:
         with surroundings():
-            futures = {pool.submit(task, one): one for one in wanted}
+            futures = {pool.submit(task, key): key for key in wanted}
             for future in as_completed(futures):
                 error = future.exception()
                 if error is not None and not isinstance(error, LabError):

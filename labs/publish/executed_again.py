@@ -108,12 +108,15 @@ def _measures_machine(cell: Mapping[str, Any]) -> bool:
     """Whether a cell calls `labs.audit()`, which reads the settings of this machine."""
     try:
         calls = [
-            one for one in ast.walk(ast.parse(joined(cell["source"]))) if isinstance(one, ast.Call)
+            node
+            for node in ast.walk(ast.parse(joined(cell["source"])))
+            if isinstance(node, ast.Call)
         ]
     except NOT_PYTHON:
         return False
     return any(
-        ast.unparse(one.func) == "labs.audit" and not one.args and not one.keywords for one in calls
+        ast.unparse(call.func) == "labs.audit" and not call.args and not call.keywords
+        for call in calls
     )
 
 
@@ -121,18 +124,20 @@ def _words(outputs: Sequence[Output]) -> list[str]:
     return [word for output in outputs for word in output.words]
 
 
-def _first(one: list[str], other: list[str]) -> str:
+def _first(earlier: list[str], later: list[str]) -> str:
     """The first difference, with the word in front of it on either side."""
-    for at, (before, after) in enumerate(zip(one, other, strict=False)):
+    for at, (before, after) in enumerate(zip(earlier, later, strict=False)):
         if before != after:
-            return f"{before[:40]} -> {after[:40]}" + (f" after {one[at - 1][:40]}" if at else "")
-    return f"{len(one)} words -> {len(other)}"
+            return f"{before[:40]} -> {after[:40]}" + (
+                f" after {earlier[at - 1][:40]}" if at else ""
+            )
+    return f"{len(earlier)} words -> {len(later)}"
 
 
 def _left(before: Sequence[Output], after: Sequence[Output]) -> tuple[str, ...]:
     """The kinds of outputs that differ although their words are equal: images, markup."""
     pairs = zip_longest(before, after)
-    kinds = [(one or other).kind for one, other in pairs if one != other and (one or other)]
+    kinds = [(old or new).kind for old, new in pairs if old != new and (old or new)]
     return tuple(dict.fromkeys(kinds))
 
 
@@ -145,8 +150,8 @@ def _outputs(cell: Mapping[str, Any], alike: Callable[[str], str]) -> Iterator[O
             name = str(output.get("name"))
             printed[name] = printed.get(name, "") + alike(joined(output.get("text", "")))
         elif kind == "error":
-            said = alike(f"{output.get('ename')}: {output.get('evalue')}")
-            yield Output("error", tuple(said.split()), said)
+            message = alike(f"{output.get('ename')}: {output.get('evalue')}")
+            yield Output("error", tuple(message.split()), message)
         else:
             for name, value in sorted(output.get("data", {}).items()):
                 same = _in_texts(_one_text(value), alike)

@@ -2,7 +2,7 @@
 
 Title, legend and caption are HTML outside the plot, because plotly neither wraps text nor moves a
 legend when a page is narrow. The plot has the figure's text alternative, and its numbers are a
-table below it. `labs/read/charts/style.py` puts both into the figure's layout.
+table below it. `labs/read/figures/style.py` puts both into the figure's layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from plotly.io.json import to_json_plotly
 
-from labs.read.charts.style import plain
+from labs.read.figures.style import plain
 
 # A page that works offline has no button that sends its chart to somebody's server.
 CHART = {"displaylogo": False, "responsive": True, "showSendToCloud": False}
@@ -46,9 +46,12 @@ def figure_html(figure: Mapping[str, Any], number: int) -> str:
     if steps:
         _leave_the_controls(layout, float(meta["controls_px"]))
     _leave_the_plot(layout)
-    for one in (layout, *(frame.get("layout", {}) for frame in figure.get("frames") or ())):
-        if marks := one.get("annotations"):
-            one["annotations"] = [mark for mark in marks if mark.get("name") != "caption"]
+    for shown_layout in (
+        layout,
+        *(frame.get("layout", {}) for frame in figure.get("frames") or ()),
+    ):
+        if marks := shown_layout.get("annotations"):
+            shown_layout["annotations"] = [mark for mark in marks if mark.get("name") != "caption"]
     drawn = {name: figure[name] for name in ("data", "layout", "frames") if name in figure}
     plot = (
         f'<div id="chart-{number}" style="height: {layout["height"]}px"></div>'
@@ -96,7 +99,7 @@ def _leave_the_controls(layout: dict[str, Any], controls_px: float) -> None:
 
 
 def _steps(names: Sequence[str] | None) -> str:
-    """A button and a slider for the steps of a figure (`labs/read/charts/steps.py`)."""
+    """A button and a slider for the steps of a figure (`labs/read/figures/steps.py`)."""
     if not names:
         return ""
     last = len(names) - 1
@@ -134,7 +137,9 @@ def _legend(figure: Mapping[str, Any]) -> str:
 def _entry(number: int, trace: Mapping[str, Any], data: Sequence[Mapping[str, Any]]) -> str:
     """An entry of the legend: its traces, its sign, its name."""
     group = trace.get("legendgroup")
-    same = [other for other, one in enumerate(data) if group and one.get("legendgroup") == group]
+    same = [
+        other for other, curve in enumerate(data) if group and curve.get("legendgroup") == group
+    ]
     name = _text(str(trace["name"]).replace("<br>", ", "))
     return (
         f'<li><button type="button" aria-pressed="true" '

@@ -74,9 +74,9 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
     try:
         body, _ = exporter.from_notebook_node(shown, resources=resources)
     except (InvalidNotebook, *UNEXPECTED) as error:
-        said = str(error).splitlines() or [""]
+        lines = str(error).splitlines() or [""]
         raise RunFailed(
-            f"the notebook cannot be shown as a page ({type(error).__name__}: {said[0][:160]}). "
+            f"the notebook cannot be shown as a page ({type(error).__name__}: {lines[0][:160]}). "
             "Correct the cell, or attach the file that it shows"
         ) from error
     # After the exporter, which would parse all of the library as HTML.
@@ -95,12 +95,12 @@ def check_texts(notebook: Any) -> None:
 def policy(*scripts: str, files: bool = False, styles: bool = False) -> str:
     """The Content-Security-Policy of a page with these scripts: nothing is loaded, and no other
     script runs. A page of a site may also load script files (`files`), and styles and images."""
-    digests = [sha256(one.encode()).digest() for one in scripts if one]
-    own = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
-    own = " ".join(filter(None, (own, "'self'" if files else ""))) or "'none'"
+    digests = [sha256(script.encode()).digest() for script in scripts if script]
+    sources = " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
+    sources = " ".join(filter(None, (sources, "'self'" if files else ""))) or "'none'"
     site = " 'self'" if styles else ""
     return (
-        f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'{site}; "
+        f"default-src 'none'; script-src {sources}; style-src 'unsafe-inline'{site}; "
         f"img-src data: blob:{site}; "
         "base-uri 'none'; form-action 'none'"
     )

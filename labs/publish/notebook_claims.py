@@ -81,12 +81,12 @@ def of_parameters(notebook: NotebookFile, runs: Sequence[Run]) -> Iterator[Objec
         return
     lab = find(str(checked))
     fields = declared(lab.Parameters)
-    own = {one.lower(): value for one, value in values.items() if one.lower() in fields}
+    of_lab = {name.lower(): value for name, value in values.items() if name.lower() in fields}
     if set(map(str.lower, _changed_by_code(notebook))) & fields.keys():
         yield Objection(part, "their check or a later cell changes them")
         return
     try:
-        yield from _of_conditions(part, lab, own, [run for run in runs if run.lab == lab.name])
+        yield from _of_conditions(part, lab, of_lab, [run for run in runs if run.lab == lab.name])
     except (LabError, TypeError) as error:
         yield Objection(part, str(error)[:200])
 
@@ -121,12 +121,12 @@ def _changed_by_code(notebook: NotebookFile) -> Iterator[str]:
                 nodes = list(ast.walk(ast.parse(cell.source)))
             except NOT_PYTHON:
                 continue
-            names = (one for one in nodes if isinstance(one, ast.Name))
+            names = (node for node in nodes if isinstance(node, ast.Name))
             yield from (
-                one.id for one in names if one.id.isupper() and isinstance(one.ctx, ast.Store)
+                name.id for name in names if name.id.isupper() and isinstance(name.ctx, ast.Store)
             )
             if CHECK in cell.tags:
-                yield from (str(one.arg) for one in nodes if isinstance(one, ast.keyword))
+                yield from (str(node.arg) for node in nodes if isinstance(node, ast.keyword))
 
 
 def _of_conditions(
@@ -208,13 +208,13 @@ def _expected(
 def _fits(cell: str, expected: Sequence[Any]) -> bool:
     """Whether a cell shows one of these values, or a number between them. Words in place of a
     number, such as "below 1", are not compared."""
-    if cell in (" ".join(notebook_cell(one).split()) for one in expected):
+    if cell in (" ".join(notebook_cell(value).split()) for value in expected):
         return True
-    numbers = [float(one) for one in expected if type(one) in (int, float) and one == one]
+    numbers = [float(value) for value in expected if type(value) in (int, float) and value == value]
     try:
         shown = float(cell.replace(",", ""))
     except ValueError:
-        return bool(numbers) or any(cell.startswith(f"{one} ") for one in expected)
+        return bool(numbers) or any(cell.startswith(f"{value} ") for value in expected)
     about = ROUNDING * abs(shown)
     return bool(numbers) and min(numbers) - about <= shown <= max(numbers) + about
 

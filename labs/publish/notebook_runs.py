@@ -34,7 +34,7 @@ def save(folder: str, names: Mapping[str, Any]) -> None:
     for run in _opened:
         if not (runs / run.name).exists():
             shutil.copytree(run.path, runs / run.name)
-    for study in reversed([one for one in _studies(names.values()) if one.runs]):
+    for study in reversed([study for study in _studies(names.values()) if study.runs]):
         plan = [Planned(run.condition, run.key) for run in study.every]
         write_study(runs, study.lab.name, asdict(study.parameters), plan)
 

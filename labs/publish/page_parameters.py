@@ -52,10 +52,10 @@ def declared(notebook: NotebookFile) -> dict[str, Scalar]:
 
 def _default(value: ast.expr) -> Scalar:
     try:
-        found = ast.literal_eval(value)
+        literal = ast.literal_eval(value)
     except (*NOT_PYTHON, TypeError):
         return None
-    return found if isinstance(found, str | int | float | bool) else None
+    return literal if isinstance(literal, str | int | float | bool) else None
 
 
 def settle(given: Sequence[str], notebook: NotebookFile) -> dict[str, Scalar]:

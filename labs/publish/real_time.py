@@ -31,21 +31,23 @@ def conditions(runs: Iterable[Run]) -> list[Repeated]:
     for run in runs:
         asked = canonical(run.condition_asked.as_json()).decode()
         groups.setdefault((run.lab, run.testbed, run.kernel.release, asked), []).append(run)
-    found = [one for key in sorted(groups) for one in repeated(find(key[0]), groups[key])]
-    return [one for one in found if one.interval is not None]
+    every = [
+        condition for key in sorted(groups) for condition in repeated(find(key[0]), groups[key])
+    ]
+    return [condition for condition in every if condition.interval is not None]
 
 
-def name_of(one: Repeated) -> str:
+def name_of(condition: Repeated) -> str:
     """What identifies a condition and where it was run."""
-    run = one.runs[0]
+    run = condition.runs[0]
     return f"{run.lab} {run.condition} on {run.testbed}, Linux {run.kernel.release}"
 
 
-def as_json(one: Repeated) -> dict[str, Any]:
+def as_json(condition: Repeated) -> dict[str, Any]:
     """A condition with its interval as plain data."""
-    run = one.runs[0]
+    run = condition.runs[0]
     where = {"lab": run.lab, "testbed": run.testbed, "kernel": run.kernel.release}
-    return {**where, **one.as_json()}
+    return {**where, **condition.as_json()}
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,23 @@ class Again:
     @property
     def grade(self) -> str:
         """Covered by the recorded interval; otherwise within the margin of the lab, or not."""
-        known = self.recorded.interval
-        assert known is not None
-        if known.low <= self.median <= known.high:
+        interval = self.recorded.interval
+        assert interval is not None
+        if interval.low <= self.median <= interval.high:
             return COVERED
         margin = self.recorded.lab.margin
-        ratio = self.median / known.middle if known.middle else float("inf")
+        ratio = self.median / interval.middle if interval.middle else float("inf")
         return WITHIN if margin.low <= ratio <= margin.high else BEYOND
 
     def as_json(self) -> dict[str, Any]:
         return {**as_json(self.recorded), "again": list(self.values), "grade": self.grade}
 
     def line(self) -> str:
-        known = self.recorded.interval
-        assert known is not None
+        interval = self.recorded.interval
+        assert interval is not None
         return (
-            f"{name_of(self.recorded)}: {self.grade}: {self.recorded.figure} {known.middle:.4g} "
-            f"({known.low:.4g} to {known.high:.4g}) -> {self.median:.4g} "
+            f"{name_of(self.recorded)}: {self.grade}: {self.recorded.figure} {interval.middle:.4g} "
+            f"({interval.low:.4g} to {interval.high:.4g}) -> {self.median:.4g} "
             f"(median of {len(self.values)})"
         )
 
@@ -89,37 +91,41 @@ def repeat_conditions(
 ) -> tuple[list[Again], list[NotRepeated]]:
     """Perform FEWEST runs of each condition on its testbed here, one at a time, into the folder
     `into`."""
-    found: list[Again] = []
+    measured_again: list[Again] = []
     lacking: list[NotRepeated] = []
-    for _, group in groupby(wanted, key=lambda one: (one.lab.name, one.runs[0].testbed)):
+    for _, group in groupby(
+        wanted, key=lambda condition: (condition.lab.name, condition.runs[0].testbed)
+    ):
         some = list(group)
         try:
             again = _repeat_on_one_testbed(some, into)
         except LabError as error:
-            lacking += [NotRepeated(run, str(error)) for one in some for run in one.runs]
+            lacking += [
+                NotRepeated(run, str(error)) for condition in some for run in condition.runs
+            ]
             continue
-        for one, runs in zip(some, again, strict=True):
-            (now,) = repeated(one.lab, runs)
-            if now.values and now.figure == one.figure:
-                found.append(Again(one, now.values))
+        for condition, runs in zip(some, again, strict=True):
+            (now,) = repeated(condition.lab, runs)
+            if now.values and now.figure == condition.figure:
+                measured_again.append(Again(condition, now.values))
             else:
                 disturbed = f"all new runs were disturbed ({now.why[0]})" if now.why else ""
-                why = disturbed or f"the new runs have no {one.figure}"
-                lacking += [NotRepeated(run, why) for run in one.runs]
-    return found, lacking
+                why = disturbed or f"the new runs have no {condition.figure}"
+                lacking += [NotRepeated(run, why) for run in condition.runs]
+    return measured_again, lacking
 
 
 def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[Run]]:
     """The new runs of each condition, which all are of one lab and one testbed."""
     planner = Planner(wanted[0].lab, wanted[0].runs[0].testbed)
-    first = [planner.again(one.runs[0]) for one in wanted]
+    first = [planner.again(condition.runs[0]) for condition in wanted]
     # In rounds, so that a disturbance of the machine affects all conditions alike.
     rounds: list[list[Planned]] = [
-        [one.repeated(number) for one in first] for number in range(1, FEWEST + 1)
+        [run.repeated(number) for run in first] for number in range(1, FEWEST + 1)
     ]
-    every = [one for some in rounds for one in some]
+    every = [run for some in rounds for run in some]
     prepare(into)
     opened = Opened(into)
-    with Bar(wanted[0].lab.name, [one.title for one in every]) as bar:
+    with Bar(wanted[0].lab.name, [run.title for run in every]) as bar:
         perform(every, opened, tell=bar.tell)
     return [[opened[some[at].name] for some in rounds] for at in range(len(wanted))]

@@ -32,7 +32,7 @@ def verdicts_in(what: Path) -> tuple[list[Said], Collection[int] | None]:
         return read_verdicts(what), None
     if (folder / METADATA).is_file():
         check(folder)
-        return of_bundle(folder), {one["article"] for one in _articles(folder)}
+        return of_bundle(folder), {article["article"] for article in _articles(folder)}
     tables = [path for path in (folder / TABLE, *folder.glob(f"*/{TABLE}")) if path.is_file()]
     if not tables:
         raise BadInput(f"{what} has no {TABLE} and is not a bundle. {AGAIN}")
@@ -41,31 +41,31 @@ def verdicts_in(what: Path) -> tuple[list[Said], Collection[int] | None]:
 
 def of_bundle(bundle: Path) -> list[Said]:
     """The verdicts of an unpacked bundle on the claims of all articles."""
-    every = [verdict for one in _articles(bundle) for verdict in one["verdicts"]]
+    every = [verdict for article in _articles(bundle) for verdict in article["verdicts"]]
     return held_to_schema(every, bundle / VERDICTS)
 
 
 def intervals_of(bundle: Path) -> Sequence[Any] | None:
     """The intervals of an unpacked bundle, as `bundle_contents.intervals` writes them; None for a
     bundle that was written before there were any."""
-    found = _said(bundle).get("intervals")
-    return found if isinstance(found, list) else None
+    intervals = _verdicts_file(bundle).get("intervals")
+    return intervals if isinstance(intervals, list) else None
 
 
 def _articles(bundle: Path) -> Sequence[Mapping[str, Any]]:
-    found = _said(bundle).get("articles")
-    if isinstance(found, list) and all(map(_is_article, found)):
-        return found
+    articles = _verdicts_file(bundle).get("articles")
+    if isinstance(articles, list) and all(map(_is_article, articles)):
+        return articles
     raise Damaged(f"{VERDICTS} of the bundle has no list of articles with verdicts. {COPY}")
 
 
-def _is_article(one: object) -> bool:
+def _is_article(article: object) -> bool:
     return (
-        isinstance(one, dict)
-        and isinstance(one.get("article"), int)
-        and isinstance(one.get("verdicts"), list)
+        isinstance(article, dict)
+        and isinstance(article.get("article"), int)
+        and isinstance(article.get("verdicts"), list)
     )
 
 
-def _said(bundle: Path) -> Mapping[str, Any]:
+def _verdicts_file(bundle: Path) -> Mapping[str, Any]:
     return read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)

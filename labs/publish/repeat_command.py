@@ -33,21 +33,21 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
     """One `labs run` for each testbed and set of parameters, with all kernels on which the same
     conditions were judged."""
     kernels: dict[str, list[str]] = {}
-    for one in verdict.single:
-        if one.behind is None or one.witness is None:
+    for part in verdict.single:
+        if part.behind is None or part.witness is None:
             continue
         words = " ".join(
             [
                 _run(lab),
-                *([] if one.witness.testbed == VIRTUAL else [f"--testbed {one.witness.testbed}"]),
-                *_parameters(lab, one.behind, one.witness.testbed),
-                _conditions(one.behind),
-                *of_seeds(one),
+                *([] if part.witness.testbed == VIRTUAL else [f"--testbed {part.witness.testbed}"]),
+                *_parameters(lab, part.behind, part.witness.testbed),
+                _conditions(part.behind),
+                *of_seeds(part),
             ]
         )
-        of_series = ".".join(map(str, series(one.witness.kernel)))
+        of_series = ".".join(map(str, series(part.witness.kernel)))
         named = kernels.setdefault(words, [])
-        if one.witness.testbed == VIRTUAL and of_series not in named:
+        if part.witness.testbed == VIRTUAL and of_series not in named:
             named.append(of_series)
     return [
         f"{words} --kernel {','.join(named)}" if named else words
@@ -70,10 +70,10 @@ def _parameters(lab: Lab, runs: JudgedRuns, testbed: str) -> list[str]:
     defaults = with_testbed_defaults(lab.Parameters, {"testbed": testbed})
     given: Mapping[str, object] = runs.parameters
     return [
-        f"{one.flag} {plain(given[name])}"
-        for name, one in declared(lab.Parameters).items()
+        f"{parameter.flag} {plain(given[name])}"
+        for name, parameter in declared(lab.Parameters).items()
         if name in given
         and name not in NOT_NAMED
         and given[name] != getattr(defaults, name)
-        and one.kind is not bool
+        and parameter.kind is not bool
     ]

@@ -42,10 +42,10 @@ class Repeated:
     causes: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        said = self.pair.as_json()
+        comparison = self.pair.as_json()
         kept = ("lab", "condition", "changed", "inputs", "files")
         about = {"run": self.pair.a.name, "grade": self.grade, "causes": list(self.causes)}
-        return about | {name: said[name] for name in kept}
+        return about | {name: comparison[name] for name in kept}
 
 
 @dataclass(frozen=True)
@@ -174,14 +174,14 @@ def causes(pair: Pair) -> Iterator[str]:
 def _other_commands(pair: Pair) -> Iterator[str]:
     """The first setting of link or hosts that the record has otherwise than its inputs say."""
     first, second = (
-        [one.argv for one in run.commands if one.argv[0] in ("tc", "sysctl", "ip")]
+        [command.argv for command in run.commands if command.argv[0] in ("tc", "sysctl", "ip")]
         for run in (pair.a, pair.b)
     )
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for issued, expected in zip(first, second, strict=False):
+        if issued != expected:
             yield (
-                f"parameter: the record issued `{' '.join(one)}`, and its inputs lead to "
-                f"`{' '.join(other)}`: one of the two was changed after the run"
+                f"parameter: the record issued `{' '.join(issued)}`, and its inputs lead to "
+                f"`{' '.join(expected)}`: one of the two was changed after the run"
             )
             return
 

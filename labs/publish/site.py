@@ -52,7 +52,9 @@ class Sources:
         """The address in the site of each file of the project that is in it."""
         return {
             **document_pages(self.root),
-            **{f"notebooks/{one.path.name}": _address(one) for one in self.notebooks},
+            **{
+                f"notebooks/{notebook.path.name}": _address(notebook) for notebook in self.notebooks
+            },
             **{f"data/{name}": f"data/{name}" for name in self.files},
             "notebooks": "notebooks.html",
             "docs": "docs.html",
@@ -67,7 +69,9 @@ class Sources:
     @property
     def pages(self) -> frozenset[str]:
         made = ("index.html", "notebooks.html", "docs.html", "data.html", "search.html")
-        return frozenset((*made, *(one for one in self.addresses.values() if one.endswith("html"))))
+        return frozenset(
+            (*made, *(address for address in self.addresses.values() if address.endswith("html")))
+        )
 
 
 def sources() -> Sources:
@@ -87,8 +91,8 @@ def judged(lab: Lab) -> Judged:
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     article = read(lab.ledger)
-    found = telling_first(article, verdicts_from(lab, recorded_sources(lab, "recorded")))
-    return Judged(lab, article, noted_once(found, set()))
+    verdicts = telling_first(article, verdicts_from(lab, recorded_sources(lab, "recorded")))
+    return Judged(lab, article, noted_once(verdicts, set()))
 
 
 def check_out(out: Path) -> None:
@@ -110,9 +114,11 @@ def write_site(
     check_out(out)
     books: dict[str, Any] = {}
 
-    def run(one: NotebookFile) -> None:
-        values = {name: RECORDED[name] for name in RECORDED if name in declared(one)}
-        books[one.path.name] = execute(open_notebook(one), one.path, values, progress=False)
+    def run(notebook: NotebookFile) -> None:
+        values = {name: RECORDED[name] for name in RECORDED if name in declared(notebook)}
+        books[notebook.path.name] = execute(
+            open_notebook(notebook), notebook.path, values, progress=False
+        )
 
     recorded.check(made_of.data)
     side_by_side(made_of.notebooks, run, jobs=jobs, tell=tell, fail_fast=True)
@@ -135,30 +141,35 @@ def write_site(
 
 def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any]) -> dict[str, str]:
     """All pages and script files by address."""
-    found: dict[str, tuple[str, str]] = {}
+    pages: dict[str, tuple[str, str]] = {}
     names = [
-        (_address(one), title(books[one.path.name].cells) or one.stem) for one in made_of.notebooks
+        (_address(notebook), title(books[notebook.path.name].cells) or notebook.stem)
+        for notebook in made_of.notebooks
     ]
-    for one, (address, name) in zip(made_of.notebooks, names, strict=True):
+    for notebook, (address, name) in zip(made_of.notebooks, names, strict=True):
         place = Place(address, made_of.pages)
         shared = Shared(place.root + STYLE, place.root + PLOTLY, place.navigation())
-        html = page(books[one.path.name], one.stem, shared)
-        found[address] = (name, NOTEBOOK_LINK.sub(r'href="\1.html\2', html))
+        html = page(books[notebook.path.name], notebook.stem, shared)
+        pages[address] = (name, NOTEBOOK_LINK.sub(r'href="\1.html\2', html))
     for path, address in document_pages(made_of.root).items():
         place = Place(address, made_of.pages)
         name, body = document(made_of.root, path, place, made_of.addresses)
         if address == "data.html":
             body = f"{body}\n{_downloads(made_of)}"
-        found[address] = (name, framed(place, name, body))
+        pages[address] = (name, framed(place, name, body))
     index = _front(made_of, judged, books)
     notebooks = _contents("Notebooks", names)
-    documents = [(at, name) for at, (name, _) in found.items() if at.startswith("docs/")]
+    documents = [(at, name) for at, (name, _) in pages.items() if at.startswith("docs/")]
     lists = {
         "notebooks.html": notebooks,
-        "docs.html": _contents("Documents", sorted(documents, key=lambda one: one[1].lower())),
+        "docs.html": _contents(
+            "Documents", sorted(documents, key=lambda document: document[1].lower())
+        ),
     }
     entries: list[Entry] = list(claims_page.search_entries(judged))
-    entries += [one for at, (name, html) in found.items() for one in sections(at, name, html)]
+    entries += [
+        section for at, (name, html) in pages.items() for section in sections(at, name, html)
+    ]
     search = framed(Place("search.html", made_of.pages), "Search", BODY, script("search.js"), INDEX)
     return {
         "index.html": index,
@@ -166,18 +177,18 @@ def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any])
         INDEX: index_script(entries),
         PLOTLY: get_plotlyjs(),
         STYLE: style_sheet(),
-        **{at: html for at, (_, html) in found.items()},
+        **{at: html for at, (_, html) in pages.items()},
         **{at: framed(Place(at, made_of.pages), *both) for at, both in lists.items()},
     }
 
 
 def _front(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any]) -> str:
-    ids = [one.id for each in judged for one in each.verdicts]
+    ids = [verdict.id for each in judged for verdict in each.verdicts]
     charts = [
         chart
-        for one in made_of.notebooks
-        if (lab := checked_lab(one)) is not None
-        for chart in charts_of(books[one.path.name], _address(one), lab, ids)
+        for notebook in made_of.notebooks
+        if (lab := checked_lab(notebook)) is not None
+        for chart in charts_of(books[notebook.path.name], _address(notebook), lab, ids)
     ]
     shown: dict[str, tuple[str, str]] = {}
     for each in judged:

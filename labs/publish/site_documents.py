@@ -30,8 +30,8 @@ def document_pages(root: Path) -> dict[str, str]:
     """The address in the site of each Markdown file, by its path in the project."""
     top = {"README.md": "docs/readme.html", "CONTRIBUTING.md": "docs/contributing.html"}
     top |= {"CHANGELOG.md": "docs/changelog.html", "data/DATASETS.md": "data.html"}
-    found = {name: address for name, address in top.items() if (root / name).is_file()}
-    return found | {
+    addresses = {name: address for name, address in top.items() if (root / name).is_file()}
+    return addresses | {
         f"docs/{path.name}": f"docs/{path.stem}.html" for path in sorted(root.glob("docs/*.md"))
     }
 
@@ -47,10 +47,10 @@ def document(root: Path, name: str, place: Place, addresses: Mapping[str, str]) 
     return title, f'<section class="text document">{linked}</section>'
 
 
-def _heading(found: re.Match[str]) -> str:
+def _heading(match: re.Match[str]) -> str:
     """A heading with the anchor that the project's links use: lower case, hyphens for spaces."""
-    words = NOT_IN_ANCHORS.sub("", unescape(TAG.sub("", found[2])).lower()).replace(" ", "-")
-    return f'<h{found[1]} id="{escape(words)}">{found[2]}</h{found[1]}>'
+    words = NOT_IN_ANCHORS.sub("", unescape(TAG.sub("", match[2])).lower()).replace(" ", "-")
+    return f'<h{match[1]} id="{escape(words)}">{match[2]}</h{match[1]}>'
 
 
 def _link(href: str, words: str, name: str, place: Place, addresses: Mapping[str, str]) -> str:
@@ -70,11 +70,11 @@ def _resolved(name: str, path: str) -> str:
 def _with_images(html: str, root: Path, name: str) -> str:
     """The HTML with pictures of the project in it, as data."""
 
-    def embedded(found: re.Match[str]) -> str:
-        path = root / _resolved(name, found[1])
+    def embedded(match: re.Match[str]) -> str:
+        path = root / _resolved(name, match[1])
         kind = IMAGES.get(path.suffix)
         if kind is None or not path.is_file() or not path.resolve().is_relative_to(root.resolve()):
-            return found[0]
+            return match[0]
         return f'<img src="data:{kind};base64,{b64encode(path.read_bytes()).decode()}"'
 
     return IMAGE.sub(embedded, html)

@@ -50,8 +50,8 @@ class Place:
 def framed(place: Place, title: str, body: str, script: str = "", *files: str) -> str:
     """A page of the site with its body; `script` is its own, `files` are script files that it
     loads from the folder of the site."""
-    loaded = "".join(f'<script src="{place.root}{one}"></script>\n' for one in files)
-    own = f"<script>{script}</script>\n" if script else ""
+    loaded = "".join(f'<script src="{place.root}{file}"></script>\n' for file in files)
+    inline = f"<script>{script}</script>\n" if script else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" '
@@ -61,7 +61,7 @@ def framed(place: Place, title: str, body: str, script: str = "", *files: str) -
         '<meta name="generator" content="labs publish">\n'
         f"<title>{escape(title)}</title>\n"
         f'<link rel="stylesheet" href="{place.root}{STYLE}">\n'
-        f"</head>\n<body>\n{place.navigation()}\n<main>\n{body}\n</main>\n{loaded}{own}"
+        f"</head>\n<body>\n{place.navigation()}\n<main>\n{body}\n</main>\n{loaded}{inline}"
         "</body>\n</html>\n"
     )
 
@@ -69,7 +69,7 @@ def framed(place: Place, title: str, body: str, script: str = "", *files: str) -
 def style_sheet() -> str:
     """The one style sheet of a site."""
     files = (TEMPLATES / "report" / "style.css", TEMPLATES / "site" / "site.css")
-    return "\n".join([*(one.read_text(encoding="utf-8") for one in files), highlight_styles()])
+    return "\n".join([*(file.read_text(encoding="utf-8") for file in files), highlight_styles()])
 
 
 def script(name: str) -> str:

@@ -33,12 +33,12 @@ def sections(address: str, page_title: str, html: str) -> list[Entry]:
     """The sections of a page, each with the title of the page in front of its own."""
     main = LEFT_OUT.sub(" ", html.partition("<main>")[2])
     parts = HEADING.split(main)
-    found = []
+    entries = []
     for anchor, words, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        own = plain_text(words)
-        title = own if own == page_title else f"{page_title}: {own}"
-        found.append((f"{address}#{anchor}", title, plain_text(text)[:MOST_CHARACTERS]))
-    return found
+        heading = plain_text(words)
+        title = heading if heading == page_title else f"{page_title}: {heading}"
+        entries.append((f"{address}#{anchor}", title, plain_text(text)[:MOST_CHARACTERS]))
+    return entries
 
 
 def index_script(entries: Iterable[Entry]) -> str:

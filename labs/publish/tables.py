@@ -32,14 +32,14 @@ def complete_tables(notebook: Any) -> None:
 def _described(html: str, caption: str) -> str:
     words = escape(re.sub(r"[*`]", "", caption))
     html = TABLE.sub(
-        lambda found: f"<table{found[1]}>" + (f"<caption>{words}</caption>" if words else ""), html
+        lambda match: f"<table{match[1]}>" + (f"<caption>{words}</caption>" if words else ""), html
     )
     head, thead, body = html.partition("</thead>")
     return HEAD_CELL.sub('<th scope="col"', head) + thead + HEAD_CELL.sub('<th scope="row"', body)
 
 
 def _aligned(html: str) -> str:
-    rows = [[found[2] for found in CELL.findall(row)] for row in ROW.findall(html)]
+    rows = [[cell[2] for cell in CELL.findall(row)] for row in ROW.findall(html)]
     wordy = [
         any(NUMBER.fullmatch(text.strip()) is None for text in column)
         for column in zip(*rows[1:], strict=False)

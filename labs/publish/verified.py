@@ -85,43 +85,43 @@ class Verified:
     @property
     def not_compared(self) -> list[Objection]:
         """What was not compared, and why."""
-        found = [one for one in self.objections if not one.differs]
+        objections = [objection for objection in self.objections if not objection.differs]
         if not self.notebooks:
             names = [notebook.path.name for notebook in self.subject.notebooks]
-            found += [Objection(f"outputs of {name}", "needs --execute") for name in names]
+            objections += [Objection(f"outputs of {name}", "needs --execute") for name in names]
         for notebook, cells in zip(self.subject.notebooks, self.notebooks, strict=False):
-            found += [
+            objections += [
                 Objection(f"{kind} in code cell {number} of {notebook.path.name}", "differs")
                 for number, kinds in cells.not_compared.items()
                 for kind in kinds
             ]
-            found += [
+            objections += [
                 Objection(
                     f"code cell {number} of {notebook.path.name}",
                     "may measure this machine: it calls labs.audit()",
                 )
                 for number in cells.of_machine
             ]
-        found += self._impossible
+        objections += self._impossible
         if self.left_out:
-            found.append(Objection(in_runs(self.left_out), "not drawn"))
-        again = {run.name for one in self.again for run in one.recorded.runs}
-        lacking = {one.run.name for one in self.lacking}
+            objections.append(Objection(in_runs(self.left_out), "not drawn"))
+        again = {run.name for repeat in self.again for run in repeat.recorded.runs}
+        lacking = {missing.run.name for missing in self.lacking}
         timed = [run for run in self.real_time if run.name not in again | lacking]
         if timed:
-            found.append(Objection(f"{in_runs(len(timed))} in real time", "needs --real-time"))
-        return found
+            objections.append(Objection(f"{in_runs(len(timed))} in real time", "needs --real-time"))
+        return objections
 
     @property
     def _impossible(self) -> list[Objection]:
         """The runs that could not be repeated here, by reason."""
-        counted = Counter(one.why for one in self.lacking)
-        found = [Objection(in_runs(count), why) for why, count in counted.items()]
+        counted = Counter(missing.why for missing in self.lacking)
+        objections = [Objection(in_runs(count), why) for why, count in counted.items()]
         if self.foreign:
             names = ", ".join(sorted({run.lab for run in self.foreign}))
             part = f"{in_runs(len(self.foreign))} of labs not of this package"
-            found.append(Objection(part, f"{names}: needs --lab FILE, whose code is executed"))
-        return found
+            objections.append(Objection(part, f"{names}: needs --lab FILE, whose code is executed"))
+        return objections
 
     @property
     def _worst(self) -> str:
@@ -129,14 +129,19 @@ class Verified:
         nothing was repeated, because there are no runs in virtual time, `not repeated` if all of
         them failed."""
         moved = self.verdicts is not None and bool(self.verdicts.moved)
-        differ = any(one.differs for one in self.objections)
-        if moved or differ or self.other_intervals or not all(one.equal for one in self.notebooks):
+        differ = any(objection.differs for objection in self.objections)
+        if (
+            moved
+            or differ
+            or self.other_intervals
+            or not all(notebook.equal for notebook in self.notebooks)
+        ):
             return BEYOND
-        found = [one.grade for one in self.repeated] + [one.grade for one in self.again]
+        grades = [run.grade for run in self.repeated] + [repeat.grade for repeat in self.again]
         if self.verdicts is not None and self.verdicts.other_figures:
-            found.append(WITHIN)
-        if found:
-            return max(found, key=GRADES.index)
+            grades.append(WITHIN)
+        if grades:
+            return max(grades, key=GRADES.index)
         return FAILED if self.lacking else INTACT
 
     @property
@@ -146,11 +151,11 @@ class Verified:
     @property
     def causes(self) -> dict[str, int]:
         """Why runs moved, and how many, the most frequent first."""
-        found = Counter(cause for one in self.repeated for cause in one.causes)
-        return dict(found.most_common())
+        counted = Counter(cause for run in self.repeated for cause in run.causes)
+        return dict(counted.most_common())
 
     def as_json(self) -> dict[str, Any]:
-        grades = Counter(one.grade for one in self.repeated)
+        grades = Counter(run.grade for run in self.repeated)
         return {
             "grade": self.grade,
             "what": self.subject.name,
@@ -166,21 +171,23 @@ class Verified:
             },
             "causes": self.causes,
             "inputs_that_differ": self.inputs,
-            "moved": [one.as_json() for one in self.repeated if one.grade != IDENTICAL],
-            "not_repeated": [one.as_json() for one in self.lacking],
-            "real_time": [one.as_json() for one in self.again],
-            "intervals": [real_time.as_json(one) for one in self.conditions],
+            "moved": [run.as_json() for run in self.repeated if run.grade != IDENTICAL],
+            "not_repeated": [missing.as_json() for missing in self.lacking],
+            "real_time": [repeat.as_json() for repeat in self.again],
+            "intervals": [real_time.as_json(condition) for condition in self.conditions],
             "intervals_that_differ": list(self.other_intervals),
             "verdicts": None if self.verdicts is None else self.verdicts.as_json(),
-            "notebooks": [one.as_json() for one in self.notebooks],
-            "parts_that_differ": [one.as_json() for one in self.objections if one.differs],
-            "not_compared": [one.as_json() for one in self.not_compared],
+            "notebooks": [notebook.as_json() for notebook in self.notebooks],
+            "parts_that_differ": [
+                objection.as_json() for objection in self.objections if objection.differs
+            ],
+            "not_compared": [objection.as_json() for objection in self.not_compared],
         }
 
     @property
     def inputs(self) -> list[str]:
         """All inputs in which runs and their repetitions differ: versions, or names of digests."""
-        return sorted({_input(change) for one in self.repeated for change in one.pair.inputs})
+        return sorted({_input(change) for run in self.repeated for change in run.pair.inputs})
 
     def lines(self) -> Iterator[str]:
         """The findings as text, the grade last; names and words of a bundle are not trusted."""
@@ -192,11 +199,11 @@ class Verified:
             f"{self.subject.name}: {in_runs(len(self.subject.runs))}{files} checked; all seals, "
             "checksums and schemas match"
         )
-        for one in self.repeated:
-            if one.grade != IDENTICAL:
-                yield f"{one.pair.a.name}: {one.grade}"
-                yield from _changes(one)
-        yield from (one.line() for one in self.again)
+        for run in self.repeated:
+            if run.grade != IDENTICAL:
+                yield f"{run.pair.a.name}: {run.grade}"
+                yield from _changes(run)
+        yield from (repeat.line() for repeat in self.again)
         yield from (
             f"the recorded interval of {name} is not the one that its runs give here"
             for name in self.other_intervals
@@ -205,7 +212,11 @@ class Verified:
             *moved, count = self.verdicts.lines()
             yield from (f"verdict {line}" if line[0] != " " else line for line in moved)
             yield f"verdicts judged again from the raw files: {count}"
-        yield from (f"differs: {one.part}: {one.why}" for one in self.objections if one.differs)
+        yield from (
+            f"differs: {objection.part}: {objection.why}"
+            for objection in self.objections
+            if objection.differs
+        )
         for cells in self.notebooks:
             yield _of_notebook(cells)
         yield from (f"likely cause ({in_runs(count)}): {why}" for why, count in self.causes.items())
@@ -216,10 +227,12 @@ class Verified:
             )
         timed = f" and {len(self.again)} conditions in real time" if self.again else ""
         left = self.not_compared
-        yield from (f"not compared: {one.part}: {one.why}" for one in left)
+        yield from (f"not compared: {objection.part}: {objection.why}" for objection in left)
         repeated, every = len(self.repeated), len(self.subject.runs)
         count = in_runs(every) if repeated == every else f"{repeated} of {in_runs(every)}"
-        parts = f"; not compared: {few([one.part for one in left], SHOWN)}" if left else ""
+        parts = (
+            f"; not compared: {few([objection.part for objection in left], SHOWN)}" if left else ""
+        )
         yield f"{count}{timed} repeated: {self.grade}{parts}"
 
 
@@ -233,14 +246,14 @@ def _input(change: Change) -> str:
     return change.name if digests else str(change)
 
 
-def _changes(one: Repeated) -> Iterator[str]:
-    for change in one.pair.results[:SHOWN]:
+def _changes(repeated: Repeated) -> Iterator[str]:
+    for change in repeated.pair.results[:SHOWN]:
         by = "" if change.percent is None else f" ({change.percent:+.3g} %)"
         yield f"  {change}{by}"
-    if len(one.pair.results) > SHOWN:
-        yield f"  and {len(one.pair.results) - SHOWN} more results"
-    if not one.pair.results:
-        yield f"  no result moved; bytes differ in {few(one.pair.files, SHOWN)}"
+    if len(repeated.pair.results) > SHOWN:
+        yield f"  and {len(repeated.pair.results) - SHOWN} more results"
+    if not repeated.pair.results:
+        yield f"  no result moved; bytes differ in {few(repeated.pair.files, SHOWN)}"
 
 
 def _of_notebook(cells: Cells) -> str:

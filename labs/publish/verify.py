@@ -112,9 +112,9 @@ def verify(
     if notebooks and not subject.notebooks:
         raise BadInput(f"{what} has no notebooks to execute. Omit --execute, or name a bundle")
     # By its own name a run could load a lab from the current folder, which may be a stranger's.
-    known = [run for run in subject.runs if run.lab in labs]
-    virtual = [run for run in known if run.is_virtual]
-    conditions = real_time.conditions(run for run in known if not run.is_virtual)
+    runs = [run for run in subject.runs if run.lab in labs]
+    virtual = [run for run in runs if run.is_virtual]
+    conditions = real_time.conditions(run for run in runs if not run.is_virtual)
     drawn = virtual if draw.kernel is None else _on_kernel(virtual, draw.kernel)
     chance = random.Random(draw.seed)
     if draw.sample is not None and draw.sample < len(drawn):
@@ -126,11 +126,13 @@ def verify(
         repeated, lacking = repeat(drawn, folder / "runs", jobs=jobs)
         again, failed = real_time.repeat_conditions(timed, folder / "runs")
         cells = [
-            execute_again(one, (bundle / BUNDLED).resolve(), folder / "work", progress=progress)
-            for one in (subject.notebooks if notebooks else ())
+            execute_again(
+                notebook, (bundle / BUNDLED).resolve(), folder / "work", progress=progress
+            )
+            for notebook in (subject.notebooks if notebooks else ())
             if (bundle := subject.bundle) is not None
         ]
-    verdicts, found = _claims(subject, labs)
+    verdicts, objections = _claims(subject, labs)
     return Verified(
         subject,
         repeated,
@@ -142,19 +144,19 @@ def verify(
         verdicts=verdicts,
         other_intervals=_other_intervals(subject),
         notebooks=cells,
-        objections=found,
+        objections=objections,
     )
 
 
 def _on_kernel(runs: Sequence[Run], spec: KernelSpec) -> list[Run]:
-    found = [run for run in runs if spec.matches(*_kernel(run))]
-    if not found:
+    matching = [run for run in runs if spec.matches(*_kernel(run))]
+    if not matching:
         versions = {_kernel(run)[0] for run in runs}
         raise BadInput(
             f"there is no run in virtual time on Linux {spec.text}. Available: "
             f"{', '.join(sorted(versions, key=age)) or 'none'}"
         )
-    return found
+    return matching
 
 
 def _kernel(run: Run) -> tuple[str, str]:
@@ -175,14 +177,14 @@ def _claims(
     if subject.bundle is not None:
         found_here = verdicts_on(runs_folder(subject.bundle / BUNDLED), subject.runs)
         judged_here = json.loads(as_bytes(found_here))
-        now = [one for each in judged_here["articles"] for one in each["verdicts"]]
+        now = [verdict for each in judged_here["articles"] for verdict in each["verdicts"]]
         compared = compare_verdicts(of_bundle(subject.bundle), now)
-        found = objections(subject.bundle, subject.runs, subject.notebooks, judged_here, compared)
-        return compared, tuple(found)
+        every = objections(subject.bundle, subject.runs, subject.notebooks, judged_here, compared)
+        return compared, tuple(every)
     if subject.table is None:
         return None, ()
-    before = [one for one in read_verdicts(subject.table) if _is_in_real_time(one)]
-    ids = [str(one["id"]) for one in before]
+    before = [verdict for verdict in read_verdicts(subject.table) if _is_in_real_time(verdict)]
+    ids = [str(verdict["id"]) for verdict in before]
     judged = [
         verdict.as_json()
         for lab in with_ledgers()
@@ -193,21 +195,21 @@ def _claims(
 
 
 def _is_in_real_time(verdict: Said) -> bool:
-    return any(one["testbed"] != "virtual" for one in verdict.get("witnesses", ()))
+    return any(witness["testbed"] != "virtual" for witness in verdict.get("witnesses", ()))
 
 
 def _other_intervals(subject: Subject) -> list[str]:
     """The conditions in real time whose interval is not the one that the bundle says."""
-    said = None if subject.bundle is None else intervals_of(subject.bundle)
-    if said is None:
+    written = None if subject.bundle is None else intervals_of(subject.bundle)
+    if written is None:
         return []
     now = json.loads(as_bytes({"intervals": intervals(subject.runs)}))["intervals"]
-    before, after = ([rounded(one) for one in some] for some in (said, now))
-    differing = [one for one in before if one not in after]
-    differing += [one for one in after if one not in before]
-    return sorted({_interval_name(one) for one in differing})
+    before, after = ([rounded(interval) for interval in some] for some in (written, now))
+    differing = [interval for interval in before if interval not in after]
+    differing += [interval for interval in after if interval not in before]
+    return sorted({_interval_name(interval) for interval in differing})
 
 
-def _interval_name(one: Any) -> str:
-    said = one if isinstance(one, dict) else {}
-    return f"{said.get('lab')} {said.get('condition')} on {said.get('testbed')}"
+def _interval_name(interval: Any) -> str:
+    fields = interval if isinstance(interval, dict) else {}
+    return f"{fields.get('lab')} {fields.get('condition')} on {fields.get('testbed')}"

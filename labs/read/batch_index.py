@@ -55,8 +55,8 @@ class Index:
     @cached_property
     def frame(self) -> DataFrame:
         """The rows as a pandas table. Missing numbers are NaN."""
-        table: DataFrame = self.rows.to_pandas(use_threads=False)
-        return table
+        frame: DataFrame = self.rows.to_pandas(use_threads=False)
+        return frame
 
 
 def file_of(what: str | Path) -> Path:

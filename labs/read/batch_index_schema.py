@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
 from labs.drive.record.study_file import KEPT_ELSEWHERE
+from labs.drive.result_columns import computed_columns
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.exports.described_columns import Described, field_metadata
 from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
@@ -100,8 +101,8 @@ def arrow(what: object) -> ModuleType:
             f"{what}: the package pyarrow, which indexes need, is not installed. Install it: "
             'pip install "tcp-lab-notebook[capture]"'
         ) from None
-    module: ModuleType = pyarrow
-    return module
+    package: ModuleType = pyarrow
+    return package
 
 
 def kept_parameters(cls: type[LabParameters]) -> tuple[str, ...]:
@@ -141,24 +142,23 @@ UNITS = {"rtt_ms": "ms", "rate_mbit": "Mbit/s"}
 def beside(name: str, parameters: Mapping[str, object] | type[LabParameters]) -> str:
     """The name of the column of a result or a fact: `run_NAME` if a parameter, or the index itself,
     already has a column with the name."""
-    parameter_names = declared(parameters) if isinstance(parameters, type) else parameters
-    in_index = any(column.name == name for column in OF_THE_INDEX)
-    return f"{OF_RUN}{name}" if in_index or name in parameter_names else name
+    names = declared(parameters) if isinstance(parameters, type) else parameters
+    is_of_index = any(column.name == name for column in OF_THE_INDEX)
+    return f"{OF_RUN}{name}" if is_of_index or name in names else name
 
 
 def _results_of(lab: Lab) -> list[IndexColumn]:
-    results = getattr(lab.require("results"), "Results", None)
-    types = {} if results is None else get_type_hints(results)
+    computed = computed_columns(lab.require("results").Results)
     return [
         IndexColumn(
             **{
-                **dataclasses.asdict(column),
+                **{name: value for name, value in vars(column).items() if name != "costly"},
                 "name": beside(column.name, lab.Parameters),
                 "predicted_by": column.predicted_by and beside(column.predicted_by, lab.Parameters),
             },
-            kind=_kind(types[column.name]),
+            kind=_kind(get_type_hints(computed[name].compute)["return"]),
         )
-        for column in lab.columns.values()
+        for name, column in lab.columns.items()
     ]
 
 
@@ -189,9 +189,9 @@ def to_schema(head: Head, columns: tuple[IndexColumn, ...]) -> pyarrow.Schema:
 
 def _field_metadata(column: IndexColumn) -> dict[bytes, str]:
     """`unit` and `meaning` for any Parquet reader, and everything for this one."""
-    described = dataclasses.asdict(column)
-    del described["name"], described["kind"]
-    return {**field_metadata(Described(column.unit, column.meaning)), COLUMN: json.dumps(described)}
+    about = dataclasses.asdict(column)
+    del about["name"], about["kind"]
+    return {**field_metadata(Described(column.unit, column.meaning)), COLUMN: json.dumps(about)}
 
 
 def from_schema(schema: pyarrow.Schema, what: str) -> tuple[Head, tuple[IndexColumn, ...]]:
@@ -231,15 +231,15 @@ def _kind_of_own(column: IndexColumn) -> type[Scalar] | None:
 
 
 def _head(schema: pyarrow.Schema, what: str) -> Head:
-    head = _parsed((schema.metadata or {}).get(HEAD), what)
-    check_version(head.pop("schema", None), what, INDEX_VERSION)
-    axes = head.pop("axes", None)
+    about = _parsed((schema.metadata or {}).get(HEAD), what)
+    check_version(about.pop("schema", None), what, INDEX_VERSION)
+    axes = about.pop("axes", None)
     if not isinstance(axes, dict) or not all(_is_axis(values) for values in axes.values()):
         raise _not_an_index(what, "its head has no axes")
     names = [field.name for field in dataclasses.fields(Head) if field.name != "axes"]
-    if any(not isinstance(head.get(name), str) for name in names):
+    if any(not isinstance(about.get(name), str) for name in names):
         raise _not_an_index(what, f"its head lacks {', '.join(names)}")
-    texts = {name: str(head[name]) for name in names}
+    texts = {name: str(about[name]) for name in names}
     return Head(axes={name: tuple(values) for name, values in axes.items()}, **texts)
 
 
@@ -249,9 +249,9 @@ def _is_axis(values: object) -> bool:
 
 
 def _column(field: pyarrow.Field, kind: type[Scalar], what: str) -> IndexColumn:
-    description = _parsed((field.metadata or {}).get(COLUMN), what)
+    about = _parsed((field.metadata or {}).get(COLUMN), what)
     try:
-        column = IndexColumn(name=field.name, kind=kind, **description)
+        column = IndexColumn(name=field.name, kind=kind, **about)
     except TypeError:
         raise _not_an_index(what, f"the description of {field.name!r} is invalid") from None
     hints = get_type_hints(IndexColumn)

@@ -13,20 +13,18 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.condition import Condition, Group
 from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, columns_of
 from labs.errors import BadInput, Damaged, LabError
-from labs.read.run_results import Found, Values, kept_results
+from labs.read.run_results import Computation, Found, kept_results
 from labs.read.runs.raw_files import UNEXPECTED
 
 if TYPE_CHECKING:
-    from labs.read.display.rich_output import Table
     from labs.read.runs.run import Run
-    from labs.read.stats.repetitions import Repeated
 
 OF_RUN = "run_"
 """Begins the name of a column of results that has the name of a parameter in the same table."""
@@ -77,7 +75,7 @@ class Lab:
     ledger: Path | None = None
     source: Path | None = None
     _margin: Margin | None = None
-    _found: dict[Run, Found] = field(default_factory=dict, repr=False)
+    _results: dict[Run, Found] = field(default_factory=dict, repr=False)
     _conditions: dict[LabParameters, tuple[Condition, ...]] = field(
         default_factory=dict, repr=False
     )
@@ -97,8 +95,8 @@ class Lab:
             order = [group.name for group in self.groups] or [""]
             self._conditions[p] = tuple(
                 sorted(
-                    (one for one in every if one.name in chosen),
-                    key=lambda one: order.index(one.group),
+                    (condition for condition in every if condition.name in chosen),
+                    key=lambda condition: order.index(condition.group),
                 )
             )
         return self._conditions[p]
@@ -111,7 +109,7 @@ class Lab:
         some conditions are run only on request; a link that the lab does not allow has none.
         """
         condition = run.inputs["condition"]
-        declared = {one.name for one in dataclasses.fields(self.Parameters)}
+        declared = {field.name for field in dataclasses.fields(self.Parameters)}
         given: dict[str, Any] = {
             name: float(condition["link"][name])
             for name in ("rate_mbit", "delay_ms")
@@ -120,17 +118,17 @@ class Lab:
         for only in ("", run.condition):
             asked = self.Parameters(size="full", testbed="recorded", only=only, **given)
             try:
-                known = self.conditions(asked)
+                conditions = self.conditions(asked)
             except BadInput:
                 return ""
-            for one in known:
-                if one.name == run.condition:
-                    return one.group
+            for candidate in conditions:
+                if candidate.name == run.condition:
+                    return candidate.group
         return ""
 
     def title_of(self, group: str) -> str:
         """The title of a group by its name; the name itself if the lab does not declare it."""
-        return next((one.title for one in self.groups if one.name == group), group)
+        return next((declared.title for declared in self.groups if declared.name == group), group)
 
     def require(self, part: str) -> ModuleType:
         """A part of the lab; BadInput if it has none."""
@@ -141,29 +139,32 @@ class Lab:
 
     @cached_property
     def columns(self) -> Mapping[str, Column]:
-        """The columns that the lab's `Results` declares, by name; none for results in a dict."""
-        declared = getattr(self.require("results"), "Results", None)
-        return {} if declared is None else {one.name: one for one in columns_of(declared)}
+        """The columns of the lab's `Results`, by name; BadInput, with the file, for a column that
+        it cannot have."""
+        module = self.require("results")
+        try:
+            return checked_columns(module.Results)
+        except BadInput as error:
+            raise BadInput(f"{module.__file__}: {error}") from error
 
     def results(self, run: Run) -> Found:
-        """What the lab finds in a run; computed once for each run.
+        """The results of a run; computed once for each run.
 
         Raises Damaged for a run whose content a lab of the project does not expect. What a
         reader's own lab raises is more likely an error of that lab: BadInput with the line.
         """
-        if run not in self._found:
-            compute = partial(self._computed, run)
-            if self.source is None:
-                self._found[run] = kept_results(self.name, run.digest, run.record, compute)
-            else:
-                values = compute()
-                self._found[run] = Found(values, values.notes)
-        return self._found[run]
+        if run not in self._results:
+            compute = partial(self._computation, run)
+            self._results[run] = (
+                kept_results(self.name, run.digest, run.record, compute)
+                if self.source is None
+                else compute().results()
+            )
+        return self._results[run]
 
-    def _computed(self, run: Run) -> Values:
-        module = self.require("results")
-        with self._reading(run):
-            return Values(module.results(run), partial(self._reading, run))
+    def _computation(self, run: Run) -> Computation:
+        make = partial(self.require("results").Results, run)
+        return Computation(make, self.columns.values(), partial(self._reading, run))
 
     @contextmanager
     def _reading(self, run: Run) -> Iterator[None]:
@@ -184,18 +185,18 @@ class Lab:
 
     def forget(self, run: Run) -> None:
         """Drop the results of a run: who reads thousands of runs cannot keep them all."""
-        self._found.pop(run, None)
+        self._results.pop(run, None)
 
     def headline(self, run: Run) -> tuple[str, float] | None:
         """The name and value of the figure that runs are compared by; None for a run without."""
-        found = self.results(run)
-        if any(note.excludes for note in found.notes):
+        results = self.results(run)
+        if any(note.excludes for note in results.notes):
             return None
         return next(
             (
-                (name, float(found.values[name]))
-                for name, one in self.columns.items()
-                if one.headline and found.values.get(name) is not None
+                (name, float(results.values[name]))
+                for name, column in self.columns.items()
+                if column.headline and results.values.get(name) is not None
             ),
             None,
         )
@@ -222,8 +223,8 @@ class Lab:
 def _fault(source: Path, run: Run, error: Exception) -> BadInput:
     """An error of a reader's own lab in one line: the last line of their file that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = source.resolve()
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == own]
+    path = source.resolve()
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path]
     where = f"{source}:{lines[-1]}" if lines else str(source)
     return BadInput(
         f"{where}: results of {run.condition} raises {type(error).__name__}: {error}. "
@@ -231,43 +232,35 @@ def _fault(source: Path, run: Run, error: Exception) -> BadInput:
     )
 
 
+def checked_columns(results: type) -> dict[str, Column]:
+    """The columns of a class `Results` by name; BadInput for one with a name that is taken, or
+    whose prediction is not a column."""
+    columns = {column.name: column for column in columns_of(results)}
+    taken = [name for name in columns if name in BESIDE_RESULTS]
+    if taken:
+        raise BadInput(
+            f"Results declares {', '.join(taken)}, which every study has "
+            "already. Choose another name"
+        )
+    return columns
+
+
 def wrong_conditions(conditions: Sequence[Condition], groups: Sequence[Group]) -> str:
     """What is wrong with a lab's conditions, in one line: two of one name, or a group that the lab
     does not declare; empty if nothing is."""
     seen: set[str] = set()
-    for one in conditions:
-        if one.name in seen:
-            return f"two conditions have the name {one.name}. Rename one: each name is used once"
-        seen.add(one.name)
+    for condition in conditions:
+        name = condition.name
+        if name in seen:
+            return f"two conditions have the name {name}. Rename one: each name is used once"
+        seen.add(name)
     names = [group.name for group in groups]
-    for one in conditions:
-        if one.group not in (names or [""]):
-            found = f'has the group "{one.group}"' if one.group else "has no group"
-            hint = did_you_mean(one.group, names) or "."
+    for condition in conditions:
+        group = condition.group
+        if group not in (names or [""]):
+            wrong = f'has the group "{group}"' if group else "has no group"
             return (
-                f"the condition {one.name} {found}{hint} Declared: {', '.join(names) or 'none'}. "
-                "Add it to GROUPS"
+                f"the condition {condition.name} {wrong}{did_you_mean(group, names) or '.'} "
+                f"Declared: {', '.join(names) or 'none'}. Add it to GROUPS"
             )
     return ""
-
-
-class Study(Protocol):
-    """A study as a lab's figures see it; `labs.studies.study` has the real one."""
-
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """One run per condition."""
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The names of the conditions, in order."""
-
-    def run(self, condition: str) -> Run:
-        """The run of a condition."""
-
-    def results(self) -> Table:
-        """One row per run."""
-
-    @property
-    def repeated(self) -> tuple[Repeated, ...]:
-        """The conditions that were repeated, with all their runs."""

@@ -18,7 +18,7 @@ NO_RESULTS = "no_results"
 """The code of the note that a reader's own lab cannot compute results from a run."""
 
 
-def found_in(lab: Lab, run: Run) -> Found:
+def results_of(lab: Lab, run: Run) -> Found:
     """The results of a run; none, and the reason as a note, if a reader's own lab has none."""
     try:
         return lab.results(run)
@@ -29,21 +29,21 @@ def found_in(lab: Lab, run: Run) -> Found:
 
 
 def result_row(
-    run: Run, found: Found, *, group: str, source: str, unused: str = ""
+    run: Run, results: Found, *, group: str, source: str, unused: str = ""
 ) -> dict[str, Any]:
     """The row of a run with these results. `notes` are joined with "; ", their codes with " ".
 
     `unused` says which parameters the condition does not use, if there are any.
     """
-    notes = [note.text for note in found.notes]
+    notes = [note.text for note in results.notes]
     disturbed = [f"disturbed: {what}" for what in disturbances(run)]
-    told = [unused] if unused else []
-    codes = [note.code for note in found.notes if note.code] + [UNUSED] * len(told)
+    remarks = [unused] if unused else []
+    codes = [note.code for note in results.notes if note.code] + [UNUSED] * len(remarks)
     return {
         "condition": run.condition,
         "group": group,
-        **found.values,
-        "notes": "; ".join([*notes, *disturbed, *told]),
+        **results.values,
+        "notes": "; ".join([*notes, *disturbed, *remarks]),
         "note_codes": " ".join(codes),
         "testbed": run.testbed,
         "kernel": run.kernel.release,

@@ -1,35 +1,31 @@
-"""What a lab finds in a run: values by column, and notes.
+"""The results of a run: values by column, and notes.
 
 To read a run again takes a second, and a notebook reads hundreds of them. Equal bytes and equal
-code give equal results, so those of the project's labs are kept for the next process. What takes
-long and is computed later (`labs.read.later`) is kept once it was read.
+code give equal results, so those of the project's labs are kept for the next process. A costly
+column is computed and kept when it is read.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any
 
 from labs.drive.record.kept_answers import digest_of
 from labs.drive.record.seal import canonical, digest
-from labs.drive.result_columns import Note
+from labs.drive.result_columns import Column, Note
 from labs.read.kept_or_computed import kept
-from labs.read.later import is_later
 
-NOTES = "notes"
-"""The field of a lab's results that holds what a reader of the figures must know."""
 SOURCES = ("drive/**", "read/**", "experiments/**")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a lab finds in a run: plain values by column, and notes."""
+    """The results of a run: plain values by column, and notes."""
 
     values: Mapping[str, Any]
     notes: tuple[Note, ...] = ()
@@ -40,91 +36,89 @@ class Found:
 
 
 class Values(Mapping[str, Any]):
-    """A lab's results by column, from its dataclass, or from a reader's own dict. What its class
-    computes later is computed when it is read, `reading`."""
-
-    def __init__(self, results: Any, reading: Callable[[], AbstractContextManager[None]]) -> None:
-        self._results, self._reading = results, reading
-        self._declared = dataclasses.is_dataclass(results) and not isinstance(results, type)
-        if self._declared:
-            names = [one.name for one in dataclasses.fields(results)]
-            self._own: Callable[[str], Any] = partial(getattr, results)
-        else:
-            self._results = dict(results)
-            names = list(self._results)
-            self._own = self._results.__getitem__
-        self.notes = _notes((self._own(NOTES) if NOTES in names else None) or ())
-        self._names = dict.fromkeys(name for name in names if name != NOTES)
-
-    def is_later(self, name: str) -> bool:
-        """Whether a value is computed when it is read."""
-        return self._declared and is_later(self._results, name)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names:
-            raise KeyError(name)
-        with self._reading():
-            return self._own(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-class KeptValues(Mapping[str, Any]):
-    """Results by column as they were kept; `later` computes those that are not."""
+    """Results by column; `compute` has those that are not among `values` when they are read."""
 
     def __init__(
-        self, names: list[str], known: dict[str, Any], later: Callable[[str], Any]
+        self, names: Iterable[str], values: dict[str, Any], compute: Callable[[str], Any]
     ) -> None:
-        self._names, self._known, self._later = dict.fromkeys(names), known, later
+        self._names, self._values, self._compute = dict.fromkeys(names), values, compute
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
             raise KeyError(name)
-        if name not in self._known:
-            self._known[name] = self._later(name)
-        return self._known[name]
+        if name not in self._values:
+            self._values[name] = self._compute(name)
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+class Computation:
+    """A lab's `Results` of a run, whose columns are computed `reading`."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        columns: Iterable[Column],
+        reading: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._make, self._reading = make, reading
+        self.costly = {column.name: column.costly for column in columns}
+
+    @cached_property
+    def _results(self) -> Any:
+        return self._make()
+
+    def value(self, name: str) -> Any:
+        """The value of a column."""
+        with self._reading():
+            return getattr(self._results, name)
+
+    def values(self) -> dict[str, Any]:
+        """The values of all columns but the costly ones."""
+        return {name: self.value(name) for name, costly in self.costly.items() if not costly}
+
+    def notes(self) -> tuple[Note, ...]:
+        """The notes on the run. A reader's own lab may give one, or text."""
+        with self._reading():
+            notes = self._results.notes() if hasattr(self._results, "notes") else ()
+            all_notes = (notes,) if isinstance(notes, str | Note) else tuple(notes or ())
+        return tuple(note if isinstance(note, Note) else Note("", str(note)) for note in all_notes)
+
+    def results(self) -> Found:
+        """All of it, costly columns when they are read."""
+        return Found(Values(self.costly, self.values(), self.value), self.notes())
 
 
 def kept_results(
-    lab: str, run_digest: str, said: Mapping[str, Any], compute: Callable[[], Values]
+    lab: str, run_digest: str, content: Mapping[str, Any], compute: Callable[[], Computation]
 ) -> Found:
-    """What a lab of the project finds in the run of this digest, whose run.json says `said`: as it
-    was kept, or as `compute` has it now. Values are what JSON has."""
-    computed = cache(compute)
-    asked = [lab, run_digest, digest(canonical(said))]  # a run may be a changed copy of one
+    """The results of a run of this digest of a lab of the project, whose run.json has this content:
+    as they were kept, or as `compute` has them now. Values are what JSON has."""
+    computation = cache(compute)
+    question = [lab, run_digest, digest(canonical(content))]  # a run may be a changed copy
 
-    def found() -> str:
-        values = computed()
-        known = {name: values[name] for name in values if not values.is_later(name)}
-        notes = [(note.code, note.text, note.excludes) for note in values.notes]
-        return json.dumps({"names": list(values), "known": known, "notes": notes})
+    def answer() -> str:
+        values = computation().values()
+        notes = [(note.code, note.text, note.excludes) for note in computation().notes()]
+        return json.dumps({"names": list(computation().costly), "values": values, "notes": notes})
 
-    def later(name: str) -> Any:
-        question = json.dumps([*asked, name])
-        return json.loads(kept(question, lambda: json.dumps(computed()[name]), _sources()))
+    def costly(name: str) -> Any:
+        of_column = json.dumps([*question, name])
+        return json.loads(
+            kept(of_column, lambda: json.dumps(computation().value(name)), _sources())
+        )
 
-    held = json.loads(kept(json.dumps(asked), found, _sources()))
-    notes = tuple(Note(*one) for one in held["notes"])
-    return Found(KeptValues(held["names"], held["known"], later), notes)
+    held = json.loads(kept(json.dumps(question), answer, _sources()))
+    notes = tuple(Note(*note) for note in held["notes"])
+    return Found(Values(held["names"], held["values"], costly), notes)
 
 
 @cache
 def _sources() -> str:
     """The digest of all code that can change a result."""
     return digest_of(*SOURCES, and_also=(version("numpy"), version("pandas")))
-
-
-def _notes(notes: Any) -> tuple[Note, ...]:
-    """Notes, of which a reader's own lab may write one, or text."""
-    every = (notes,) if isinstance(notes, str | Note) else tuple(notes)
-    return tuple(note if isinstance(note, Note) else Note("", str(note)) for note in every)

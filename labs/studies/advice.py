@@ -17,9 +17,9 @@ from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
-from labs.read.charts.advice import against_buffer_size
 from labs.read.display.advice import advice_in_words, core_to_paste, sizes_in_words, to_paste
 from labs.read.display.rich_output import Table, Text, Words
+from labs.read.figures.advice import against_buffer_size
 from labs.read.readings.arrivals import arrivals
 from labs.read.runs.run import Run
 from labs.read.theory.advice import (

@@ -13,12 +13,18 @@ from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput, Missing
 from labs.read.capture.packets import packet
-from labs.read.charts.account_page import time_by_cause, worst_ladder
-from labs.read.charts.style import nothing
-from labs.read.charts.time_sequence import time_sequence
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table, Text, Words
-from labs.read.flows.account_text import NO_TIME, advice, heading, sentence, told
+from labs.read.figures.account_page import time_by_cause, worst_ladder
+from labs.read.figures.style import nothing
+from labs.read.figures.time_sequence import time_sequence
+from labs.read.flows.account_text import (
+    NO_TIME,
+    advice,
+    describe_connection,
+    describe_finding,
+    worth_a_sentence,
+)
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
 
@@ -120,9 +126,9 @@ class Explained:
         """The connection in sentences, and what to change."""
         if self.one is None:
             return Words("The capture has no TCP connection.")
-        found = told(self.one)
-        said = [f"**{heading(self.one)}**", ""]
-        said += [f"- {sentence(finding)}" for finding in found] or [f"- {NO_TIME}"]
+        found = worth_a_sentence(self.one)
+        said = [f"**{describe_connection(self.one)}**", ""]
+        said += [f"- {describe_finding(finding)}" for finding in found] or [f"- {NO_TIME}"]
         changes = [f"- {reason}: {words}" for reason, words in advice(found).items()]
         if changes:
             said += ["", "What to change:", ""]
@@ -150,7 +156,7 @@ class Explained:
         """The frames that the sentences name, in their order; at most 20."""
         if self.one is None:
             return []
-        pairs = [pair for finding in told(self.one) for pair in finding.frames[:3]]
+        pairs = [pair for finding in worth_a_sentence(self.one) for pair in finding.frames[:3]]
         named = dict.fromkeys(frame for pair in pairs for frame in pair)
         return list(named)[:MOST_BESIDE]
 

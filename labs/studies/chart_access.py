@@ -25,7 +25,7 @@ def __getattr__(name: str) -> ModuleType:
         return find(name).require("charts")
     if name not in SHARED:
         raise AttributeError(f"module 'labs.charts' has no attribute {name!r}")
-    return import_module(f"labs.read.charts.{SHARED[name]}")
+    return import_module(f"labs.read.figures.{SHARED[name]}")
 
 
 def __dir__() -> list[str]:

@@ -122,8 +122,8 @@ class Grid:
         any choice, parameters that do not fit are fixed at their first values.
         """
         # Only for this figure: every notebook loads this module.
-        from labs.read.charts.panels import is_many, restricted  # noqa: PLC0415
-        from labs.read.charts.small_multiples import small_multiples  # noqa: PLC0415
+        from labs.read.figures.parameter_layout import is_many, restricted  # noqa: PLC0415
+        from labs.read.figures.small_multiples import small_multiples  # noqa: PLC0415
 
         table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:

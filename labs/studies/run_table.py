@@ -72,10 +72,9 @@ def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
     Missing inputs and missing figures are empty; notes and lists are joined with "; ". Every
     column has one type. If a lab has a column with a name that the table uses for the run itself,
     such as `ended`, the column is the lab's and the run's own is `run.ended`, in every row.
-    BadInput if a lab has a column `inputs.*` or `run.*`.
     """
     every = list(runs)
-    owns, results = [_own(run) for run in every], [_checked(run) for run in every]
+    owns, results = [_own(run) for run in every], [results_of(run) for run in every]
     taken = {name for own in owns for name in own} & {name for one in results for name in one}
     rows = [
         _row(own, found, taken) | dict(_flattened(run.inputs, INPUTS))
@@ -190,18 +189,6 @@ def _row(own: Mapping[str, Any], results: Results, taken: Collection[str]) -> di
     named = {(f"{OWN}.{name}" if name in taken else name): value for name, value in own.items()}
     first = dict(list(named.items())[:IDENTIFYING])
     return {name: _joined(value) for name, value in (first | dict(results) | named).items()}
-
-
-def _checked(run: Run) -> Results:
-    """The results of a run; BadInput for a column in the place of the table's own ones."""
-    found = results_of(run)
-    wrong = [name for name in found if name.startswith((f"{INPUTS}.", f"{OWN}."))]
-    if wrong:
-        raise BadInput(
-            f"the lab {run.lab} has the column {wrong[0]}, but names that begin with {INPUTS}. or "
-            f"{OWN}. are reserved for the table. Choose another name"
-        )
-    return found
 
 
 def _flattened(value: object, name: str) -> Iterator[tuple[str, Any]]:

@@ -21,7 +21,7 @@ from labs.read.display.guesses import Guess, guesses
 from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.lab import Lab
-from labs.read.result_row import NO_RESULTS, found_in, result_row
+from labs.read.result_row import NO_RESULTS, result_row, results_of
 from labs.read.runs import recorded
 from labs.read.runs.archive import ENDINGS, is_packed, unpacked
 from labs.read.runs.run import Run, open_run
@@ -277,7 +277,7 @@ class Study:
     def _row(self, run: Run) -> dict[str, Any]:
         return result_row(
             run,
-            found_in(self.lab, run),
+            results_of(self.lab, run),
             group=self.lab.group_of(run),
             source=self.source,
             unused=self._unused(run) if run.condition in self.unused else "",

@@ -41,9 +41,9 @@ def assert_harmless(browser: Browser, path: Path, width: int, *, blocked: bool =
         page.evaluate("() => document.querySelectorAll('a, p').forEach(it => it.onclick?.())")
         page.wait_for_timeout(100)
         assert page.evaluate("window.attacked") is None
-        own = (path.resolve().as_uri(), "data:")
+        addresses = (path.resolve().as_uri(), "data:")
         # Of a request that the policy refuses the browser tells as well, and does not send it.
-        assert blocked or [at for at in seen.requests if not at.startswith(own)] == []
+        assert blocked or [at for at in seen.requests if not at.startswith(addresses)] == []
         assert blocked or seen.errors == []
         assert page.url == path.resolve().as_uri()
         if not blocked:
@@ -126,7 +126,8 @@ def test_notebook_of_a_hostile_bundle_is_a_harmless_page(browser: Browser, tmp_p
         {FIGURE: FIGURE_OF_ATTACKS},
     ]
     book.cells[-1].outputs = [
-        nbformat.v4.new_output("display_data", data=one, metadata={}) for one in data
+        nbformat.v4.new_output("display_data", data=bundle_data, metadata={})
+        for bundle_data in data
     ]
     nbformat.write(book, source)
     out = tmp_path / "page.html"

@@ -18,7 +18,7 @@ GUESS = "21.5"
 
 
 def figures(cells: list[dict[str, Any]]) -> int:
-    return sum(FIGURE in output.get("data", {}) for one in cells for output in outputs(one))
+    return sum(FIGURE in output.get("data", {}) for cell in cells for output in outputs(cell))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("lab")
     (folder / "home").mkdir()
     book = nbformat.read(NOTEBOOK, as_version=4)
-    parameters = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
+    parameters = next(cell for cell in book.cells if "parameters" in cell.metadata.get("tags", []))
     parameters.source = parameters.source.replace('TESTBED = "virtual"', 'TESTBED = "recorded"')
     nbformat.write(book, folder / NOTEBOOK.name)
     with server(folder) as address:
@@ -54,7 +54,7 @@ def test_session_in_jupyterlab(opened: Notebook) -> None:
     second = opened.cells()
     assert errors(second) == []
     assert figures(second) == figures(first) and opened.charts() >= figures(first)
-    assert [one["source"] for one in second if one["id"] == guess["id"]] == [guess["source"]]
+    assert [cell["source"] for cell in second if cell["id"] == guess["id"]] == [guess["source"]]
     a_misspelt_parameter_is_refused_and_its_correction_accepted(opened)
     opened.run_all()
     assert errors(opened.cells()) == [] and figures(opened.cells()) == figures(first)
@@ -66,13 +66,13 @@ def solutions_are_hidden(opened: Notebook) -> None:
     JupyterLab shows hidden output again when a cell runs (`outputs_hidden`), so a solution is below
     a heading that is collapsed.
     """
-    solutions = [one for one in opened.tagged("solution") if one["cell_type"] == "code"]
-    assert solutions and all(outputs(one) for one in solutions)
-    for one in solutions:
-        widget = opened.widget(one)
+    solutions = [cell for cell in opened.tagged("solution") if cell["cell_type"] == "code"]
+    assert solutions and all(outputs(solution) for solution in solutions)
+    for solution in solutions:
+        widget = opened.widget(solution)
         assert not widget.locator(".cm-content").is_visible()
         assert not widget.locator(".jp-OutputArea-output").first.is_visible()
-    headings = [one for one in opened.tagged("solution") if one["cell_type"] == "markdown"]
+    headings = [cell for cell in opened.tagged("solution") if cell["cell_type"] == "markdown"]
     opened.widget(headings[0]).locator(".jp-showHiddenCellsButton").click()
     assert opened.widget(solutions[0]).locator(".jp-OutputArea-output").first.is_visible()
 
@@ -98,7 +98,7 @@ def a_guess_is_written(opened: Notebook) -> dict[str, Any]:
     assert GUESS in source
     opened.write(guess, source)
     opened.run(guess)
-    return next(one for one in opened.cells() if one["id"] == guess["id"])
+    return next(cell for cell in opened.cells() if cell["id"] == guess["id"])
 
 
 def a_misspelt_parameter_is_refused_and_its_correction_accepted(opened: Notebook) -> None:
@@ -107,10 +107,10 @@ def a_misspelt_parameter_is_refused_and_its_correction_accepted(opened: Notebook
     (parameters,), (check,) = opened.tagged("parameters"), opened.tagged("check")
     opened.write(parameters, parameters["source"].replace("RATE_MBIT ", "RATE_MBTI "))
     opened.run(parameters)
-    (refused,) = [one for one in opened.run(check) if one["output_type"] == "error"]
+    (refused,) = [output for output in opened.run(check) if output["output_type"] == "error"]
     assert "did you mean RATE_MBIT?" in refused["evalue"]
     assert len("\n".join(refused["traceback"]).splitlines()) == 1
     opened.write(parameters, parameters["source"])
     opened.run(parameters)
-    assert [one for one in opened.run(check) if one["output_type"] == "error"] == []
+    assert [output for output in opened.run(check) if output["output_type"] == "error"] == []
     assert opened.kernel() == kernel

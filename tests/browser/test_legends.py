@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 from plotly.graph_objects import Bar, Figure
 
-from labs.read.charts.style import LEGEND_ABOVE, dressed
+from labs.read.figures.style import LEGEND_ABOVE, dressed
 
 LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 DRAW = """async ([figure, first, then]) => {

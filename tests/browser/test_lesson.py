@@ -73,11 +73,11 @@ def filled(source: str, values: dict[str, str]) -> str:
 
 
 def cell_of(lesson: Lesson, name: str) -> dict[str, Any]:
-    return next(one for one in lesson.cells() if one["id"] == name)
+    return next(cell for cell in lesson.cells() if cell["id"] == name)
 
 
 def text_of(cell: dict[str, Any]) -> str:
-    return "".join("".join(one.get("data", {}).get("text/html", "")) for one in outputs(cell))
+    return "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs(cell))
 
 
 def test_lesson_from_opening_to_grade(lesson: Lesson, capsys: pytest.CaptureFixture[str]) -> None:

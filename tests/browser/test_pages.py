@@ -27,7 +27,7 @@ FAULTS, FAINT = (
     (HERE / name).read_text(encoding="utf-8") for name in ("page_faults.js", "faint_texts.js")
 )
 NOTEBOOKS = sorted((HERE.parents[1] / "notebooks").glob("*.ipynb"))
-IDS = [one.stem for one in NOTEBOOKS]
+IDS = [path.stem for path in NOTEBOOKS]
 PHONE_PX, TABLET_PX, DESKTOP_PX, HEIGHT_PX = 390, 768, 1280, 900
 SHEET_PX = 680
 """What a sheet of A4 has between margins of 15 mm, at 96 pixels per inch."""
@@ -63,9 +63,9 @@ def inputs_of(notebook: Path) -> str:
     """The digest of all that a page is made from: the notebook, code, data, packages, Python."""
     root = HERE.parents[1]
     files = [notebook, root / "requirements.lock", *(root / "data").iterdir()]
-    files += [one for one in (root / "labs").rglob("*") if "__pycache__" not in one.parts]
+    files += [path for path in (root / "labs").rglob("*") if "__pycache__" not in path.parts]
     digest = hashlib.sha256(sys.version.encode())
-    for file in sorted(one for one in files if one.is_file()):
+    for file in sorted(path for path in files if path.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"\n{file.relative_to(root)} {content}".encode())
     return digest.hexdigest()
@@ -152,7 +152,7 @@ def test_page_prints_parameters_and_whole_figures(
     sheets = printed(page, published.with_suffix(".pdf"))
     assert seen.errors == []
     every = " ".join(sheets)
-    assert any(one in every for one in ('TESTBED = "recorded"', 'INDEX = ""', "CAPTURE = "))
+    assert any(phrase in every for phrase in ('TESTBED = "recorded"', 'INDEX = ""', "CAPTURE = "))
     assert all(len(sheet) > 20 for sheet in sheets), "an empty sheet"
     for title, caption in figures:
         assert any(title in sheet and caption in sheet for sheet in sheets), title
@@ -207,17 +207,17 @@ def test_legend_hides_and_shows_a_line(desktop: tuple[Page, Watched]) -> None:
 def test_own_classes_of_cells_leave_the_page_s_scripts_alone(
     browser: Browser, tmp_path: Path
 ) -> None:
-    own = "".join(
+    markup = "".join(
         f"<figure class='chart'><div class='{name}'>x<p class='js-plotly-plot'></p></div></figure>"
         for name in ("steps", "legend", "plot", "js-plotly-plot", "&#115;teps")
     )
-    own += '<svg class="steps" data-names="x"></svg>'
+    markup += '<svg class="steps" data-names="x"></svg>'
     figure = go.Figure([go.Bar(x=[1], y=[1], name=name) for name in "ab"])
     outputs = [
-        new_output("display_data", data={"text/html": own}),
+        new_output("display_data", data={"text/html": markup}),
         new_output("display_data", data={FIGURE: figure.to_plotly_json()}),
     ]
-    cells = [new_markdown_cell(own), new_raw_cell(own), new_code_cell("1", outputs=outputs)]
+    cells = [new_markdown_cell(markup), new_raw_cell(markup), new_code_cell("1", outputs=outputs)]
     path = tmp_path / "page.html"
     path.write_text(html.page(new_notebook(cells=cells), "a page"), encoding="utf-8")
     page, seen = open_file(browser, path, width=DESKTOP_PX)

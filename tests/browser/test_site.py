@@ -65,7 +65,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         site.Sources(project, tuple(notebooks), project / "data"),
         [site.judged(find("nagle")), Judged(lab, read(lab.ledger), attacks)],
         jobs=2,
-        tell=lambda one, error: None,
+        tell=lambda notebook, error: None,
     )
     return out
 
@@ -102,7 +102,7 @@ def test_site_front_page_filters_claims(browser: Browser, written: Path) -> None
         every = page.evaluate(shown)
         page.select_option("select[name=article]", "3")
         of_article = page.evaluate(shown)
-        assert of_article and {one.split(".")[0] for one in of_article} == {"A3"}
+        assert of_article and {claim_id.split(".")[0] for claim_id in of_article} == {"A3"}
         page.select_option("select[name=kernel]", "5.10")
         page.select_option("select[name=testbed]", "virtual")
         on_kernel = page.evaluate(shown)
@@ -117,14 +117,14 @@ def test_site_front_page_filters_claims(browser: Browser, written: Path) -> None
 
 def test_site_search_finds_claims_notebooks_and_documents(browser: Browser, written: Path) -> None:
     page, seen = open_file(browser, written / "search.html", width=PHONE_PX)
-    found = "[...document.querySelectorAll('#found a')].map(it => it.getAttribute('href'))"
+    addresses = "[...document.querySelectorAll('#found a')].map(it => it.getAttribute('href'))"
     try:
         page.fill("#words", "nagle")
-        assert any(at.startswith("index.html#A3.") for at in page.evaluate(found))
+        assert any(at.startswith("index.html#A3.") for at in page.evaluate(addresses))
         page.fill("#words", "anatomy of a download")
-        assert page.evaluate(found)[0].startswith(f"notebooks/{START}.html#")
+        assert page.evaluate(addresses)[0].startswith(f"notebooks/{START}.html#")
         page.fill("#words", "attacked")
-        assert page.evaluate(found) and page.evaluate("window.attacked") is None
+        assert page.evaluate(addresses) and page.evaluate("window.attacked") is None
         assert seen.errors == []
     finally:
         page.close()
@@ -142,7 +142,7 @@ def test_site_front_page_prints_every_claim(
         page.close()
     lab = find("nagle")
     assert lab.ledger is not None
-    assert [one.id for one in read(lab.ledger).claims if one.id not in sheets] == []
+    assert [claim.id for claim in read(lab.ledger).claims if claim.id not in sheets] == []
 
 
 def test_site_links_lead_to_existing_places(browser: Browser, written: Path) -> None:
@@ -156,4 +156,6 @@ def test_site_links_lead_to_existing_places(browser: Browser, written: Path) -> 
     local = [at for at in addresses if at.startswith("file:")]
     pages = {at.partition("#")[0].removeprefix("file://") for at in local}
     lacking = {Path(at).name for at in pages if not Path(at).is_file()}
-    assert {one for one in lacking if not one.endswith(".tar.xz")} <= {"publishing.html"}
+    assert {address for address in lacking if not address.endswith(".tar.xz")} <= {
+        "publishing.html"
+    }

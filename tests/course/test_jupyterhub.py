@@ -62,8 +62,8 @@ REFUSED = {DENIED, "ProcessLookupError"}
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[tuple[User, User]]:
-    with hub() as found, ThreadPoolExecutor() as pool:
-        ada, bob = pool.map(found.started, found.users)
+    with hub() as running, ThreadPoolExecutor() as pool:
+        ada, bob = pool.map(running.started, running.users)
         yield ada, bob
 
 
@@ -72,8 +72,8 @@ def attempts(user: User, on: User, pids: list[int]) -> dict[str, str]:
     kernels = on.hub.kernels
     (kernel,) = kernels.glob("*/linux")
     printed = user.runs(ATTEMPT.format(home=on.home, kernel=kernel, kernels=kernels, pids=pids))
-    found: dict[str, str] = json.loads(printed)
-    return found
+    answers: dict[str, str] = json.loads(printed)
+    return answers
 
 
 def test_two_users_run_at_once_and_apart(pair: tuple[User, User]) -> None:
@@ -85,18 +85,20 @@ def test_two_users_run_at_once_and_apart(pair: tuple[User, User]) -> None:
         assert time.monotonic() < until
         time.sleep(0.1)
         guests = [pid for pid in processes_of(bob.uid) if _program(pid).endswith("/linux")]
-    found = attempts(ada, bob, processes_of(bob.uid))
-    while not all((one.home / "finished").exists() for one in pair):
+    outcomes = attempts(ada, bob, processes_of(bob.uid))
+    while not all((user.home / "finished").exists() for user in pair):
         assert time.monotonic() < until
         time.sleep(0.5)
-    results = [json.loads((one.home / "finished").read_text()) for one in pair]
-    assert [one[0] for one in results] == [0, 0], results
-    assert guests and "done" not in found.values()
-    assert {found[f"stop {pid}"] for pid in guests if f"stop {pid}" in found} <= REFUSED
-    assert {found[name] for name in ("list the home", "read a run", "change a kernel")} == {DENIED}
+    results = [json.loads((user.home / "finished").read_text()) for user in pair]
+    assert [result[0] for result in results] == [0, 0], results
+    assert guests and "done" not in outcomes.values()
+    assert {outcomes[f"stop {pid}"] for pid in guests if f"stop {pid}" in outcomes} <= REFUSED
+    assert {outcomes[name] for name in ("list the home", "read a run", "change a kernel")} == {
+        DENIED
+    }
     (_, began, ended, _), (_, other_began, other_ended, _) = results
     assert began < other_ended and other_began < ended
-    runs = [next((one.home / "runs").glob("**/run.json")).parent for one in pair]
+    runs = [next((user.home / "runs").glob("**/run.json")).parent for user in pair]
     digests = [verify(run) for run in runs]
     assert digests[0] == digests[1]
     assert [run.stat().st_uid for run in runs] == [ada.uid, bob.uid]
@@ -112,7 +114,7 @@ def _program(pid: int) -> str:
 def test_a_user_cannot_reach_the_others_server(pair: tuple[User, User]) -> None:
     """Neither through the proxy nor through the hub."""
     ada, bob = pair
-    found: Hub = ada.hub
+    hub_of_ada: Hub = ada.hub
     kernels = f"/user/{bob.name}/api/kernels"
     for method, path in (
         ("GET", f"/user/{bob.name}/api/contents"),
@@ -121,6 +123,6 @@ def test_a_user_cannot_reach_the_others_server(pair: tuple[User, User]) -> None:
         ("DELETE", f"/hub/api/users/{bob.name}/server"),
         ("GET", f"/hub/api/users/{bob.name}/tokens"),
     ):
-        assert found.api(method, path, ada.token) in (Refused(403), Refused(404)), path
+        assert hub_of_ada.api(method, path, ada.token) in (Refused(403), Refused(404)), path
     printed = bob.runs("import labs.drive.kernel.store as s; print(s.find('6.1').folder)")
-    assert printed.startswith(str(found.kernels))
+    assert printed.startswith(str(hub_of_ada.kernels))

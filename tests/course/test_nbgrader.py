@@ -75,15 +75,17 @@ def test_autograde_gives_full_part_and_no_points(course: Path) -> None:
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
-        found = {
-            one.student.id: (one.score, one.max_score)
-            for one in book.assignment_submissions(ASSIGNMENT)
+        points = {
+            submission.student.id: (submission.score, submission.max_score)
+            for submission in book.assignment_submissions(ASSIGNMENT)
         }
         grades = {
-            one.student.id: {grade.name: grade.score for it in one.notebooks for grade in it.grades}
-            for one in book.assignment_submissions(ASSIGNMENT)
+            submission.student.id: {
+                grade.name: grade.score for it in submission.notebooks for grade in it.grades
+            }
+            for submission in book.assignment_submissions(ASSIGNMENT)
         }
-    assert found == {student: (points, 3) for student, points in POINTS.items()}
+    assert points == {student: (points, 3) for student, points in POINTS.items()}
     assert grades["part"] == {"points-bdp_mib": 1, "points-limit": 1, "points-longest_rtt_ms": 0}
 
 
@@ -98,16 +100,16 @@ def test_points_equal_those_of_labs_grade(course: Path, student: str) -> None:
 def test_released_notebook_keeps_the_cells_of_the_student(course: Path) -> None:
     """nbgrader replaces solution cells by `raise NotImplementedError()`; cells of ours stay."""
     released = read(course / "release" / ASSIGNMENT / f"{STEM}.ipynb")["cells"]
-    (answers,) = [one for one in released if "answer" in one["metadata"].get("tags", [])]
+    (answers,) = [cell for cell in released if "answer" in cell["metadata"].get("tags", [])]
     assert "bdp_mib = None" in "".join(answers["source"])
-    (check,) = [one for one in released if "check" in one["metadata"].get("tags", [])]
+    (check,) = [cell for cell in released if "check" in cell["metadata"].get("tags", [])]
     assert check["metadata"]["editable"] is False and check["metadata"]["deletable"] is False
 
 
 def test_a_wrong_answer_shows_its_hint_in_the_graded_notebook(course: Path) -> None:
     cells = read(course / "autograded" / "wrong" / ASSIGNMENT / f"{STEM}.ipynb")["cells"]
-    (graded,) = [one for one in cells if one["id"] == "points-bdp_mib"]
+    (graded,) = [cell for cell in cells if cell["id"] == "points-bdp_mib"]
     shown = "".join(
-        "".join(one["text"]) for one in graded["outputs"] if one["output_type"] == "stream"
+        "".join(output["text"]) for output in graded["outputs"] if output["output_type"] == "stream"
     )
     assert "wrong" in shown and "twice" in shown  # the mistake that 5.245 MiB is

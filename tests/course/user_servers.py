@@ -137,14 +137,14 @@ class User:
 
 def processes_of(uid: int) -> list[int]:
     """The processes of a user of this machine."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and entry.stat().st_uid == uid:
-                found.append(int(entry.name))
+                pids.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def hub() -> Iterator[Hub]:
         with users(folder, f"lab-ada-{number}", f"lab-bob-{number}") as names:
             yield from _running(folder, private, kernels, names)
             until = time.monotonic() + ENDS_S
-            while any(processes_of(pwd.getpwnam(one).pw_uid) for one in names):
+            while any(processes_of(pwd.getpwnam(name).pw_uid) for name in names):
                 assert time.monotonic() < until, "processes of the users outlive the hub"
                 time.sleep(0.5)
     finally:
@@ -202,14 +202,14 @@ def _running(folder: Path, private: Path, kernels: Path, names: tuple[str, ...])
         )
     )
     argv = [sys.executable, "-m", "jupyterhub", "--config", str(configuration)]
-    found = Hub(f"http://127.0.0.1:{ports[0]}", token, kernels, names)
+    running = Hub(f"http://127.0.0.1:{ports[0]}", token, kernels, names)
     with (private / "log").open("w") as log:
         process = subprocess.Popen(
             argv, cwd=private, stdout=log, stderr=log, start_new_session=True
         )
         try:
             _wait_for(f"http://127.0.0.1:{ports[1]}/hub/api/", process, private / "log")
-            yield found
+            yield running
         finally:
             process.terminate()  # it ends the servers of its users and the proxy
             try:
@@ -232,9 +232,9 @@ def _free_ports(count: int) -> list[int]:
     import socket
 
     opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in opened]
-    for one in opened:
-        one.close()
+    ports = [int(probe.getsockname()[1]) for probe in opened]
+    for probe in opened:
+        probe.close()
     return ports
 
 

@@ -19,7 +19,7 @@ from labs.drive.testbed.contract import Testbed
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.drive.testbed.vagrant import Machine, Machines
 from labs.experiments.buffers import experiment as buffers
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.launch.inventory import python, versions
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import shutil
 import subprocess
@@ -17,7 +16,9 @@ from labs import catalog
 from labs.cli import new
 from labs.drive.parameters import LabParameters
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.read.claims.sources import Source, verdicts_from
+from labs.read.lab import Lab
 from tests.run_folders import inputs, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,22 +26,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # A whole lab, part by part.
 ECHO = {
     "__init__.py": "",
-    "lab.py": '''"""How long an echo takes."""
-
-from labs.drive.result_columns import Margin
-from labs.experiments.echo.conditions import GROUPS, conditions
-from labs.experiments.echo.parameters import Echo as Parameters
-
-MARGIN = Margin(0.9, 1.1, "an echo is short")
-''',
-    "parameters.py": """
-from dataclasses import dataclass
-from labs.drive.parameters import LabParameters, parameter
-
-@dataclass(frozen=True, kw_only=True)
-class Echo(LabParameters):
-    words: int = parameter(3, low=1, high=9, help="how many words are sent")
-""",
     "settings.py": """
 from dataclasses import dataclass
 
@@ -49,19 +34,27 @@ class Settings:
     words: int = 3
     sample_ms: int = 100
 """,
-    "conditions.py": """
+    "conditions.py": '''"""How long an echo takes."""
+from dataclasses import dataclass
 from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.parameters import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.experiments.echo.settings import Settings
 
 GROUPS = (Group("none", "No delay"), Group("delays", "Two delays"))
+MARGIN = Margin(0.9, 1.1, "an echo is short")
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    words: int = parameter(3, low=1, high=9, help="how many words are sent")
 
 def conditions(p):
     settings = as_settings(Settings(p.words))
     return (Condition("near", Link(delay_ms=5.0), {}, settings, "delays"),
             Condition("far", Link(delay_ms=50.0), {}, settings, "delays"),
             Condition("here", Link(), {}, settings, "none"))
-""",
+''',
     "experiment.py": """
 from labs.experiments.echo.settings import Settings
 
@@ -69,16 +62,18 @@ def measure(bench, condition):
     pass
 """,
     "results.py": """
-from dataclasses import dataclass
 from labs.drive.result_columns import Note, column
 
-@dataclass(frozen=True)
 class Results:
-    bytes: int = column("size of the body", unit="bytes", headline=True)
-    notes: tuple[Note, ...] = ()
+    def __init__(self, run):
+        self.run = run
 
-def results(run):
-    return Results(run.fetch()["bytes"], (Note("short", "x"),))
+    @column("size of the body", unit="bytes", headline=True)
+    def bytes(self) -> int:
+        return self.run.fetch()["bytes"]
+
+    def notes(self):
+        yield Note("short", "x")
 """,
     "narrative.py": """
 def describe(table):
@@ -187,13 +182,9 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
 
 @pytest.mark.parametrize("size", ["small", "full"])
 def test_conditions_of_a_lab_have_a_name_each(size: str) -> None:
-    """`conditions` of these labs collects by name, so that a name used twice is not seen later."""
     for lab in map(catalog.find, catalog.LABS):
-        module = sys.modules[lab.all_conditions.__module__]
-        names = [
-            one.name
-            for one in getattr(module, "_every", lab.all_conditions)(lab.Parameters(size=size))
-        ]
+        every = lab.all_conditions(lab.Parameters(size=size, testbed="recorded"))
+        names = [condition.name for condition in every]
         assert sorted(set(names)) == sorted(names), lab.name
 
 
@@ -239,8 +230,8 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
         ("import zork\n", "mine.py, line 1: ModuleNotFoundError"),
         ("raise SystemExit('stop')\n", "mine.py, line 1: SystemExit: stop"),
         ("\0", "mine.py"),
-        ("x = 1\n", "defines no Parameters and no conditions and no measure and no results"),
-        (new.source("mine").replace("def results", "def result"), "defines no results"),
+        ("x = 1\n", "defines no Parameters and no conditions and no measure and no Results"),
+        (new.source("mine").replace("class Results", "class Result"), "defines no Results"),
         (new.source("mine") + "import pandas\n", "it imports pandas, which a run cannot load"),
         (new.source("mine").replace("@dataclass(frozen=True, kw_only=True)\n", ""), "@dataclass"),
         (new.source("mine").replace("(LabParameters)", ""), "a subclass of LabParameters"),
@@ -249,7 +240,7 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
             "Parameters.file_kib: default = 100 is out",
         ),
         (new.source("mine").replace("frozen=True, ", ""), "cannot inherit non-frozen"),
-        (new.source("mine").replace("round_trips: float =", "took_ms: float ="), "took_ms twice"),
+        (new.source("mine").replace("def round_trips", "def took_ms"), "took_ms twice"),
         (new.source("mine").replace("p.file_kib", "p.kib"), "mine.py, line 33: AttributeError"),
         (
             new.source("mine").replace("{}, settings)", '{}, settings, "pair")'),
@@ -353,17 +344,30 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
     assert files_of(package, "echo") == before
 
 
-TWICE = ECHO["results.py"].replace("    notes:", "    bytes: int = 3\n    notes:")
-TAKEN = ECHO["results.py"].replace("bytes: int", "link: int")
-GROUP_TAKEN = ECHO["results.py"].replace("bytes: int", "group: int")
+def loaded_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str | None]
+) -> Lab:
+    """The lab `echo` with changed parts, in a folder that is a package of its own."""
+    folder = write_parts(tmp_path / "labs_echo", **changed)
+    for path in folder.rglob("*.py"):
+        path.write_text(path.read_text().replace("labs.experiments.echo", "labs_echo"))
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "labs_echo"]:
+        monkeypatch.delitem(sys.modules, name)
+    return catalog.load_folder(folder, "labs_echo")
+
+
+TAKEN = ECHO["results.py"].replace("def bytes", "def link")
+GROUP_TAKEN = ECHO["results.py"].replace("def bytes", "def group")
 FAR = "Link(delay_ms=50.0), {}, settings"
 NO_PARAMETER = ECHO["conditions.py"].replace("p.words", "p.word")
 UNDECLARED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', f'{FAR}, "delay"')
 UNGROUPED = ECHO["conditions.py"].replace(f'{FAR}, "delays"', FAR)
 SAME_NAME = ECHO["conditions.py"].replace('"far"', '"near"')
-NO_GROUPS = ECHO["lab.py"].replace("import GROUPS, conditions", "import conditions")
+NO_GROUPS = ECHO["conditions.py"].replace("GROUPS =", "OTHER =")
 TWO_GROUPS = ECHO["conditions.py"].replace('Group("none"', 'Group("delays"')
-TITLES = ECHO["lab.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
+TITLES = ECHO["conditions.py"].replace("MARGIN =", 'GROUPS = ("none", "delays")\nMARGIN =')
+NO_FRONT = '"""Echo."""\n'
 NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"')
 
 
@@ -372,29 +376,24 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
     [
         ({"results": None}, "", "missing: results.py"),
         ({"conditions": None}, "", "missing: conditions.py"),
-        ({"experiment": None, "parameters": None}, "", "missing: parameters.py, experiment.py"),
+        ({"experiment": None, "conditions": None}, "", "missing: conditions.py, experiment.py"),
         ({"experiment": "x = 1\n"}, "experiment.py", "it defines no measure"),
-        ({"results": "x = 1\n"}, "results.py", "it defines no results"),
+        ({"results": "x = 1\n"}, "results.py", "it defines no Results"),
         ({"experiment": "def ("}, "experiment.py", ", line 1: SyntaxError"),
         ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
         ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
-        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 9: AttributeError"),
-        (
-            {"article9": ECHO["article9.toml"].replace('column = "bytes"', 'column = "byte"')},
-            "article9.toml",
-            "A9.1: byte is not a column of Results; did you mean bytes?",
-        ),
+        ({"conditions": NO_PARAMETER}, "conditions.py", ", line 17: AttributeError"),
         ({"claims/__init__": None}, "article9.toml", "A9.2: grouped is not a judging function"),
-        ({"results": TWICE}, "results.py", "Results declares bytes twice"),
-        ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
-        ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
-        ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
-        ({"conditions": UNDECLARED}, "lab.py", 'far has the group "delay"; did you mean delays?'),
-        ({"conditions": UNGROUPED}, "lab.py", "far has no group. Declared: none, delays"),
-        ({"conditions": SAME_NAME}, "lab.py", "two conditions have the name near"),
-        ({"lab": NO_GROUPS}, "lab.py", 'near has the group "delays". Declared: none'),
-        ({"conditions": TWO_GROUPS}, "lab.py", "GROUPS declares delays twice"),
-        ({"lab": TITLES}, "lab.py", "GROUPS must be a tuple of Group"),
+        (
+            {"conditions": UNDECLARED},
+            "conditions.py",
+            'far has the group "delay"; did you mean delays?',
+        ),
+        ({"conditions": UNGROUPED}, "conditions.py", "far has no group. Declared: none, delays"),
+        ({"conditions": SAME_NAME}, "conditions.py", "two conditions have the name near"),
+        ({"conditions": NO_GROUPS}, "conditions.py", 'near has the group "delays". Declared: none'),
+        ({"conditions": TWO_GROUPS}, "conditions.py", "GROUPS declares delays twice"),
+        ({"conditions": TITLES}, "conditions.py", "GROUPS must be a tuple of Group"),
         (
             {"article9": ECHO["article9.toml"].replace('"grouped"', '"group"')},
             "article9.toml",
@@ -411,7 +410,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
             "imports labs.read.lab",
         ),
         ({"settings": "import numpy\n" + ECHO["settings.py"]}, "settings.py", "it imports numpy"),
-        ({"lab": '"""Echo."""\n'}, "lab.py", "no Parameters and no conditions"),
+        ({"conditions": NO_FRONT}, "conditions.py", "no Parameters and no conditions"),
     ],
 )
 def test_load_folder_refuses(
@@ -422,78 +421,45 @@ def test_load_folder_refuses(
     said: str,
 ) -> None:
     """When the lab is loaded, in one line that names the file."""
-    folder = write_parts(tmp_path / "labs_echo", **changed)
-    for path in folder.rglob("*.py"):
-        path.write_text(path.read_text().replace("labs.experiments.echo", "labs_echo"))
-    monkeypatch.syspath_prepend(tmp_path)
-    try:
-        with pytest.raises(BadInput) as caught:
-            catalog.load_folder(folder, "labs_echo")
-    finally:
-        for name in [name for name in sys.modules if name.split(".")[0] == "labs_echo"]:
-            del sys.modules[name]
+    with pytest.raises(BadInput) as caught:
+        loaded_folder(tmp_path, monkeypatch, changed)
     text = str(caught.value)
-    assert text.startswith(str(folder / file)) and said in text and "\n" not in text
+    assert text.startswith(str(tmp_path / "labs_echo" / file)) and said in text and "\n" not in text
 
 
-def test_files_that_passed_are_checked_again_after_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("changed", "file", "said"),
+    [
+        ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
+        ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
+        ({"results": GROUP_TAKEN}, "results.py", "declares group, which every study has already"),
+        (
+            {"article9": ECHO["article9.toml"].replace('column = "bytes"', 'column = "byte"')},
+            "article9.toml",
+            "A9.1: byte is not a column of Results; did you mean bytes?",
+        ),
+    ],
+)
+def test_columns_refused_when_they_are_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str | None],
+    file: str,
+    said: str,
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = write_parts(tmp_path / "labs_echo")
-    ledger = folder / "article9.toml"
-    parsed: list[Path] = []
-    tree = catalog._tree
-
-    def counted(path: Path) -> ast.Module:
-        parsed.append(path)
-        return tree(path)
-
-    monkeypatch.setattr(catalog, "_tree", counted)
-
-    def check() -> int:
-        parsed.clear()
-        catalog._check_files(folder, "labs.experiments.echo", ledger)
-        return len(parsed)
-
-    assert check() > 0
-    assert check() == 0
-    (folder / ".#results.py").symlink_to("me@host.123:1")  # an editor's lock
-    assert check() == 0
-    (folder / "results.py").write_text(ECHO["results.py"] + "\n")
-    assert check() > 0
-    (folder / "experiment.py").write_text("import pandas\n" + ECHO["experiment.py"])
-    for _ in range(2):
-        with pytest.raises(BadInput, match="it imports pandas"):
-            check()
-
-
-def test_files_that_change_while_they_are_checked_are_checked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = write_parts(tmp_path / "labs_echo")
-    good = ECHO["experiment.py"]
-    (folder / "experiment.py").write_text("import pandas\n" + good)
-    defines = catalog._check_defines
-
-    def repaired(path: Path, name: str) -> None:
-        (folder / "experiment.py").write_text(good)
-        defines(path, name)
-
-    with monkeypatch.context() as while_checking:
-        while_checking.setattr(catalog, "_check_defines", repaired)
-        catalog._check_files(folder, "labs.experiments.echo", None)
-    (folder / "experiment.py").write_text("import pandas\n" + good)
-    with pytest.raises(BadInput, match="it imports pandas"):
-        catalog._check_files(folder, "labs.experiments.echo", None)
+    """In one line that names the file; the run is never reached."""
+    with pytest.raises(BadInput) as caught:
+        lab = loaded_folder(tmp_path, monkeypatch, changed)
+        verdicts_from(lab, [Source("", ())])
+    text = str(caught.value)
+    assert text.startswith(str(tmp_path / "labs_echo" / file)) and said in text
+    assert "\n" not in text
 
 
 @pytest.mark.parametrize(
     ("ledger", "said"),
     [
         (ECHO["article9.toml"].replace("bytes", "took_ms"), "A9.2: grouped is not a judging"),
-        (ECHO["article9.toml"], "A9.1: bytes is not a column of Results; allowed: took_ms"),
         (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
     ],
 )

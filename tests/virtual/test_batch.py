@@ -39,15 +39,15 @@ LONGEST_S = 240.0
 def begun(folder: Path) -> dict[str, str]:
     """When each complete run of a batch was begun."""
     return {
-        one.parent.name: str(json.loads(one.read_text())["started"])
-        for one in folder.glob(f"runs/buffers-*/{HOST}")
+        host.parent.name: str(json.loads(host.read_text())["started"])
+        for host in folder.glob(f"runs/buffers-*/{HOST}")
     }
 
 
 def guests(folder: Path) -> list[str]:
     """The kernels and programs that run for a batch."""
-    found = subprocess.run(("pgrep", "-af", str(folder)), capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if " pgrep " not in line]
+    processes = subprocess.run(("pgrep", "-af", str(folder)), capture_output=True, text=True).stdout
+    return [line for line in processes.splitlines() if " pgrep " not in line]
 
 
 def killed(command: tuple[str, ...], folder: Path, more: int) -> None:
@@ -83,7 +83,7 @@ def test_batch_killed_five_times_performs_every_run_once(tmp_path: Path) -> None
     assert begun(into).items() >= seen.items() and len(begun(into)) == RUNS
     rows = read_index(into / "index.parquet").frame
     runs = {path.parent.name: path.parent for path in into.glob(f"runs/buffers-*/{HOST}")}
-    digests = {json.loads((one / "seal.json").read_text())["digest"] for one in runs.values()}
+    digests = {json.loads((folder / "seal.json").read_text())["digest"] for folder in runs.values()}
     assert len(rows) == RUNS and set(rows["digest"]) == digests
     assert Counter(rows["condition"]) == {"default": 12, "both": 12}
     assert not list(into.glob("runs/.*")) and guests(into) == []
@@ -112,9 +112,9 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tables(path: Path) -> list[str]:
     """The tables that the cells of an executed notebook show."""
     cells = json.loads(path.read_text())["cells"]
-    shown: list[Any] = [one for cell in cells for one in cell.get("outputs", ())]
-    found = ("".join(one.get("data", {}).get("text/html", ())) for one in shown)
-    return [text for text in found if "<table" in text]
+    shown: list[Any] = [output for cell in cells for output in cell.get("outputs", ())]
+    texts = ("".join(output.get("data", {}).get("text/html", ())) for output in shown)
+    return [text for text in texts if "<table" in text]
 
 
 def test_batch_of_a_notebook_equals_papermill_by_hand(
@@ -126,10 +126,10 @@ def test_batch_of_a_notebook_equals_papermill_by_hand(
         f"notebook: {NOTEBOOK}\nRATE_MBIT: [20, 40, 80]\nDELAY_MS: 10\nTRANSFER_MIB: 1\n"
     )
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["notebooks"] == 3 and set(said["rows"]) == {"made"}
-    of_batch = {one.parent.name: one.read_bytes() for one in into.glob("runs/*/seal.json")}
-    of_loop = {one.parent.name: one.read_bytes() for one in by_hand.glob("runs/*/seal.json")}
+    report = json.loads(capsys.readouterr().out)
+    assert report["notebooks"] == 3 and set(report["rows"]) == {"made"}
+    of_batch = {seal.parent.name: seal.read_bytes() for seal in into.glob("runs/*/seal.json")}
+    of_loop = {seal.parent.name: seal.read_bytes() for seal in by_hand.glob("runs/*/seal.json")}
     assert of_batch == of_loop
     for number in (1, 2, 3):
         mine, theirs = (where / f"{number:04d}.ipynb" for where in (into / "notebooks", by_hand))
@@ -153,9 +153,9 @@ def test_batch_tells_of_failed_and_damaged_runs_and_goes_on(
     lab.write_text(text.replace(before, raising + before))
     plan.write_text("lab: ./mine.py\nONLY: near\nFILE_KIB: [10, 20, 30]\n")
     assert main(["batch", str(plan), "--into", str(into), "--json"]) == 4
-    said = json.loads(capsys.readouterr().out)
-    assert said["rows"] == {"made": 2, "failed": 1}
-    (name,) = said["failed_runs"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["rows"] == {"made": 2, "failed": 1}
+    (name,) = report["failed_runs"]
     assert "not 20 KiB" in (into / "failures" / f"{name}.log").read_text()
     rows = read_index(into / "index.parquet").frame.set_index("file_kib")
     assert "not 20 KiB" in str(rows.loc[20, "message"]) and rows.loc[10, "status"] == "made"
@@ -167,7 +167,7 @@ def test_batch_tells_of_failed_and_damaged_runs_and_goes_on(
 
 def begun_of(folder: Path, lab: str) -> list[str]:
     """The names of the complete runs of a lab."""
-    return sorted(one.parent.name for one in folder.glob(f"runs/{lab}-*/{HOST}"))
+    return sorted(host.parent.name for host in folder.glob(f"runs/{lab}-*/{HOST}"))
 
 
 def test_two_batches_cannot_share_a_folder(

@@ -16,8 +16,8 @@ import labs
 from labs.catalog import find
 from labs.drive.kernel import store
 from labs.errors import LabError
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.buffers.results import results
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.buffers.results import Results
 from labs.experiments.buffers.sweep import smallest
 from labs.launch.launch import run as perform
 from labs.read.readings.instruments import carried
@@ -82,7 +82,7 @@ def downloads(kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[
 
 def test_default_gives_the_articles_figure(downloads: Mapping[str, Run], kernel: str) -> None:
     made = downloads["wget-default"]
-    found, share = results(made), wget_share(made, kernel)
+    found, share = Results(made), wget_share(made, kernel)
     if kernel == "6.1":
         # A1.6: 13.4 MB/s as wget counts. 3 %: its figure has three digits, and the flow breathes
         # around two thirds of the sender's buffer (sk_stream_min_wspace).
@@ -92,7 +92,7 @@ def test_default_gives_the_articles_figure(downloads: Mapping[str, Run], kernel:
 
 
 def test_both_fills_the_link(downloads: Mapping[str, Run]) -> None:
-    found = results(downloads["both"])
+    found = Results(downloads["both"])
     assert known(found.goodput_mib_s) >= 90
     # 1000 Mbit/s carries 1448 of 1514 bytes as payload: 114.0 MiB/s; 0.5 %: one third of the run.
     assert found.steady_mib_s == pytest.approx(114.0, rel=0.005)
@@ -103,16 +103,16 @@ def test_both_fills_the_link(downloads: Mapping[str, Run]) -> None:
 def test_discard_client_is_as_fast_as_wget(
     downloads: Mapping[str, Run], kernel: str, condition: str
 ) -> None:
-    own = results(downloads[condition]).goodput_bytes_s
+    own = Results(downloads[condition]).goodput_bytes_s
     by_wget = downloads[f"wget-{condition}"]
-    wget, share = results(by_wget).goodput_bytes_s, wget_share(by_wget, kernel)
+    wget, share = Results(by_wget).goodput_bytes_s, wget_share(by_wget, kernel)
     # Our reads of 64 KiB with MSG_WAITALL are acknowledged like wget's of 8 KiB.
     assert known(own) * share == pytest.approx(wget, rel=0.01)
 
 
 def test_instruments_agree_and_nothing_is_marked(downloads: Mapping[str, Run]) -> None:
     for made in downloads.values():
-        found = results(made)
+        found = Results(made)
         assert codes(found) == []
         assert known(found.agreement_pct) < 0.5
         assert made.link.ok
@@ -204,7 +204,7 @@ def test_router_carries_real_packets_with_offloads_off(tmp_path: Path) -> None:
         shaped_at="router",
         capture=True,
     )["both"]
-    shown = results(found)
+    shown = Results(found)
     assert found.link.ok
     assert set(found.hosts) >= {"server", "client", "router"}
     assert shown.steady_mib_s == pytest.approx(shown.predicted_mib_s, rel=0.01)
@@ -216,7 +216,7 @@ def test_memory_pressure_is_marked(tmp_path: Path) -> None:
     pressed = int(found.nstat("client")["TcpExtTCPMemoryPressures"]) + int(
         found.nstat("server")["TcpExtTCPMemoryPressures"]
     )
-    assert ("memory_pressure" in codes(results(found))) is (pressed > 0)
+    assert ("memory_pressure" in codes(Results(found))) is (pressed > 0)
 
 
 @pytest.mark.parametrize(

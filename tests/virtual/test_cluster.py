@@ -66,7 +66,7 @@ def deep(*arguments):
 
 def odd(place, performed):
     def instead(*arguments):
-        task = next(one for one in arguments if isinstance(one, remote.Task))
+        task = next(argument for argument in arguments if isinstance(argument, remote.Task))
         condition = task.asked["condition"]
         at, result = ODD.get(condition["link"]["delay_ms"], ("", None))
         if condition["name"] != "off" or at != place:
@@ -109,9 +109,9 @@ def lab() -> Lab:
 
 def planned_in(lab: Lab, runs: Path, delays_ms: tuple[float, ...] = DELAYS_MS) -> list[Planned]:
     return [
-        one
+        run
         for delay_ms in delays_ms
-        for one in plan(
+        for run in plan(
             lab,
             lab.Parameters(runs=str(runs), only="off,on", requests=100, delay_ms=delay_ms),  # type: ignore[call-arg]
         )
@@ -127,7 +127,7 @@ def digests_here(lab: Lab, runs: Path, delays_ms: tuple[float, ...] = DELAYS_MS)
         )
         for delay_ms in delays_ms
     ]
-    return {run.name: run.digest for one in made for run in one.runs}
+    return {run.name: run.digest for outcome in made for run in outcome.runs}
 
 
 def digests_in(runs: Path) -> dict[str, str]:
@@ -214,11 +214,11 @@ def test_a_worker_with_another_program_is_refused_or_taken(
             failed, lines = performed(planned, tmp_path / "runs", engine)
     assert (failed, lines.count("made")) == ({}, 2)
     assert len(told) == 1 and "does not have this version of the lab" in told[0]
-    assert set(engine.others) == {one.key for one in planned}
+    assert set(engine.others) == {run.key for run in planned}
     kept = [Opened(tmp_path / "runs")[name] for name in digests_in(tmp_path / "runs")]
     assert {run.key for run in kept} == set(engine.others.values())
     changed = [
-        one for one in kept if one.inputs["tools"]["touch"] != planned[0].inputs["tools"]["touch"]
+        run for run in kept if run.inputs["tools"]["touch"] != planned[0].inputs["tools"]["touch"]
     ]
     assert len(changed) == 2
 
@@ -279,8 +279,8 @@ def test_runs_fail_if_their_worker_returns_something_else(
         engine = stack.enter_context(connect(address, None))
         failed, lines = performed(planned, tmp_path / "runs", engine)
     off, on = planned[::2], planned[1::2]
-    assert [type(failed[one.name]) for one in off] == [*[Damaged] * 3, *[RunFailed] * 3]
-    assert set(digests_in(tmp_path / "runs")) == {one.name for one in on}
+    assert [type(failed[run.name]) for run in off] == [*[Damaged] * 3, *[RunFailed] * 3]
+    assert set(digests_in(tmp_path / "runs")) == {run.name for run in on}
     assert lines.count("made") == len(on)
     assert caplog.records == []
 
@@ -355,7 +355,7 @@ def test_connect_does_not_print_that_versions_differ(
     monkeypatch.setattr("distributed.client.version_module.get_versions", lambda: about)
     with scheduler(folder) as (address, _), connect(address, None):
         pass
-    assert [one for one in recwarn if one.category is VersionMismatchWarning] == []
+    assert [warning for warning in recwarn if warning.category is VersionMismatchWarning] == []
 
 
 def test_processes_of_this_machine_perform_runs_of_two_labs(lab: Lab, tmp_path: Path) -> None:

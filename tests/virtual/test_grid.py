@@ -10,7 +10,7 @@ import pytest
 import labs
 from labs.catalog import find
 from labs.cli.__main__ import main
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.runs.archive import run_folders
 from labs.studies.grid import varied_points
 from tests.kept_runs import kept

@@ -12,7 +12,7 @@ from labs.catalog import find
 from labs.drive.record.disk import cache
 from labs.drive.record.seal import read_seal
 from labs.errors import RunFailed
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.launch import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ CONDITIONS = "off,on,quickack"
 LAUNCHER = """
 import sys
 from labs.catalog import find
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.launch import run
 lines = []
 p = Nagle(runs=sys.argv[1], only=sys.argv[2], requests=100)

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.parameters import Nagle
-from labs.experiments.nagle.requests import answered, following, requests_of, table_of
-from labs.experiments.nagle.responses import goodput_mbit, held_segment
-from labs.experiments.nagle.results import results
+from labs.experiments.nagle.conditions import Parameters as Nagle
+from labs.experiments.nagle.requests import answered, following, held_segment, requests_of, table_of
+from labs.experiments.nagle.results import Results, goodput_mbit
 from labs.launch.launch import run as perform
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.runs.run import Run, open_run
@@ -43,7 +42,7 @@ def runs(folder: Path, kernel: str = "6.1", **given: Any) -> dict[str, Run]:
 def test_stalls_need_nagle_kept_connections_and_delayed_acks(folder: Path, kernel: str) -> None:
     """The article has 44.6 ms on its machines, with up to 14 ms of their own; without -k and with
     quick ACKs it has no figure."""
-    found = {name: results(run) for name, run in runs(folder, kernel).items()}
+    found = {name: Results(run) for name, run in runs(folder, kernel).items()}
     assert 38 < known(found["off"].mean_ms) < 48
     assert known(found["on"].mean_ms) < 2
     assert known(found["off-no-k"].mean_ms) < 5 and known(found["quickack"].mean_ms) < 5
@@ -76,7 +75,7 @@ def test_verdicts_of_article_3_on_fresh_runs(folder: Path, kernel: str) -> None:
 def test_joined_writes_are_one_segment_and_do_not_stall(folder: Path) -> None:
     """With MSG_MORE on the last write too, the kernel would wait for 200 ms."""
     for row in map(
-        results,
+        Results,
         runs(folder, only="write-one,write-cork,write-more", requests=100, concurrency=10).values(),
     ):
         assert (row.segments_per_answer, row.stalled_pct) == (1, 0)
@@ -99,7 +98,7 @@ def test_expected_times_are_those_measured_at_any_delay(
     less in the first of nine stalls, ab's own time, and its start with a single connection."""
     found = runs(folder, delay_ms=float(delay_ms))
     for name, median_ms in medians_ms.items():
-        row = results(found[name])
+        row = Results(found[name])
         assert row.p50_ms == pytest.approx(median_ms, abs=1.0)
         assert row.predicted_p50_ms == pytest.approx(median_ms, abs=0.1)
         assert row.mean_ms == pytest.approx(row.predicted_mean_ms, abs=1.0)

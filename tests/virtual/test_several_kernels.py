@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import labs
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.runs.schemas import open_study
 
 

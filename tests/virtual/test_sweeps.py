@@ -16,8 +16,8 @@ from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS, condition
+from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.experiment import INTERRUPTED, RESET
-from labs.experiments.sweeps.parameters import Sweeps
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run as perform
 from labs.read.readings.arrivals import arrivals

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from labs.catalog import find
 from labs.drive.record.seal import key, pretty
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.publish import bundle
 from labs.publish.rerun import BEYOND, IDENTICAL
 from labs.publish.verified import Verified
@@ -37,40 +37,40 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def forged(runs: Path, into: Path, **inputs: Any) -> Path:
     """The run with other inputs in its record, under their key and sealed again."""
     (run,) = every_run(runs)
-    said = json.loads((run.path / "run.json").read_text())
-    said["inputs"] |= inputs
-    said["key"] = key(said["inputs"])
-    folder = into / f"{run.lab}-{run.condition}-{said['key'][:12]}"
+    record = json.loads((run.path / "run.json").read_text())
+    record["inputs"] |= inputs
+    record["key"] = key(record["inputs"])
+    folder = into / f"{run.lab}-{run.condition}-{record['key'][:12]}"
     shutil.copytree(run.path, folder)
-    (folder / "run.json").write_bytes(pretty(said))
+    (folder / "run.json").write_bytes(pretty(record))
     reseal(folder)
     return into
 
 
-def causes(found: Verified) -> list[str]:
-    return [cause.partition(":")[0] for cause in found.causes]
+def causes(verified: Verified) -> list[str]:
+    return [cause.partition(":")[0] for cause in verified.causes]
 
 
 def test_a_run_repeats_to_the_byte(runs: Path) -> None:
-    found = verify(runs)
-    assert (found.grade, len(found.repeated), found.lacking) == (IDENTICAL, 1, ())
-    assert not found.inputs
+    verified = verify(runs)
+    assert (verified.grade, len(verified.repeated), verified.lacking) == (IDENTICAL, 1, ())
+    assert not verified.inputs
 
 
 def test_a_changed_parameter_is_found(runs: Path, tmp_path: Path) -> None:
     (run,) = every_run(runs)
     condition = dict(run.inputs["condition"])
     condition["link"] = {**condition["link"], "delay_ms": 30}
-    found = verify(forged(runs, tmp_path, condition=condition))
-    assert found.grade == BEYOND and causes(found) == ["parameter"]
-    assert any(change.name == "p50_ms" for change in found.repeated[0].pair.results)
+    verified = verify(forged(runs, tmp_path, condition=condition))
+    assert verified.grade == BEYOND and causes(verified) == ["parameter"]
+    assert any(change.name == "p50_ms" for change in verified.repeated[0].pair.results)
 
 
 def test_another_patch_version_of_the_kernel_is_named(runs: Path, tmp_path: Path) -> None:
     kernel = {"version": "6.1.1", "digest": "ab" * 32}
-    found = verify(forged(runs, tmp_path, kernel=kernel))
-    assert found.grade == IDENTICAL  # the record was made by the kernel that is built here
-    assert any(name.startswith("kernel.version 6.1.1 -> 6.1.") for name in found.inputs)
+    verified = verify(forged(runs, tmp_path, kernel=kernel))
+    assert verified.grade == IDENTICAL  # the record was made by the kernel that is built here
+    assert any(name.startswith("kernel.version 6.1.1 -> 6.1.") for name in verified.inputs)
 
 
 def test_output_that_was_changed_and_sealed_again_is_found(runs: Path, tmp_path: Path) -> None:
@@ -78,14 +78,17 @@ def test_output_that_was_changed_and_sealed_again_is_found(runs: Path, tmp_path:
     counters = folder / "server/nstat-after.txt"
     counters.write_bytes(counters.read_bytes().replace(b"TcpOutSegs ", b"TcpOutSegs 1", 1))
     reseal(folder)
-    found = verify(tmp_path)
-    assert (found.grade, found.repeated[0].pair.files) == (BEYOND, ("server/nstat-after.txt",))
-    assert causes(found) == ["the inputs are equal"]
+    verified = verify(tmp_path)
+    assert (verified.grade, verified.repeated[0].pair.files) == (
+        BEYOND,
+        ("server/nstat-after.txt",),
+    )
+    assert causes(verified) == ["the inputs are equal"]
 
 
 def test_a_series_that_is_not_built_is_told(runs: Path, tmp_path: Path) -> None:
-    found = verify(forged(runs, tmp_path, kernel={"version": "5.4.1", "digest": "ab" * 32}))
-    assert found.grade == "not repeated" and "5.4" in found.lacking[0].why
+    verified = verify(forged(runs, tmp_path, kernel={"version": "5.4.1", "digest": "ab" * 32}))
+    assert verified.grade == "not repeated" and "5.4" in verified.lacking[0].why
 
 
 def test_a_bundle_of_an_executed_notebook_is_identical(
@@ -109,6 +112,8 @@ def test_a_bundle_of_an_executed_notebook_is_identical(
     given = {"RUNS": str(runs)}
     done = bundle.write(out, [(read_notebook(book), given)], [], tell=lambda line: None)
     assert (done.notebooks, done.runs) == (1, 1)
-    found = verify(out, notebooks=True)
-    assert found.grade == IDENTICAL and [one.equal for one in found.notebooks] == [True]
-    assert [run.digest for run in found.subject.runs] == [run.digest for run in every_run(runs)]
+    verified = verify(out, notebooks=True)
+    assert verified.grade == IDENTICAL and [notebook.equal for notebook in verified.notebooks] == [
+        True
+    ]
+    assert [run.digest for run in verified.subject.runs] == [run.digest for run in every_run(runs)]

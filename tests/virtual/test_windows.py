@@ -12,9 +12,9 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.units import KIB
+from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.events import printed_drops
-from labs.experiments.windows.parameters import Windows
-from labs.experiments.windows.results import results
+from labs.experiments.windows.results import Results
 from labs.launch.launch import run as perform
 from labs.read import capture
 from labs.read.parse.socket_samples import SocketSample, samples
@@ -219,7 +219,7 @@ def test_a_buffer_below_the_minimum_is_granted_one_packet(folder: Path) -> None:
     run = runs(folder, only="article-scale1", rcvbuf_kib=1)["article-scale1"]
     (granted,) = run.buffers
     assert (granted.requested_bytes, granted.granted_bytes) == (1024, 2304)
-    assert codes(results(run)) == ["granted"]
+    assert codes(Results(run)) == ["granted"]
 
 
 def test_an_mss_beyond_the_path_is_cut_to_it(folder: Path) -> None:
@@ -227,7 +227,7 @@ def test_an_mss_beyond_the_path_is_cut_to_it(folder: Path) -> None:
     made = runs(folder, only="article-scale1,hosts-scale1", mss_bytes=2000)
     sizes = {name: samples_of(run)[-1].rcv_mss for name, run in made.items()}
     assert sizes == {"article-scale1": 2000, "hosts-scale1": 1460}
-    assert {name: codes(results(run)) for name, run in made.items()} == {
+    assert {name: codes(Results(run)) for name, run in made.items()} == {
         "article-scale1": [],
         "hosts-scale1": ["mss_limited"],
     }

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer, settings_of
+from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer
 from labs.read.display.advice import ENOUGH
 from labs.read.display.advice import to_paste as lines_to_paste
 from labs.read.display.format import in_three_digits, size_in_words
@@ -92,7 +93,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             "granted": one.granted_bytes,
             "core maximum": int(run.sysctl(one.host, CAPS[one.socket])),
         }
-    if settings_of(run).is_download:
+    if run.settings_as(Settings).is_download:
         steady = download(run).third_bytes_s(2)
         speed = None if steady is None else steady / MIB
         yield {**_sender(run), "measured MiB/s": speed}

@@ -16,12 +16,13 @@ from labs.experiments.buffers.conditions import (
     LOSS_DELAY_MS,
     SENDER_RAISED,
 )
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.prediction import expected as predicted_for
-from labs.experiments.buffers.results import article, results
+from labs.experiments.buffers.results import Results, article
+from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import bdp_bytes as measured_bdp_bytes
-from labs.experiments.buffers.socket_buffers import receive_buffer, settings_of
+from labs.experiments.buffers.socket_buffers import receive_buffer
 from labs.experiments.buffers.sweep import FULL_PCT
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn
 from labs.read.exercises.guess import Guess, GuessedValue
@@ -482,7 +483,7 @@ def _checked(theory: str, run: Run | None) -> str:
 
 
 def _steady_mib_s(run: Run | None) -> Sequence[float]:
-    speed = None if run is None else results(run).steady_mib_s
+    speed = None if run is None else Results(run).steady_mib_s
     return () if speed is None else (speed,)
 
 
@@ -493,4 +494,4 @@ def _of_the_link_pct(run: Run) -> float:
 
 
 def _requested_bytes(run: Run) -> float:
-    return float(settings_of(run).client_rcvbuf_bytes or 0)
+    return float(run.settings_as(Settings).client_rcvbuf_bytes or 0)

@@ -11,8 +11,8 @@ from labs.read.display.rich_output import Table
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
     from labs.read.runs.run import Run
+    from labs.read.study import Study
 
 LIMIT_OUTPUT = "net.ipv4.tcp_limit_output_bytes"
 ENDS = {"TrainDetect": "a long train of ACKs", "DelayDetect": "a longer RTT"}

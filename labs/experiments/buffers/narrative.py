@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.units import MB
 from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
-from labs.experiments.buffers.results import NO_RATE, article, results
-from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, settings_of, window
+from labs.experiments.buffers.results import NO_RATE, Results, article
+from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import (
     RTT_BELOW_MS,
@@ -114,7 +115,7 @@ def _of_the_article(row: dict[Any, Any]) -> str:
 def describe_run(run: Run) -> str:
     """One download: the link's BDP, the data in flight, what limits the goodput, and what the
     sender waited for. The limit is that of `expected`, as in the figure."""
-    if not settings_of(run).is_download:
+    if not run.settings_as(Settings).is_download:
         return f"Nothing is downloaded under the condition {run.condition}."
     found, bdp = window(run), bdp_bytes(run)
     if found is None:
@@ -136,7 +137,7 @@ def describe_run(run: Run) -> str:
         f"{size_in_words(found.offered_bytes)}, and the congestion window reached "
         f"{size_in_words(found.congestion_bytes)}."
     )
-    limit, full = results(run).bound, False
+    limit, full = Results(run).bound, False
     if bdp is not None:
         # In flight is counted in payload; the link carries headers, too.
         share = found.usually_in_flight_bytes / (bdp * theory.payload_share())
@@ -168,7 +169,7 @@ def describe_run(run: Run) -> str:
 
 def _fills(run: Run) -> bool:
     """Whether the payload reached the rate of the link in the steady state, if that is known."""
-    steady, rate_mbit = results(run).steady_bytes_s, run.link.measured.rate_mbit
+    steady, rate_mbit = Results(run).steady_bytes_s, run.link.measured.rate_mbit
     return (
         steady is None
         or rate_mbit is None

@@ -29,7 +29,7 @@ from labs.read.theory.windows import receive_window_bytes
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "advice",

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from labs.drive.testbed.link import Link
 from labs.drive.units import MIB
-from labs.experiments.buffers.settings import WGET
+from labs.experiments.buffers.settings import WGET, Settings
 from labs.experiments.buffers.socket_buffers import (
     RMEM,
     WMEM,
@@ -16,7 +16,6 @@ from labs.experiments.buffers.socket_buffers import (
     congestion_control,
     receive_buffer,
     send_buffer,
-    settings_of,
     three,
 )
 from labs.read.readings.goodput import download
@@ -139,7 +138,7 @@ def cannot_say(run: Run) -> str | None:
 
 def _not_modelled(run: Run) -> str:
     """What a run has that the model does not; empty if the model knows all of it."""
-    link, settings = run.link.asked, settings_of(run)
+    link, settings = run.link.asked, run.settings_as(Settings)
     if link.rate_mbit is None:
         return "no rate: the machine is the limit"
     if link.jitter_ms:
@@ -166,7 +165,7 @@ def expected_interval(run: Run) -> Interval | None:
 
 def _transfer_bytes(run: Run, flow: Flow) -> int:
     """What the model is asked about: how much arrives until a limit depends on chance."""
-    return settings_of(run).transfer_bytes if flow.loss_pct else download(run).bytes
+    return run.settings_as(Settings).transfer_bytes if flow.loss_pct else download(run).bytes
 
 
 def _bdp_bytes(flow: Flow) -> float:
@@ -175,7 +174,7 @@ def _bdp_bytes(flow: Flow) -> float:
 
 def flow_of(run: Run) -> Flow:
     """The download of a run over a shaped link as the model takes it."""
-    link, found, settings = run.link.asked, run.link.measured, settings_of(run)
+    link, found, settings = run.link.asked, run.link.measured, run.settings_as(Settings)
     receives, sends = receive_buffer(run), send_buffer(run)
     chance = link.loss_pct > 0
     return Flow(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from math import log, nan
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.results import article, results
-from labs.experiments.buffers.settings import WGET
-from labs.experiments.buffers.socket_buffers import parameter, settings_of
+from labs.experiments.buffers.results import Results, article
+from labs.experiments.buffers.settings import WGET, Settings
+from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.ledger import figures_by_column, has_articles_parameters
 from labs.read.display.as_printed import Printed
 from labs.read.display.as_printed import as_printed as lines_as_printed
@@ -18,7 +18,7 @@ from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
 SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")
@@ -41,7 +41,7 @@ def as_printed(*studies: Study) -> Table:
 def _of(run: Run) -> Iterator[Printed]:
     if run.httping() is not None:
         yield _of_httping(run)
-    if settings_of(run).client == WGET and run.wget() is not None:
+    if run.settings_as(Settings).client == WGET and run.wget() is not None:
         yield _of_wget(run)
         if run.condition in article().claim(DEEPEST).conditions:
             yield from _of_ss(run)
@@ -100,9 +100,9 @@ def _socket(received: Any, space: Any, ssthresh: Any) -> str:
 def by_client(of_wget: Study, built_in: Study) -> Table:
     """One row per download that both clients made: the article's figures, wget's here, and those of
     the client that discards, near the end and over the whole file."""
-    others = {run.condition: results(run) for run in built_in.runs}
+    others = {run.condition: Results(run) for run in built_in.runs}
     both = [
-        (results(run), others[run.condition]) for run in of_wget.runs if run.condition in others
+        (Results(run), others[run.condition]) for run in of_wget.runs if run.condition in others
     ]
     table = Table(
         {

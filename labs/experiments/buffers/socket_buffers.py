@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from labs.drive.condition import read_settings
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import Settings
 from labs.read.readings.goodput import own_socket
@@ -59,21 +58,15 @@ class Window:
     limited_pct: dict[str, float]
 
 
-@lru_cache(maxsize=KEPT_RUNS)
-def settings_of(run: Run) -> Settings:
-    """The settings of a run's condition. Those of the last runs are cached."""
-    return read_settings(Settings, run.inputs["condition"]["settings"])
-
-
 def receive_buffer(run: Run) -> Buffer:
     """The client's buffer."""
-    requested = settings_of(run).client_rcvbuf_bytes
+    requested = run.settings_as(Settings).client_rcvbuf_bytes
     return _buffer(run, "client", requested, "receive", RMEM, RMEM_MAX)
 
 
 def send_buffer(run: Run) -> Buffer:
     """The server's buffer."""
-    requested = settings_of(run).server_sndbuf_bytes
+    requested = run.settings_as(Settings).server_sndbuf_bytes
     return _buffer(run, "server", requested, "send", WMEM, WMEM_MAX)
 
 
@@ -105,7 +98,7 @@ def congestion_control(run: Run) -> str | None:
 def parameter(run: Run, name: str) -> float | None:
     """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
     if name == "transfer_mib":
-        return settings_of(run).transfer_bytes / MIB
+        return run.settings_as(Settings).transfer_bytes / MIB
     if name == "buffer_mib":
         raised = run.inputs["condition"]["sysctls"].get("server", {}).get(WMEM)
         return None if raised is None else int(raised.split()[-1]) / MIB

@@ -10,11 +10,13 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.nagle.requests import packets_of, requests_of, table_of, typical
-from labs.read.charts import ladder as drawn
-from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.ecdf import latency, time_to_ack
-from labs.read.charts.ladder import MOST_PACKETS
-from labs.read.charts.style import (
+from labs.read.display.format import milliseconds
+from labs.read.display.provenance import of_table
+from labs.read.figures import ladder as drawn
+from labs.read.figures.bar_rows import LEFT_PX, BarSeries, Measured, Row, bars, beside
+from labs.read.figures.ecdf import latency, time_to_ack
+from labs.read.figures.ladder import MOST_PACKETS
+from labs.read.figures.style import (
     BLUE,
     LEGEND_ABOVE,
     NO_RUNS,
@@ -25,8 +27,6 @@ from labs.read.charts.style import (
     plain,
     where_from,
 )
-from labs.read.display.format import milliseconds
-from labs.read.display.provenance import of_table
 from labs.read.flows.rtt import time_to_ack as waited
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.runs.run import Run
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame, Series
 
-    from labs.read.charts.style import Source
-    from labs.read.lab import Study
+    from labs.read.figures.style import Source
+    from labs.read.study import Study
 
 __all__ = [
     "acks",

@@ -6,26 +6,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.nagle.prediction import expected, hz_of, settings_of
 from labs.experiments.nagle.requests import (
     Answered,
     answered,
     autocorked,
     following,
+    held_segment,
     packets_of,
     requests_of,
     table_of,
     typical,
 )
-from labs.experiments.nagle.responses import goodput_mbit, held_segment
-from labs.experiments.nagle.results import article
+from labs.experiments.nagle.results import article, expected, goodput_mbit, hz_of
+from labs.experiments.nagle.settings import Settings
 from labs.read.capture.segment_table import PSH
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge, compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, milliseconds
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, in_words
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.theory.nagle import wait
 
@@ -47,7 +47,7 @@ def mean_time(claim: Claim, seen: Evidence) -> Finding:
     factor = measured / claim.figure
     hz = hz_of(run)
     held = wait(hz)
-    several = settings_of(run).on_a_connection
+    several = run.settings_as(Settings).on_a_connection
     holds = abs(factor - 1) <= claim.allowed
     reason = (
         f"{100 * (factor - 1):+.1f} %, {'within' if holds else 'not within'} "
@@ -96,7 +96,7 @@ def sequence(claim: Claim, seen: Evidence) -> Finding:
     follow = table[table["steps"] == found.steps]
     reason = (
         f"{found.follow} of {found.requests} requests follow this sequence: "
-        f"{in_words(found.steps)}{_silence(follow)}{_others(found.others)}"
+        f"{describe_steps(found.steps)}{_silence(follow)}{_others(found.others)}"
     )
     figures: dict[str, Any] = {"measured": measured, "predicted": predicted, "reason": reason}
     if not found.follow:
@@ -123,7 +123,7 @@ def _silence(follow: DataFrame) -> str:
 
 
 def _others(others: Mapping[tuple[str, ...], int]) -> str:
-    said = [f"{count}: {in_words(steps)}" for steps, count in others.items()]
+    said = [f"{count}: {describe_steps(steps)}" for steps, count in others.items()]
     return f". The others, {'. '.join(said)}" if said else ""
 
 
@@ -190,7 +190,7 @@ def _predicted_stalls(
 
 def _stalling_pct(run: Run) -> float:
     """The theory's share of requests that stall: all but the first of a connection, or none."""
-    theory, several = expected(run), settings_of(run).on_a_connection
+    theory, several = expected(run), run.settings_as(Settings).on_a_connection
     return 100 * (1 - 1 / several) if theory is not None and theory.stalls else 0.0
 
 
@@ -198,7 +198,7 @@ def coalesced(claim: Claim, seen: Evidence) -> Finding:
     """Segments per response with Nagle's algorithm, with delayed and with quick ACKs."""
     parts = {name: answered(seen.run(name)).segments for name in claim.conditions}
     fast = seen.run("pieces-quickack")
-    writes = settings_of(fast).pieces
+    writes = fast.settings_as(Settings).pieces
     shown = {
         "two writes, delayed ACK": "off",
         "two writes, quick ACK": "quickack",
@@ -355,7 +355,7 @@ def joins(claim: Claim, seen: Evidence) -> Finding:
         with_it < without * (1 - claim.allowed)
         for without, with_it in ((small_off, small_on), (off, on))
     )
-    writes = settings_of(seen.run(claim.conditions[0])).pieces
+    writes = seen.run(claim.conditions[0]).settings_as(Settings).pieces
     return Finding(
         verdict=HOLDS if joined else WRONG,
         measured={

@@ -1,18 +1,21 @@
-"""The conditions of the lab `nagle`, computed from its parameters."""
+"""The lab `nagle`: the 40 ms stall of Nagle's algorithm and delayed ACKs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from labs.drive.condition import Condition, Group, as_settings, read_settings
+from labs.drive.condition import Condition, Group, read_settings
+from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 from labs.drive.programs.respond import HEAD_BYTES
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link, layout
 from labs.drive.units import MIB
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import drop_acks, pass_acks, quick_route
-from labs.experiments.nagle.parameters import Nagle
 from labs.experiments.nagle.settings import (
     AB,
     ASK,
@@ -35,6 +38,48 @@ OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
 DROPPED = Group("dropped", "A client whose ACKs do not arrive")
 FAR = Group("far", "Bulk data and many small writes over a link with a long delay")
 GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT, DROPPED, FAR)
+MARGIN = Margin(
+    0.95,
+    1.5,
+    (
+        "both testbeds wait for the kernel's timer; a machine adds the CPU time of 100 concurrent "
+        "requests, 14 ms in the article, and its tick may differ"
+    ),
+)
+
+
+# An emulated machine needs more than 1 ms of CPU time per request, which would mask the stall.
+ON_MACHINES: Mapping[str, Scalar] = {"concurrency": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The load, the response and the link.
+
+    The server's packets are always captured; with `capture` the client's too.
+    """
+
+    requests: int = parameter(
+        1000, low=10, high=100_000, help="number of requests of the load generator (ab -n)"
+    )
+    concurrency: int = parameter(100, low=1, high=500, help="number of concurrent requests (ab -c)")
+    page_bytes: int = parameter(612, unit="bytes", low=1, high=1_000_000, help="size of the page")
+    pieces: int = parameter(
+        10, low=2, high=100, help="number of writes per response in the conditions pieces-..."
+    )
+    delay_ms: float = parameter(0.0, unit="ms", low=0, high=1000, help="RTT that the link adds")
+    capture_file: str = parameter(
+        "",
+        pattern=r"[^\x00\n]*",
+        form="a pcap or pcapng file, or nothing",
+        several=False,
+        help="a capture of your own to analyse like those of the runs",
+    )
+
+    @classmethod
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
+
 
 DROP_ACKS_MS = 2500
 """The client's ACKs are dropped for several retransmission timeouts: they end 0.2, 0.6, 1.4 and
@@ -42,39 +87,19 @@ DROP_ACKS_MS = 2500
 NO_TAIL_LOSS_PROBE = {"server": {"net.ipv4.tcp_early_retrans": "0"}}
 FAR_LINK = Link(rate_mbit=10.0, delay_ms=200.0)
 BULK_BYTES = 2 * MIB
-SMALL_WRITES, SMALL_WRITE_BYTES, WRITE_EVERY_MS = 1000, 100, 2
-
-ON_MACHINES = ("off", "on", "off-no-k", "quickack")
-"""The conditions of size small on two machines, where each run takes real time."""
-SMALL = (
-    "off",
-    "on",
-    "off-no-k",
-    "on-no-k",
-    "quickack",
-    "on-quickack",
-    "off-nopush",
-    "write-two",
-    "write-one",
-    "write-cork",
-    "write-more",
-    f"body-{MSS_BYTES - 1}",
-    f"body-{MSS_BYTES}",
-    "pieces",
-    "pieces-quickack",
-    "ask",
-    "ask-once",
-    "ask-each",
-    "acks-dropped",
-    "acks-dropped-no-tlp",
-    "bulk",
-    "bulk-on",
-    "small-writes",
-    "small-writes-on",
-)
+MANY_WRITES: Changes = {
+    "server": OWN_SERVER,
+    "writes": "pieces",
+    "pieces": 1000,
+    "page_bytes": 1000 * 100 - HEAD_BYTES,
+    "write_every_ms": 2,
+}
+"""Writes of 100 bytes."""
+EDGES_BYTES = (MSS_BYTES - 1, MSS_BYTES, MSS_BYTES + 1, 2 * MSS_BYTES - 1, 2 * MSS_BYTES)
+"""Sizes around one and two full segments: of a body after a header, and of whole responses."""
 
 
-def conditions(p: Nagle) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters request: those of `only`, or those of the size.
 
     BadInput if `concurrency` exceeds `requests`, which ab refuses, and for a capture file that does
@@ -90,100 +115,83 @@ def conditions(p: Nagle) -> tuple[Condition, ...]:
             f"concurrency {p.concurrency} is more than the {p.requests} requests. "
             f"Allowed: 1 to {p.requests}"
         )
-    every = {condition.name: condition for condition in _every(p)}
-    if p.only or p.size == "full":
-        return tuple(every[name] for name in p.chosen(tuple(every)))
-    small = ON_MACHINES if p.testbed == "vagrant" else SMALL
-    return tuple(every[name] for name in small)
-
-
-def _every(p: Nagle) -> Iterator[Condition]:
-    base = Settings(
+    load = Settings(
         page_bytes=p.page_bytes,
         pieces=p.pieces,
         requests=p.requests,
         concurrency=p.concurrency,
         capture=BOTH if p.capture else SERVER,
     )
+    # A load of their own: whatever the parameters, these runs are the same.
+    single = Settings(client=ASK, own_client_requests=1, capture=load.capture)
     # The link is not shaped unless a delay is requested: the article has none.
     link = Link(delay_ms=p.delay_ms)
-    for group, settings in (
-        (ARTICLE, _article(base)),
-        (WRITES, _writes(replace(base, server=OWN_SERVER))),
-        (SIZES, _sizes(replace(base, server=OWN_SERVER))),
-        (PIECES, _pieces(replace(base, server=OWN_SERVER, writes="pieces"))),
-        (OWN_CLIENT, _own_client(replace(base, client=ASK))),
-    ):
-        for name, one in settings:
-            yield Condition(name, link, {}, as_settings(one), group.name)
-    # A load and a link of their own: whatever the parameters, these runs are the same.
-    one_request = Settings(client=ASK, own_client_requests=1, capture=base.capture)
-    yield from _dropped(replace(one_request, server=OWN_SERVER))
-    for name, one in _far(one_request):
-        yield Condition(name, FAR_LINK, {}, as_settings(one), FAR.name)
+    return tuple(
+        entry.condition(single if entry.group in (DROPPED.name, FAR.name) else load, link)
+        for entry in select(p, chain(_of_the_load(), _of_one_request()))
+    )
 
 
-def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's conditions, Nagle's algorithm and delayed ACKs on and off, and tcp_nopush."""
-    for name, nodelay in (("off", False), ("on", True)):
-        own = replace(base, nodelay=nodelay)
-        yield name, own
-        yield f"{name}-no-k", replace(own, keepalive=False)
-        yield "quickack" if name == "off" else f"{name}-quickack", replace(own, quickack=ROUTE)
-    yield "off-nopush", replace(base, nopush=True)
-
-
-def _writes(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The same response, handed to the kernel in different ways."""
-    for way in ("two", "one", "cork", "more"):
-        yield f"write-{way}", replace(base, writes=way)
-    yield "write-two-on", replace(base, nodelay=True)
-
-
-def _sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """Bodies around one and two full segments, after a header; whole responses of these sizes."""
-    edges = [MSS_BYTES - 1, MSS_BYTES, MSS_BYTES + 1, 2 * MSS_BYTES - 1, 2 * MSS_BYTES]
-    for size in edges:
-        yield f"body-{size}", replace(base, page_bytes=size)
-    for size in edges:
-        yield f"whole-{size}", replace(base, writes="one", page_bytes=size - HEAD_BYTES)
-
-
-def _pieces(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """A response in many small writes, which Nagle's algorithm may coalesce."""
-    yield "pieces", base
-    yield "pieces-quickack", replace(base, quickack=ROUTE)
-    yield "pieces-on", replace(base, nodelay=True)
-
-
-def _own_client(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """A client that sets TCP_QUICKACK itself: never, once, before each read."""
-    for name, quickack in (("ask", NEVER), ("ask-once", ONCE), ("ask-each", EACH)):
-        yield name, replace(base, quickack=quickack)
-
-
-def _dropped(base: Settings) -> Iterator[Condition]:
-    """A response whose first part is not acknowledged for a while, by a server with tail loss
-    probes (the default of Linux) and without."""
-    settings = as_settings(replace(base, drop_acks_ms=DROP_ACKS_MS))
-    for name, sysctls in (("acks-dropped", {}), ("acks-dropped-no-tlp", NO_TAIL_LOSS_PROBE)):
-        yield Condition(name, Link(), sysctls, settings, DROPPED.name)
-
-
-def _far(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """One large page of nginx, and many small writes at regular intervals."""
-    bulk = replace(base, page_bytes=BULK_BYTES)
-    small = replace(
-        base,
+def _of_the_load() -> Iterator[Row]:
+    yield from rows(
+        ARTICLE,
+        row("off", small=1, machines=1),
+        row("off-no-k", small=2, machines=2, keepalive=False),
+        row("quickack", small=3, machines=3, quickack=ROUTE),
+        row("on", small=1, machines=1, nodelay=True),
+        row("on-no-k", small=2, nodelay=True, keepalive=False),
+        row("on-quickack", small=3, nodelay=True, quickack=ROUTE),
+        row("off-nopush", small=3, nopush=True),
+    )
+    yield from rows(
+        WRITES,
+        each("write-{}", ("two", "one", "cork", "more"), small=True, writes=same),
+        row("write-two-on", nodelay=True),
+        server=OWN_SERVER,
+    )
+    yield from rows(
+        SIZES,
+        each("body-{}", EDGES_BYTES, small=(MSS_BYTES - 1, MSS_BYTES), page_bytes=same),
+        each("whole-{}", EDGES_BYTES, writes="one", page_bytes=lambda size: size - HEAD_BYTES),
+        server=OWN_SERVER,
+    )
+    yield from rows(
+        PIECES,
+        row("pieces", small=True),
+        row("pieces-quickack", small=True, quickack=ROUTE),
+        row("pieces-on", nodelay=True),
         server=OWN_SERVER,
         writes="pieces",
-        pieces=SMALL_WRITES,
-        page_bytes=SMALL_WRITES * SMALL_WRITE_BYTES - HEAD_BYTES,
-        write_every_ms=WRITE_EVERY_MS,
     )
-    for name, settings in (("bulk", bulk), ("small-writes", small)):
-        yield name, settings
-        yield f"{name}-on", replace(settings, nodelay=True)
+    yield from rows(
+        OWN_CLIENT,
+        row("ask", small=True, quickack=NEVER),
+        row("ask-once", small=True, quickack=ONCE),
+        row("ask-each", small=True, quickack=EACH),
+        client=ASK,
+    )
+
+
+def _of_one_request() -> Iterator[Row]:
+    """A response whose first part is not acknowledged for a while, by a server with tail loss
+    probes (the default of Linux) and without; and one large page of nginx, and many small writes at
+    regular intervals, over a long link."""
+    yield from rows(
+        DROPPED,
+        row("acks-dropped", small=True),
+        row("acks-dropped-no-tlp", small=True, sysctls=NO_TAIL_LOSS_PROBE),
+        link=Link(),
+        server=OWN_SERVER,
+        drop_acks_ms=DROP_ACKS_MS,
+    )
+    yield from rows(
+        FAR,
+        row("bulk", small=True, page_bytes=BULK_BYTES),
+        row("bulk-on", small=True, page_bytes=BULK_BYTES, nodelay=True),
+        row("small-writes", small=True, **MANY_WRITES),
+        row("small-writes-on", small=True, **MANY_WRITES, nodelay=True),
+        link=FAR_LINK,
+    )
 
 
 def tools(condition: Condition) -> tuple[str, ...]:

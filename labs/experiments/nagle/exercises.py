@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.parameters import Nagle
-from labs.experiments.nagle.prediction import USUAL_HZ, expected
-from labs.experiments.nagle.results import results
+from labs.experiments.nagle.conditions import Parameters as Nagle
+from labs.experiments.nagle.results import USUAL_HZ, Results, expected
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around, drawn
 from labs.read.exercises.guess import Guess
@@ -141,7 +140,7 @@ def _round_trips(least_ms: float, most_ms: float, rtt_ms: float) -> tuple[Mistak
 
 def _mean(run: Run | None, most_ms: float) -> tuple[Mistake, ...]:
     """The mean that the notebook's charts show, if it is no right answer, too."""
-    found = None if run is None else results(run).mean_ms
+    found = None if run is None else Results(run).mean_ms
     return () if found is None or found <= most_ms else (Mistake(found, FIRST),)
 
 
@@ -151,5 +150,5 @@ def _hz(run: Run | None) -> int:
 
 def _median_ms(run: Run | None) -> tuple[float, ...]:
     """The client's median, unless it is too short to be meaningful in virtual time."""
-    found = None if run is None else results(run).p50_ms
+    found = None if run is None else Results(run).p50_ms
     return () if found is None else (found,)

@@ -10,7 +10,7 @@ from labs.experiments.nagle.requests import own_requests, requests_of, stalls_in
 from labs.experiments.nagle.results import BELOW_1_MS
 from labs.read.display.format import in_digits, milliseconds
 from labs.read.display.rich_output import Words
-from labs.read.flows.exchanges import in_words
+from labs.read.flows.exchanges import describe_steps
 from labs.read.flows.reasons import explained
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.runs.run import Run
@@ -18,7 +18,7 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.experiments.nagle.parameters import Nagle
+    from labs.experiments.nagle.conditions import Parameters as Nagle
 
 MOST_OTHERS = 3
 CLOSED_LOOP = (
@@ -77,7 +77,7 @@ def _told(requests: DataFrame) -> str:
     follow = requests["steps"] == steps
     said = [
         f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
-        f"{in_words(steps)}."
+        f"{describe_steps(steps)}."
     ]
     stalled = requests[stalls_in(requests)]
     if len(stalled):
@@ -93,7 +93,7 @@ def _told(requests: DataFrame) -> str:
     for other, count in others.most_common(MOST_OTHERS):
         first = bool((requests["request"][requests["steps"] == other] == 0).all())
         where = ", each the first on its connection" if first else ""
-        said.append(f"{count} follow another sequence{where}: {in_words(other)}.")
+        said.append(f"{count} follow another sequence{where}: {describe_steps(other)}.")
     return " ".join(said)
 
 
@@ -123,7 +123,7 @@ def findings(runs: Mapping[str, Run], parameters: Nagle) -> dict[str, Any]:
             ],
         }
         found["remarks"].append(
-            f"{what}: {most.follow} of {most.requests} requests: {in_words(most.steps)}"
+            f"{what}: {most.follow} of {most.requests} requests: {describe_steps(most.steps)}"
         )
     return found
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from labs.experiments.nagle.narrative import describe_requests
-from labs.experiments.nagle.prediction import expected, settings_of
 from labs.experiments.nagle.requests import (
     answered,
+    held_segment,
     own_requests,
     own_table,
     packets_of,
@@ -22,14 +22,13 @@ from labs.experiments.nagle.requests import (
     typical,
     usual,
 )
-from labs.experiments.nagle.responses import held_segment
-from labs.experiments.nagle.results import CLAIMS, article
-from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
+from labs.experiments.nagle.results import CLAIMS, article, expected
+from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.as_printed import Printed, as_printed, last_match
 from labs.read.display.beside_wireshark import beside_wireshark
 from labs.read.display.rich_output import Table
-from labs.read.flows.exchanges import AND_SO_ON, in_words
+from labs.read.flows.exchanges import AND_SO_ON, describe_steps
 from labs.read.flows.reasons import explained
 from labs.read.readings.latency import latency
 from labs.read.theory.nagle import answer, sent, wait
@@ -37,7 +36,7 @@ from labs.read.theory.nagle import answer, sent, wait
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "NGINX_HEAD_BYTES",
@@ -77,7 +76,7 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
             rows.append(
                 {
                     "Condition": name,
-                    "Steps": in_words(steps),
+                    "Steps": describe_steps(steps),
                     "Requests": count,
                     "Share (%)": 100 * count / max(1, found.requests),
                     "Which": "the first on their connection" if first else "",
@@ -131,7 +130,7 @@ def means(study: Study, *conditions: str) -> Table:
         found = expected(run)
         if found is None:
             continue
-        first_ms = (found.first_ms - found.steady_ms) / settings_of(run).on_a_connection
+        first_ms = (found.first_ms - found.steady_ms) / run.settings_as(Settings).on_a_connection
         rows.append(
             {
                 "Condition": name,
@@ -187,7 +186,7 @@ def by_ab(study: Study, *conditions: str) -> Table:
         run, claim = study.run(name), article().claim(CLAIMS[name])
         comparable = has_articles_parameters(article(), run, claim.id)
         own = f"Time per request: {claim.figure:.3f} [ms] (mean)" if comparable else ""
-        settings = settings_of(run)
+        settings = run.settings_as(Settings)
         command = f"ab -n {settings.requests} -c {settings.concurrency} -k ({name})"
         lines.append(Printed(command, own, last_match(run, "client/ab.txt", AB_LINE)))
     return as_printed(lines)

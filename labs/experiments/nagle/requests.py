@@ -1,4 +1,4 @@
-"""The responses of a run in its capture: segments, ACKs, stalls, sequences of steps."""
+"""The responses of a run in its capture: segments, ACKs, stalls, steps, and held segments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.errors import BadInput
 from labs.read import capture
 from labs.read.capture.segment_table import FIN, RST, SYN
-from labs.read.flows.connection_state import mss_bytes
+from labs.read.flows.connection_state import connection_state, mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
 from labs.read.runs.run import Run
@@ -78,10 +78,10 @@ def own_requests(path: str | Path) -> DataFrame:
 def _as_it_is(path: Path) -> tuple[Path, int, int]:
     """A file with its modification time and size: a file that was rewritten is another one."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return path, 0, 0  # the reader reports what is wrong with it
-    return path, found.st_mtime_ns, found.st_size
+    return path, stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=2)
@@ -155,8 +155,8 @@ def _later(segments: DataFrame, requests: DataFrame) -> Series[bool]:
 def stalls_in(requests: DataFrame) -> Series[bool]:
     """For each request whether Nagle's algorithm waited for a delayed ACK."""
     silent = requests["steps"].map(lambda steps: SILENCE in steps).astype(bool)
-    found: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
-    return found
+    stalled: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
+    return stalled
 
 
 def usual(requests: DataFrame) -> Followed:
@@ -172,8 +172,8 @@ def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
     """
     packets = sum(step != SILENCE for step in steps)
     more = (requests["steps"] == tuple(steps)) & (requests["segments"] != packets)
-    told = requests["steps"].where(~more, requests["steps"].map(lambda own: (*own, AND_SO_ON)))
-    return followed(requests.assign(steps=told), steps)
+    longer = requests["steps"].map(lambda taken: (*taken, AND_SO_ON))
+    return followed(requests.assign(steps=requests["steps"].where(~more, longer)), steps)
 
 
 def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[Any]:
@@ -181,11 +181,39 @@ def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[A
     because the first may belong to the start of its connection. BadInput if there is none."""
     if not requests.empty and steps is None:
         steps = requests["steps"].mode().iloc[0]
-    found = requests[requests["steps"] == tuple(steps or ())]
-    if found.empty:
+    matches = requests[requests["steps"] == tuple(steps or ())]
+    if matches.empty:
         raise BadInput(
             "no request in this capture follows these steps; "
             "labs.read.flows.exchanges.exchanges has the steps of each"
         )
-    one: Series[Any] = found.iloc[min(1, len(found) - 1)]
-    return one
+    request: Series[Any] = matches.iloc[min(1, len(matches) - 1)]
+    return request
+
+
+@dataclass(frozen=True)
+class HeldSegment:
+    """A segment that Nagle's algorithm held back: the time from the part before it until it was
+    sent, whether an ACK of that part had arrived, and how often that part was retransmitted."""
+
+    held_ms: float
+    acknowledged: bool
+    retransmissions: int
+
+
+def held_segment(segments: DataFrame) -> HeldSegment | None:
+    """The second part of the first response in a capture of the server; None if none was sent."""
+    state = connection_state(segments)
+    data = [at for at in state.carrying.tolist() if state.direction[at] == 1]
+    # Those of the same response acknowledge the same request.
+    same = (state.connection, state.ack)
+    data = [at for at in data if all(values[at] == values[data[0]] for values in same)]
+    second = next((at for at in data if state.begin[at] >= state.end[data[0]]), None)
+    if second is None:
+        return None
+    first = data[0]
+    return HeldSegment(
+        held_ms=float(state.time_ns[second] - state.time_ns[first]) / 1e6,
+        acknowledged=bool(state.acked[1][second] >= state.end[first]),
+        retransmissions=sum(first < at < second for at in data),
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import KIB, MIB, bytes_per_second
-from labs.experiments.queues.parameters import Queues
-from labs.experiments.queues.results import results
+from labs.experiments.queues.conditions import Parameters as Queues
+from labs.experiments.queues.results import Results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess
 from labs.read.theory.bdp import bdp_bytes
@@ -70,7 +70,7 @@ def quarter_pct(runs: Evidence) -> Expected:
     """The utilisation of Reno with a quarter of a BDP, by the closed form and the run."""
     theory = 100 * reno_utilisation(SMALL_BDP)
     run = runs.run(f"reno-{SMALL_BDP:g}bdp")
-    measured = None if run is None else results(run).utilisation_pct
+    measured = None if run is None else Results(run).utilisation_pct
     return around(
         (theory,) if measured is None else (theory, measured),
         1.0,

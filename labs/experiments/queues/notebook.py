@@ -16,7 +16,7 @@ from labs.read.theory.sawtooth import cycle, full_buffer_bdp, reno_utilisation
 from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "bandwidth_ratio",

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from labs.experiments.sharing.conditions import AGAINST_BBR
-from labs.read.charts.flows import (
-    goodput,
-    latency_against_throughput,
-    phase,
-    queue,
-    shares,
-    windows,
-)
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from plotly.graph_objects import Figure
+from labs.experiments.sharing.results import Results
+from labs.read.figures.axes import POINTS, Axis
+from labs.read.figures.declaration import in_group
+from labs.read.figures.flows import goodput, latency_against_throughput, phase, queue, windows
+from labs.read.figures.lines import Lines
+from labs.read.figures.marks import Mark
 
 __all__ = [
     "goodput",
@@ -27,14 +19,15 @@ __all__ = [
     "windows",
 ]
 
-
-def share_against_buffer(table: DataFrame) -> Figure:
-    """BBR's share against the size of the FIFO, measured and predicted."""
-    rows = table[table["group"] == AGAINST_BBR.name]
-    return shares(
-        rows,
-        "buffer_bdp",
-        "size of the FIFO (BDP)",
-        title="BBR's share against one CUBIC flow",
-        fair_pct=50.0,
-    )
+share_against_buffer = Lines(
+    "BBR's share against one CUBIC flow",
+    rows=in_group(AGAINST_BBR, having=["share_pct", "buffer_bdp"]),
+    of=Results,
+    empty="none of these runs has several flows",
+    x=Axis("buffer_bdp", "size of the FIFO", log=True, ticks=POINTS),
+    y=Axis("share_pct", "share of the goodput", range=(0, 103)),
+    by="kernel",
+    named="measured, Linux {}",
+    marks=(Mark(50.0, "an equal share", axis="y"),),
+    height=440,
+)

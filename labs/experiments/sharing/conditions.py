@@ -1,15 +1,18 @@
-"""The conditions of the lab `sharing`, computed from its parameters."""
+"""The lab `sharing`: how flows share a link, by control, RTT, start and number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labs.drive import traffic
 from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.condition_table import Changes, Row, each, row, rows, select
 from labs.drive.flows import Flow, Traffic
+from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
 from labs.drive.units import KIB
-from labs.experiments.sharing.parameters import Sharing
 from labs.experiments.sharing.settings import Settings
 
 AGAINST_BBR = Group("against_bbr", "BBR against CUBIC, buffers of different sizes")
@@ -19,23 +22,58 @@ STARTS = Group("starts", "A flow that starts later")
 CROWDS = Group("crowds", "Many flows")
 INCAST = Group("incast", "Many senders at the same moment")
 GROUPS = (AGAINST_BBR, CONTROLS, RTTS, STARTS, CROWDS, INCAST)
+MARGIN = Margin(
+    0.9,
+    1.1,
+    (
+        "the sum of the flows fills the link in both testbeds; on machines the moments of losses, "
+        "and so the shares, differ from run to run"
+    ),
+)
 
-SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The path; each condition has flows that compete on it."""
+
+    bottleneck_mbit: float = parameter(
+        10.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for pairs of flows"
+    )
+    crowd_mbit: float = parameter(
+        50.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for crowds and incast"
+    )
+    path_rtt_ms: float = parameter(
+        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
+    )
+    far_times: float = parameter(
+        4.0, low=1, high=20, help="RTT of the distant flow as a multiple, where RTTs differ"
+    )
+    duration_s: float = parameter(
+        60.0,
+        unit="s",
+        low=10,
+        high=1000,
+        help="duration of the flows of a pair; a pair with two RTTs, or at a buffer of 16 BDP, "
+        "lasts four times as long, up to 3600 s",
+    )
+
+
+SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0)
 LONGEST_S = 3600.0
 """The longest run of flows (labs.drive.flows)."""
-DEEP, DEEP_TIMES = "cubic-bbr-16bdp", 4
-"""In a deep buffer shares need minutes to settle: this condition is longer, with fewer samples."""
+DEEP_TIMES = 4
+"""In a deep buffer shares need minutes to settle: that condition is longer, with fewer samples."""
 RTTS_TIMES = 4
 """Flows with different RTTs last this many times as long. In 60 s the phase of their sawtooths
 decides: the share of a distant Reno flow is 22 to 25 %, in 240 s 23 to 24 %."""
-LARGE_MBIT, LARGE_RTT_MS, LARGE_S = 20.0, 100.0, 200.0
+LARGE_RTT_MS = 100.0
+LARGE: Changes = {"mbit": 20.0, "rtt_ms": LARGE_RTT_MS, "duration_s": 200.0}
 """A path on which CUBIC is outside its Reno-friendly region: by equations 1 and 4 of RFC 9438,
 W_cubic returns to the last maximum before W_est if that is above (1.6 s / RTT)^(3/2) segments. At
 the RTT of the near flow with half of the queue, 150 ms, these are 35; equal windows have 186."""
-DELAYED = ("vegas", "lp", "dctcp")
 LATE_S = 10.0
+FIFO = Queue(bdp=1.0)
 CROWD = 16
-CROWD_BDP = (0.1, 0.25, 1.0)
 CROWD_RTT_MS = 80.0
 CROWD_S, AGAINST_CROWD_S = 20.0, 100.0
 """A BBR flow against a crowd lasts longer: every ProbeRTT, one per 10 s, changes its share."""
@@ -44,50 +82,40 @@ STAGGER_S = 0.25
 INCAST_FLOWS, INCAST_BYTES, INCAST_RTT_MS = 32, 128 * KIB, 10.0
 INCAST_PACKETS = 64
 """The buffer per port of a small switch, in packets."""
-BLOCK_BYTES, BLOCK_MBIT, BLOCK_RTT_MS, BLOCK_PACKETS = 1024 * KIB, 1000.0, 0.1, 21
+BLOCK_BYTES, BLOCK_PACKETS = 1024 * KIB, 21
+BLOCK_PATH: Changes = {"mbit": 1000.0, "rtt_ms": 0.1}
 """A block of 1 MB split over all servers, a gigabit, and a port with 32 kB."""
 INCAST_S = 5.0
 SHORT_BYTES = 8 * KIB
 """Responses so short that no transfer hides a timeout of 200 ms."""
 PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
+RARE: Changes = {"sample_ms": CROWD_SAMPLE_MS, "queue_ms": CROWD_SAMPLE_MS}
 """The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
-
-SMALL = (
-    *(f"cubic-bbr-{size:g}bdp" for size in SIZES_BDP),
-    *("reno-cubic", "cubic-vegas", "cubic-lp"),
-    *("rtts-reno", "rtts-cubic", "rtts-bbr", "rtts-fq-codel", "rtts-cubic-large"),
-    *("late-reno", "late-cubic", "late-bbr"),
-    *("crowd-0.25bdp", "crowd-1bdp", "crowd-one-bbr", "pair-one-bbr"),
-    *("incast-fifo", "incast-fq-codel", "incast-short", "incast-block"),
-)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of a condition that differ within a group."""
+    """The parts of a condition that differ within a group; by default those of an incast."""
 
-    name: str
-    group: Group
-    flows: tuple[Flow, ...]
-    queue: Queue
-    mbit: float
-    rtt_ms: float
-    duration_s: float
-    sample_ms: int
-    queue_ms: int
+    flows: tuple[Flow, ...] = ()
+    queue: Queue = FIFO
+    mbit: float = 50.0
+    rtt_ms: float = INCAST_RTT_MS
+    duration_s: float = INCAST_S
+    sample_ms: int = 100
+    queue_ms: int = 20
 
 
-def conditions(p: Sharing) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size."""
-    every = {plan.name: plan for plan in _every(p)}
-    names = p.chosen(tuple(every)) if p.only or p.size == "full" else SMALL
-    return tuple(_condition(every[name], p) for name in names)
+    table = [*_pairs(p), *_round_trips(p), *_starts(p), *_crowds(p), *_incast(p)]
+    return tuple(_condition(entry, entry.change(Plan()), p) for entry in select(p, table))
 
 
-def _condition(plan: Plan, p: Sharing) -> Condition:
+def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
     half_ms = plan.rtt_ms / 2
     path = NetworkPath(Direction(plan.mbit, half_ms, queue=plan.queue), Direction(delay_ms=half_ms))
-    traffic = Traffic(
+    plan_of_run = Traffic(
         path,
         plan.flows,
         plan.duration_s,
@@ -95,91 +123,116 @@ def _condition(plan: Plan, p: Sharing) -> Condition:
         queue_ms=plan.queue_ms,
         capture=p.capture,
     )
-    many = plan.group in (CROWDS, INCAST)
+    many = entry.group in (CROWDS.name, INCAST.name)
     settings = Settings(
         duration_s=plan.duration_s,
         bottleneck_mbit=None if many else plan.mbit,
         crowd_mbit=plan.mbit if many else None,
         path_rtt_ms=None if many else plan.rtt_ms,
     )
-    return traffic.condition(
-        plan.name, p.testbed, settings=as_settings(settings), group=plan.group.name
+    return plan_of_run.condition(
+        entry.name, p.testbed, settings=as_settings(settings), group=entry.group
     )
 
 
-def _every(p: Sharing) -> Iterator[Plan]:
-    for name, group, flows, queue in _pairs(p):
-        times = DEEP_TIMES if name == DEEP else RTTS_TIMES if group is RTTS else 1
-        interval_ms = DEEP_TIMES * PAIR_MS if name == DEEP else PAIR_MS
-        yield Plan(
-            name,
-            group,
-            flows,
-            queue,
-            p.bottleneck_mbit,
-            p.path_rtt_ms,
-            min(times * p.duration_s, LONGEST_S),
-            interval_ms,
-            interval_ms,
-        )
-    pair = (Flow(extra_delay_ms=(p.far_times - 1) * LARGE_RTT_MS), Flow())
-    large = (LARGE_MBIT, LARGE_RTT_MS, LARGE_S, CROWD_SAMPLE_MS, CROWD_SAMPLE_MS)
-    yield Plan("rtts-cubic-large", RTTS, pair, Queue(bdp=1.0), *large)
-    yield from _crowds(p)
-    yield from _incast(p)
+def _of_a_pair(p: Parameters, times: float = 1, interval_ms: int = PAIR_MS) -> Changes:
+    """What the conditions of two flows have in common, unless they say otherwise."""
+    return {
+        "mbit": p.bottleneck_mbit,
+        "rtt_ms": p.path_rtt_ms,
+        "duration_s": min(times * p.duration_s, LONGEST_S),
+        "sample_ms": interval_ms,
+        "queue_ms": interval_ms,
+    }
 
 
-def _pairs(p: Sharing) -> Iterator[tuple[str, Group, tuple[Flow, ...], Queue]]:
+def _pairs(p: Parameters) -> Iterator[Row]:
     """Two flows; the one whose share is the question comes first."""
-    for size in SIZES_BDP:
-        pair = (Flow("bbr"), Flow("cubic"))
-        yield f"cubic-bbr-{size:g}bdp", AGAINST_BBR, pair, Queue(bdp=size)
-    yield "cubic-bbr-fq-codel", AGAINST_BBR, (Flow("bbr"), Flow("cubic")), Queue("fq_codel")
-    yield "reno-cubic", CONTROLS, (Flow("cubic"), Flow("reno")), Queue(bdp=1.0)
-    for control in DELAYED:
-        marks = control == "dctcp"
-        pair = (Flow(control, ecn=marks), Flow("cubic"))
-        yield f"cubic-{control}", CONTROLS, pair, Queue(bdp=2.0)
-    yield "dctcp-dctcp", CONTROLS, (Flow("dctcp", ecn=True),) * 2, Queue("codel", ecn=True)
-    extra_ms = (p.far_times - 1) * p.path_rtt_ms
-    for control in ("reno", "cubic", "bbr"):
-        pair = (Flow(control, extra_delay_ms=extra_ms), Flow(control))
-        yield f"rtts-{control}", RTTS, pair, Queue(bdp=1.0)
-    pair = (Flow("reno", extra_delay_ms=extra_ms), Flow("reno"))
-    yield "rtts-fq-codel", RTTS, pair, Queue("fq_codel")
-    for control in ("reno", "cubic", "bbr"):
-        pair = (Flow(control, start_s=LATE_S), Flow(control))
-        yield f"late-{control}", STARTS, pair, Queue(bdp=1.0)
+    deep = _of_a_pair(p, DEEP_TIMES, DEEP_TIMES * PAIR_MS)
+    yield from rows(
+        AGAINST_BBR,
+        each("cubic-bbr-{:g}bdp", SIZES_BDP, small=True, queue=lambda size: Queue(bdp=size)),
+        row("cubic-bbr-16bdp", small=True, queue=Queue(bdp=16.0), **deep),
+        row("cubic-bbr-fq-codel", queue=Queue("fq_codel")),
+        flows=(Flow("bbr"), Flow("cubic")),
+        **_of_a_pair(p),
+    )
+    dctcp, cubic = Flow("dctcp", ecn=True), Flow("cubic")
+    yield from rows(
+        CONTROLS,
+        row("reno-cubic", small=True, flows=(cubic, Flow("reno")), queue=FIFO),
+        row("cubic-vegas", small=True, flows=(Flow("vegas"), cubic)),
+        row("cubic-lp", small=True, flows=(Flow("lp"), cubic)),
+        row("cubic-dctcp", flows=(dctcp, cubic)),
+        row("dctcp-dctcp", flows=(dctcp, dctcp), queue=Queue("codel", ecn=True)),
+        queue=Queue(bdp=2.0),
+        **_of_a_pair(p),
+    )
 
 
-def _crowds(p: Sharing) -> Iterator[Plan]:
+def _round_trips(p: Parameters) -> Iterator[Row]:
+    def pair(control: str, rtt_ms: float = p.path_rtt_ms) -> tuple[Flow, ...]:
+        return Flow(control, extra_delay_ms=(p.far_times - 1) * rtt_ms), Flow(control)
+
+    yield from rows(
+        RTTS,
+        each("rtts-{}", ("reno", "cubic", "bbr"), small=True, flows=pair),
+        row("rtts-fq-codel", small=True, flows=pair("reno"), queue=Queue("fq_codel")),
+        row("rtts-cubic-large", small=True, flows=pair("cubic", LARGE_RTT_MS), **LARGE, **RARE),
+        queue=FIFO,
+        **_of_a_pair(p, RTTS_TIMES),
+    )
+
+
+def _starts(p: Parameters) -> Iterator[Row]:
+    def pair(control: str) -> tuple[Flow, ...]:
+        return Flow(control, start_s=LATE_S), Flow(control)
+
+    late = each("late-{}", ("reno", "cubic", "bbr"), small=True, flows=pair)
+    yield from rows(STARTS, late, **_of_a_pair(p))
+
+
+def _crowds(p: Parameters) -> Iterator[Row]:
     crowd = tuple(Flow("reno", start_s=STAGGER_S * place) for place in range(CROWD))
     cubic = tuple(Flow("cubic", start_s=flow.start_s) for flow in crowd[1:])
-    for name, flows, queue, lasts_s in (
-        *((f"crowd-{size:g}bdp", crowd, Queue(bdp=size), CROWD_S) for size in CROWD_BDP),
-        ("crowd-fq-codel", crowd, Queue("fq_codel"), CROWD_S),
-        ("crowd-one-bbr", (Flow("bbr"), *cubic), Queue(bdp=2.0), AGAINST_CROWD_S),
-        ("pair-one-bbr", (Flow("bbr"), cubic[0]), Queue(bdp=2.0), AGAINST_CROWD_S),
-    ):
-        yield Plan(
-            name, CROWDS, flows, queue, p.crowd_mbit, CROWD_RTT_MS, lasts_s, CROWD_SAMPLE_MS, 100
-        )
+    against: Changes = {"queue": Queue(bdp=2.0), "duration_s": AGAINST_CROWD_S}
+    yield from rows(
+        CROWDS,
+        row("crowd-0.1bdp", queue=Queue(bdp=0.1)),
+        row("crowd-0.25bdp", small=True, queue=Queue(bdp=0.25)),
+        row("crowd-1bdp", small=True, queue=FIFO),
+        row("crowd-fq-codel", queue=Queue("fq_codel")),
+        row("crowd-one-bbr", small=True, flows=(Flow("bbr"), *cubic), **against),
+        row("pair-one-bbr", small=True, flows=(Flow("bbr"), cubic[0]), **against),
+        flows=crowd,
+        mbit=p.crowd_mbit,
+        rtt_ms=CROWD_RTT_MS,
+        duration_s=CROWD_S,
+        sample_ms=CROWD_SAMPLE_MS,
+        queue_ms=100,
+    )
 
 
-def _incast(p: Sharing) -> Iterator[Plan]:
-    small = Queue("pfifo", packets=INCAST_PACKETS)
-    usual = (p.crowd_mbit, INCAST_RTT_MS)
-    for name, size_bytes, queue, path in (
-        ("incast-fifo", INCAST_BYTES, small, usual),
-        ("incast-large", INCAST_BYTES, Queue("pfifo", packets=16 * INCAST_PACKETS), usual),
-        ("incast-fq-codel", INCAST_BYTES, Queue("fq_codel"), usual),
-        ("incast-short", SHORT_BYTES, small, usual),
-        (
-            "incast-block",
-            BLOCK_BYTES // INCAST_FLOWS,
-            Queue("pfifo", packets=BLOCK_PACKETS),
-            (BLOCK_MBIT, BLOCK_RTT_MS),
-        ),
-    ):
-        flows = (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
-        yield Plan(name, INCAST, flows, queue, *path, INCAST_S, 100, 20)
+def _incast(p: Parameters) -> Iterator[Row]:
+    def senders(size_bytes: int) -> tuple[Flow, ...]:
+        return (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
+
+    def port(packets: int) -> Queue:
+        return Queue("pfifo", packets=packets)
+
+    block = senders(BLOCK_BYTES // INCAST_FLOWS)
+    yield from rows(
+        INCAST,
+        row("incast-fifo", small=True),
+        row("incast-large", queue=port(16 * INCAST_PACKETS)),
+        row("incast-fq-codel", small=True, queue=Queue("fq_codel")),
+        row("incast-short", small=True, flows=senders(SHORT_BYTES)),
+        row("incast-block", small=True, flows=block, queue=port(BLOCK_PACKETS), **BLOCK_PATH),
+        flows=senders(INCAST_BYTES),
+        queue=port(INCAST_PACKETS),
+        mbit=p.crowd_mbit,
+    )
+
+
+tools, lines = traffic.tools, traffic.lines
+PARTS = {"narrative": "labs.read.display.traffic"}

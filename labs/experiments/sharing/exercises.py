@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import bytes_per_second
-from labs.experiments.sharing.parameters import Sharing
-from labs.experiments.sharing.results import results
+from labs.experiments.sharing.conditions import Parameters as Sharing
+from labs.experiments.sharing.results import Results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess
 from labs.read.theory.bbr_against_loss_based import bbr_share
@@ -38,7 +38,7 @@ def far_share(control: str) -> Callable[[Evidence], Expected]:
         theory = 100 * model.shares[0]
         linear = 100 * independent(rtts, model.queue_ms)[0]
         run = runs.run(f"rtts-{control}", far_times=TWICE)
-        measured = None if run is None else results(run).share_pct
+        measured = None if run is None else Results(run).share_pct
         values = (theory,) if measured is None else (theory, measured)
         bare = 100 / (1 + TWICE**2)
         hints = (

@@ -27,7 +27,7 @@ from labs.read.theory.fair_queueing import shares as fair_shares
 from labs.read.theory.rtt_unfairness import independent, power_of_rtt, synchronised
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "assumptions",

@@ -1,7 +1,9 @@
-"""The results of a run of the lab `sharing`: those of every run with several flows."""
+"""The results of a run of the lab `sharing`."""
 
 from __future__ import annotations
 
-from labs.read.readings.traffic_results import Results, results
+from labs.read.readings.traffic_results import TrafficResults
 
-__all__ = ["Results", "results"]
+
+class Results(TrafficResults):
+    """The figures of one run: those of every run with several flows."""

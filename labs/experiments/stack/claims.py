@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 from labs.drive.host_load import HERE
-from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.results import knobs
+from labs.experiments.stack.settings import Settings
 from labs.read.audit.differences import of_run
 from labs.read.audit.items import Item
 from labs.read.audit.machine import audit
@@ -49,7 +49,7 @@ NONE_PCT = 5.0
 def parameter(run: Run, name: str) -> int | None:
     """`many_connections`: the connections of a condition with many of them; None for others."""
     is_many = name == "many_connections" and run.condition.endswith("many")
-    return settings_of(run).connections if is_many else None
+    return run.settings_as(Settings).connections if is_many else None
 
 
 def ratio(claim: Claim, seen: Evidence) -> Finding:
@@ -62,7 +62,7 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     article's number of them. Medians of the runs are compared; the article compares means.
     """
     over, under = claim.conditions
-    threads, wanted = settings_of(seen.run(over)).threads, claim.arguments.get("threads")
+    threads, wanted = seen.run(over).settings_as(Settings).threads, claim.arguments.get("threads")
     told = ""
     if wanted not in (None, threads):
         told = f"the article has {wanted} queues and threads, and these runs have {threads}. "
@@ -131,7 +131,7 @@ def adaptive(claim: Claim, seen: Evidence) -> Finding:
         name: known
         for name in sorted(
             seen.matching(over, *claim.arguments["longer"]),
-            key=lambda one: settings_of(seen.run(one)).rx_usecs or 0,
+            key=lambda one: seen.run(one).settings_as(Settings).rx_usecs or 0,
         )
         if not _ignored(claim, seen, name) and (known := seen.ratio(name, under, MEDIAN))
     }
@@ -166,7 +166,7 @@ def scaling(claim: Claim, seen: Evidence) -> Finding:
     interval is above 1, and not perfectly if it is below their number. Only the article's number
     of threads is judged: fewer scale better."""
     over, under = claim.conditions
-    threads, wanted = settings_of(seen.run(over)).threads, claim.arguments["threads"]
+    threads, wanted = seen.run(over).settings_as(Settings).threads, claim.arguments["threads"]
     known = seen.ratio(over, under, "requests_s")
     ignored = _ignored(claim, seen, over)
     if ignored or known is None:

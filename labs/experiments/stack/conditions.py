@@ -1,17 +1,21 @@
-"""The conditions of the lab `stack`, computed from its parameters."""
+"""The lab `stack`: what the settings of a network stack do to the latency of a server."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
-from labs.drive.condition import Condition, Group, as_settings, read_settings
+from labs.drive.condition import Condition, Group, read_settings
+from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
-from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack import knobs
 from labs.experiments.stack.settings import (
     APART,
     BLOCKING_MS,
@@ -38,10 +42,43 @@ DEVICE = Group("device", "The network device")
 SERVERS = Group("servers", "Another server")
 LOOPS = Group("loops", "Closed loop and open loop")
 GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
+MARGIN = Margin(
+    0.5, 2.0, "absolute latencies belong to a machine: only their ratios within it are compared"
+)
+
+
+TESTBEDS = ("namespaces", "vagrant", "recorded")
+"""Testbeds with a wall clock. In virtual time the CPU works in no time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """A server and a load, on one machine or on two; each condition changes one setting."""
+
+    testbed: str = parameter(
+        "namespaces", choices=TESTBEDS, help="where the hosts are; this lab needs a wall clock"
+    )
+    duration_s: int = parameter(1, unit="s", low=1, high=60, help="duration of each load")
+    connections: int = parameter(
+        100, low=2, high=1000, help="connections of the conditions with many of them"
+    )
+    work_us: int = parameter(
+        200,
+        unit="us",
+        low=10,
+        high=100_000,
+        help="CPU time per request of the open and closed loops: one thread serves at most "
+        "1,000,000 / WORK_US requests per second",
+    )
+
+    @classmethod
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        """Few repetitions in size small, which is to end within minutes."""
+        return {"repetitions_max": 6, "ci_width_pct": 20.0} if size == "small" else {}
+
 
 PORT = 8080
 SECOND_US = 1_000_000
-MANY_RULES = 100
 RX_USECS = (0, 1, 100, 500)
 """The article compares 0 with 1. Emulated devices may show only long delays."""
 BEYOND_ROUND_TRIP_USECS = 2000
@@ -54,17 +91,6 @@ LOOP_CONNECTIONS = 16
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 INSTALL_VEGETA = "make vegeta"
 """Debian has no package of vegeta; setup/vegeta.sh compiles it."""
-FULL_ONLY = (
-    *("polling-c10", "rules-10-c1", "threads-2-c1", "queues-2-many", "gro-many"),
-    *("unpinned-c1", "offloads-off-c1", "rps-same-c1", "rx-usecs-100-c1"),
-    *("blocking-unpinned-c1", "nginx-c1", "blocking-unpinned-many", "nginx-many"),
-    *(f"rx-usecs-{RX_USECS[-1]}-{name}" for name in ("c1", "many")),
-    MACHINES_ONLY,
-    *("rx-usecs-0-many", "rx-usecs-1-many", "rx-usecs-100-many", "irqs-deferred-many"),
-    *("rps-same-many", "open-20", "open-95"),
-    *("awake-c1", "blocking-c5", "work-many", "work-queues-2-many"),
-)
-
 NO_CAPTURE = (
     "this lab captures no packets, because a capture takes CPU time from what it measures. "
     "Leave out --capture (CAPTURE)"
@@ -78,7 +104,7 @@ NO_ROOT = (
 )
 
 
-def conditions(p: Stack) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size, without
     those that this machine has no program for."""
     if p.capture:
@@ -87,41 +113,36 @@ def conditions(p: Stack) -> tuple[Condition, ...]:
     left_out = {name for names in lacking(p).values() for name in names}
     if chosen and len(left_out) == len(chosen):
         raise Missing(". ".join(lacking(p)))
-    return tuple(one for one in chosen if one.name not in left_out)
+    return tuple(condition for condition in chosen if condition.name not in left_out)
 
 
-def lacking(p: Stack) -> dict[str, list[str]]:
+def lacking(p: Parameters) -> dict[str, list[str]]:
     """The conditions that are left out because this machine lacks a program, by what is missing and
     what to do. A condition that `only` names is never left out: `tools` raises Missing for it. Two
     machines have no vegeta."""
-    found: dict[str, list[str]] = {}
+    left_out: dict[str, list[str]] = {}
     if p.testbed == "vagrant":
-        loops = [one.name for one in _selected(p) if one.group == LOOPS.name]
+        loops = [condition.name for condition in _selected(p) if condition.group == LOOPS.name]
         if loops and p.only:
             raise BadInput(f"{', '.join(loops)}: {NO_LOOPS}")
-        return {NO_LOOPS: loops} if loops else found
+        return {NO_LOOPS: loops} if loops else {}
     if p.only or p.testbed != "namespaces" or not _is_root():
-        return found
-    for one in _selected(p):
-        for told in map(not_installed, programs(one)):
-            if told:
-                found.setdefault(told, []).append(one.name)
-                break
-    return found
+        return left_out
+    for condition in _selected(p):
+        advice = next(filter(None, map(not_installed, programs(condition))), "")
+        if advice:
+            left_out.setdefault(advice, []).append(condition.name)
+    return left_out
 
 
 def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def _selected(p: Stack) -> list[Condition]:
-    every = {one.name: one for one in _every(p)}
-    if p.only:
-        return [every[name] for name in p.chosen(tuple(every))]
-    if p.size == "full":
-        left_out = () if p.testbed == "vagrant" else (MACHINES_ONLY,)
-        return [one for name, one in every.items() if name not in left_out]
-    return [one for name, one in every.items() if name not in FULL_ONLY]
+def _selected(p: Parameters) -> list[Condition]:
+    table = chain(*_of_the_server(p), *_of_the_kernel(p), *_of_the_load(p))
+    base, link = Settings(duration_s=p.duration_s), Link(port=PORT)
+    return [entry.condition(base, link) for entry in select(p, table)]
 
 
 def not_installed(program: str) -> str:
@@ -132,76 +153,119 @@ def not_installed(program: str) -> str:
     return f"{program} is not installed. Run: {step}"
 
 
-def _every(p: Stack) -> Iterator[Condition]:
-    for group, name, settings in _settings(p):
-        yield Condition(name, Link(port=PORT), {}, as_settings(settings), group.name)
+def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
+    """How the server waits, with rules and without; in FACTORIAL three factors of two levels."""
+    many = p.connections
+    return (
+        rows(
+            FACTORIAL,
+            row("polling-c1", small=True),
+            row("blocking-c1", small=True, timeout_ms=BLOCKING_MS),
+            row("polling-many", small=True, connections=many),
+            row("blocking-many", small=True, connections=many, timeout_ms=BLOCKING_MS),
+        ),
+        rows(
+            FACTORIAL,
+            row("polling-rules-100-c1", small=True),
+            row("blocking-rules-100-c1", small=True, timeout_ms=BLOCKING_MS),
+            row("polling-rules-100-many", small=True, connections=many),
+            row("blocking-rules-100-many", small=True, connections=many, timeout_ms=BLOCKING_MS),
+            rules="100",
+        ),
+        rows(
+            WAITING,
+            row("busy-poll-c1", small=True, busy_poll_us=BUSY_POLL_US, offloads=GRO),
+            row("polling-c10", connections=10),
+            row("blocking-c5", timeout_ms=BLOCKING_MS, connections=5),
+            row("awake-c1", timeout_ms=BLOCKING_MS, awake=True),
+        ),
+        rows(
+            RULES,
+            row("rules-idle-c1", small=True, rules=IDLE),
+            row("rules-10-c1", rules="10"),
+            row("rules-conntrack-c1", small=True, rules=CONNTRACK),
+        ),
+    )
 
 
-def _settings(p: Stack) -> Iterator[tuple[Group, str, Settings]]:
-    base = Settings(duration_s=p.duration_s)
-    many = replace(base, connections=p.connections)
-    yield from _factorial(base, p.connections)
-    yield WAITING, "busy-poll-c1", replace(base, busy_poll_us=BUSY_POLL_US, offloads=GRO)
-    yield WAITING, "polling-c10", replace(base, connections=10)
-    blocking = replace(base, timeout_ms=BLOCKING_MS)
-    yield WAITING, "blocking-c5", replace(blocking, connections=5)
-    yield WAITING, "awake-c1", replace(blocking, awake=True)
-    for rules in (IDLE, "10", CONNTRACK):
-        yield RULES, f"rules-{rules}-c1", replace(base, rules=rules)
-    for name, one in (("c1", base), ("many", many)):
-        yield QUEUES, f"threads-2-{name}", replace(one, threads=2)
-        yield QUEUES, f"queues-2-{name}", replace(one, threads=2, queues=2, offloads=GRO)
-    work = replace(many, timeout_ms=BLOCKING_MS, offloads=GRO, work_us=p.work_us)
-    yield QUEUES, "work-many", work
-    yield QUEUES, "work-queues-2-many", replace(work, threads=2, queues=2)
-    yield PLACES, "same-cpu-c1", replace(base, pinning=SAME)
-    yield PLACES, "unpinned-c1", replace(base, pinning=FREE)
-    for where in (APART, SAME):
-        yield PLACES, f"irq-{where}-c1", replace(base, interrupts=where)
-    yield PLACES, "rps-same-c1", replace(base, rps=SAME)
-    yield PLACES, "rps-same-many", replace(many, rps=SAME)
-    yield DEVICE, "gro-c1", replace(base, offloads=GRO)
-    yield DEVICE, "gro-many", replace(many, offloads=GRO)
-    yield DEVICE, "offloads-off-c1", replace(base, offloads=OFF)
-    yield DEVICE, MACHINES_ONLY, replace(base, rx_usecs=BEYOND_ROUND_TRIP_USECS)
-    for name, one in (("c1", base), ("many", many)):
-        for rx_usecs in RX_USECS:
-            yield DEVICE, f"rx-usecs-{rx_usecs}-{name}", replace(one, rx_usecs=rx_usecs)
-        deferred = replace(one, offloads=GRO, deferred_irqs=True)
-        yield DEVICE, f"irqs-deferred-{name}", deferred
-    for name, one in (("c1", base), ("many", many)):
-        free = replace(one, timeout_ms=BLOCKING_MS, pinning=FREE)
-        yield SERVERS, f"blocking-unpinned-{name}", free
-        yield SERVERS, f"nginx-{name}", replace(free, server=NGINX)
-    yield from _loops(replace(base, timeout_ms=BLOCKING_MS, load=VEGETA), p.work_us)
+def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
+    many = p.connections
+    busy: Changes = {
+        "connections": many,
+        "timeout_ms": BLOCKING_MS,
+        "offloads": GRO,
+        "work_us": p.work_us,
+    }
+    return (
+        rows(
+            QUEUES,
+            row("threads-2-c1", threads=2),
+            row("queues-2-c1", small=True, threads=2, queues=2, offloads=GRO),
+            row("threads-2-many", small=True, threads=2, connections=many),
+            row("queues-2-many", threads=2, queues=2, offloads=GRO, connections=many),
+            row("work-many", **busy),
+            row("work-queues-2-many", **busy, threads=2, queues=2),
+        ),
+        rows(
+            PLACES,
+            row("same-cpu-c1", small=True, pinning=SAME),
+            row("unpinned-c1", pinning=FREE),
+            row("irq-apart-c1", small=True, interrupts=APART),
+            row("irq-same-c1", small=True, interrupts=SAME),
+            row("rps-same-c1", rps=SAME),
+            row("rps-same-many", rps=SAME, connections=many),
+        ),
+        rows(
+            DEVICE,
+            row("gro-c1", small=True, offloads=GRO),
+            row("gro-many", offloads=GRO, connections=many),
+            row("offloads-off-c1", offloads=OFF),
+            row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
+            each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),
+            row("irqs-deferred-c1", small=True, offloads=GRO, deferred_irqs=True),
+            each("rx-usecs-{}-many", RX_USECS, rx_usecs=same, connections=many),
+            row("irqs-deferred-many", offloads=GRO, deferred_irqs=True, connections=many),
+        ),
+    )
 
 
-def _factorial(base: Settings, many: int) -> Iterator[tuple[Group, str, Settings]]:
-    """Three factors of two levels each: eight conditions."""
-    for rules in (NONE, str(MANY_RULES)):
-        for name, connections in (("c1", 1), ("many", many)):
-            for waiting, timeout_ms in (("polling", 0), ("blocking", BLOCKING_MS)):
-                ruled = f"-rules-{rules}" if rules != NONE else ""
-                one = replace(base, connections=connections, timeout_ms=timeout_ms, rules=rules)
-                yield FACTORIAL, f"{waiting}{ruled}-{name}", one
-
-
-def _loops(base: Settings, work_us: int) -> Iterator[tuple[Group, str, Settings]]:
-    """One load generator with and without a rate; a request takes `work_us` of CPU time."""
-    busy = replace(base, work_us=work_us, connections=LOOP_CONNECTIONS)
-    yield LOOPS, "closed", busy
-    for share in SHARES_PCT:
-        rate = round(share / 100 * SECOND_US / work_us)
-        yield LOOPS, f"open-{share}", replace(busy, rate_per_s=rate)
+def _of_the_load(p: Parameters) -> tuple[Iterator[Row], ...]:
+    """Another server; and one load generator with and without a rate, whose requests take `work_us`
+    of CPU time each."""
+    return (
+        rows(
+            SERVERS,
+            row("blocking-unpinned-c1"),
+            row("nginx-c1", server=NGINX),
+            row("blocking-unpinned-many", connections=p.connections),
+            row("nginx-many", server=NGINX, connections=p.connections),
+            timeout_ms=BLOCKING_MS,
+            pinning=FREE,
+        ),
+        rows(
+            LOOPS,
+            row("closed", small=True),
+            each(
+                "open-{}",
+                SHARES_PCT,
+                small=(50, 80, 120),
+                rate_per_s=lambda share: round(share / 100 * SECOND_US / p.work_us),
+            ),
+            timeout_ms=BLOCKING_MS,
+            load=VEGETA,
+            work_us=p.work_us,
+            connections=LOOP_CONNECTIONS,
+        ),
+    )
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts. Missing without root, or without one of them."""
     if not _is_root():
         raise Missing(NO_ROOT)
-    for told in map(not_installed, programs(condition)):
-        if told:
-            raise Missing(told)
+    advice = next(filter(None, map(not_installed, programs(condition))), "")
+    if advice:
+        raise Missing(advice)
     return programs(condition)
 
 
@@ -234,3 +298,6 @@ def _reads_sysfs(settings: Settings) -> bool:
 def _uses_ethtool(settings: Settings) -> bool:
     changed = (settings.offloads != DEFAULT, settings.queues > 1, settings.rx_usecs is not None)
     return any(changed)
+
+
+lines = knobs.lines

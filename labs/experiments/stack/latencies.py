@@ -13,7 +13,6 @@ from functools import cache, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from labs.drive.condition import read_settings
 from labs.experiments.stack.settings import WRK, Settings
 from labs.read.parse.http_loads import Hit, Wrk, intended_us
 from labs.read.runs.raw_files import VEGETA
@@ -49,11 +48,6 @@ class Latencies:
         return int(self.values_us[np.searchsorted(self.up_to, max(1, rank))])
 
 
-def settings_of(run: Run) -> Settings:
-    """The settings of a run's condition."""
-    return read_settings(Settings, run.condition_asked.settings)
-
-
 @lru_cache(maxsize=1)
 def of_wrk(run: Run) -> Wrk:
     """The report of wrk. The last one is cached."""
@@ -69,7 +63,7 @@ def of_vegeta(run: Run) -> tuple[Hit, ...]:
 def latencies_us(run: Run) -> Mapping[int, int]:
     """The number of requests per latency in microseconds: from the moment of sending in a closed
     loop, and from the intended moment in an open loop."""
-    settings = settings_of(run)
+    settings = run.settings_as(Settings)
     if settings.load == WRK:
         return of_wrk(run).latencies_us
     return Counter(intended_us(of_vegeta(run), settings.rate_per_s))

@@ -7,6 +7,8 @@ from typing import Any
 
 from pandas import DataFrame
 
+from labs.drive.result_columns import values_of
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.conditions import lacking
 from labs.experiments.stack.effects import (
     effects,
@@ -15,8 +17,7 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.parameters import Stack
-from labs.experiments.stack.results import results
+from labs.experiments.stack.results import Results
 from labs.read.display.format import in_digits, in_three_digits, is_known
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Repeated
@@ -29,10 +30,10 @@ def describe(table: DataFrame) -> str:
 
 def describe_run(run: Run) -> str:
     """One run: its latencies, including the largest one, and the work per request."""
-    found = results(run)
-    values = {name: value for name, value in vars(found).items() if name != "notes"}
-    values["notes"] = "; ".join(note.text for note in found.notes)
-    largest = f"The largest latency of {found.requests:,} requests is {_us(found.max_us)}."
+    results = Results(run)
+    values = values_of(results)
+    values["notes"] = "; ".join(note.text for note in results.notes())
+    largest = f"The largest latency of {results.requests:,} requests is {_us(results.max_us)}."
     return f"`{run.condition}`: {_one(values)} {largest}"
 
 

@@ -22,8 +22,8 @@ from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.as_printed import Printed, last_match
 from labs.read.display.as_printed import as_printed as lines_as_printed
 from labs.read.display.rich_output import Table
-from labs.read.lab import Study
 from labs.read.stats.repetitions import Repeated, on_one_kernel
+from labs.read.study import Study
 from labs.read.theory.queueing import SECOND_US, capacity_per_s, closed_loop_us, evenly_spaced_us
 
 __all__ = [

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from labs.experiments.stack.latencies import settings_of
 from labs.experiments.stack.settings import Settings
 from labs.read.stats.repetitions import Repeated
 from labs.read.theory.queueing import (
@@ -79,7 +78,7 @@ def loops(repeated: Iterable[Repeated]) -> tuple[Loop, ...]:
 
 def is_loop(one: Repeated) -> bool:
     """Whether a condition is the closed loop or an open one."""
-    return one.condition == CLOSED or settings_of(one.middle).rate_per_s > 0
+    return one.condition == CLOSED or one.middle.settings_as(Settings).rate_per_s > 0
 
 
 def server(repeated: Iterable[Repeated]) -> Server | None:
@@ -87,7 +86,7 @@ def server(repeated: Iterable[Repeated]) -> Server | None:
     closed = next((one for one in repeated if one.condition == CLOSED and one.counted), None)
     if closed is None:
         return None
-    settings: Settings = settings_of(closed.middle)
+    settings: Settings = closed.middle.settings_as(Settings)
     return Server(
         settings.work_us,
         SECOND_US / median(closed.column("requests_s")),
@@ -100,7 +99,7 @@ def _loop(one: Repeated) -> Loop:
     measured = {name: median(one.column(name)) for name in ("requests_s", "p50_us", "p99_us")}
     return Loop(
         one.condition,
-        settings_of(one.middle).rate_per_s,
+        one.middle.settings_as(Settings).rate_per_s,
         measured["requests_s"],
         measured["p50_us"],
         measured["p99_us"],

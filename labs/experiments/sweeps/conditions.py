@@ -1,15 +1,18 @@
-"""The conditions of the lab `sweeps`, computed from its parameters."""
+"""The lab `sweeps`: goodput against the size of the socket buffers at both ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.condition_table import Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link
 from labs.drive.units import KIB, MIB, bytes_carried
-from labs.experiments.sweeps.parameters import Sweeps
-from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.settings import WRITE_BYTES_MAX, Settings
 
 ARTICLE = Group("article", "The article's five series")
 SURFACE = Group("surface", "Send buffer by receive buffer")
@@ -21,6 +24,57 @@ IMPLIED = Group("implied", "The receive buffer at the BDP of the article's best 
 ADVISED = Group("advised", "The article's recommendations at the BDP of its best goodput")
 OVERFLOW = Group("overflow", "An output queue that overflows")
 GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED, ADVISED, OVERFLOW)
+MARGIN = Margin(
+    0.85,
+    1.1,
+    (
+        "the link check before a run allows deviations of 5 % in the rate and 2 % in the RTT; a "
+        "small buffer passes once per round trip, which a machine's own work lengthens by up to a "
+        "millisecond of 20"
+    ),
+)
+
+
+# Emulated machines carry this rate, and the BDP is between the sizes of the series.
+ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """A link, and the transfers that iperf3 makes over it with different socket buffers.
+
+    The client always captures packets, because the times of a transfer are those of its arrivals.
+    """
+
+    rate_mbit: float = parameter(
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+    )
+    delay_ms: float = parameter(8.0, unit="ms", low=0.01, high=10_000, help="RTT of the link")
+    write_bytes: int = parameter(
+        2048,
+        unit="bytes",
+        low=1,
+        high=WRITE_BYTES_MAX,
+        help="size of a write (iperf3 -l) of the series",
+    )
+    transfer_mib: int = parameter(
+        8, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
+    )
+    sndbuf_kib: int = parameter(
+        64,
+        unit="KiB",
+        low=1,
+        high=524_288,
+        help="send buffer of the conditions that vary the size of a write",
+    )
+    limit_s: float = parameter(
+        60.0, unit="s", low=0.1, high=3600, help="when a transfer is ended that has not finished"
+    )
+
+    @classmethod
+    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
+        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
+
 
 PORT = 5201
 QUEUE_PACKETS = 1_000_000
@@ -35,15 +89,11 @@ RAISED = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}
 """The largest value of both maxima."""
 
 SIZES_KIB = (16, 64, 256, 1024, 4096, 16384)
-FIXED_KIB = (256, 8192)
-"""The receive buffers of the article's last two series."""
+SMALL_KIB = (64, 256, 1024, 4096)
 SURFACE_KIB = (16, 64, 1024)
-"""The receive buffers of the surface besides those of the series: automatic, and FIXED_KIB."""
-TINY_KIB = (1, 2, 4)
+"""The receive buffers of the surface besides those of the series: automatic, 256 KiB and 8 MiB."""
 CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
-SEGMENTS_PER_WRITE = (1, 10)
-ODD_WRITE_BYTES = (2048, 16_384, 20_000, 131_072)
 BURST_WRITE_BYTES = (14_480, 16_384)
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
@@ -60,144 +110,139 @@ LITERAL_MIB = 16
 IMPLIED_DELAY_MS = 8.0
 IMPLIED_RATE_MBIT = {"100": 150.0, "150": 225.0, "200": 300.0}
 """By the article's RTT, in us."""
-RTTS_US = tuple(IMPLIED_RATE_MBIT)
-OLD_ADV_WIN_SCALE = "2"
+OLD_SHARE = {"client": {ADV_WIN_SCALE: "2"}}
 """Three quarters of a receive buffer become window, as in CentOS 6 (net/ipv4/tcp_input.c); the
 default is 1, one half, since Linux 3.4 (b49960a05e32). Without effect since 6.6."""
-IMPLIED_KIB = (64, 128, 256, 4096)
-ADVISED_KIB = {"auto": 0, "256k": 256, "8m": 8192}
-"""The receive buffers that the article recommends for a send buffer of ADVISED_SENDER_KIB."""
 ADVISED_SENDER_KIB = 16_384
+"""The send buffer for which the article recommends three receive buffers."""
 OVERFLOW_PACKETS = 45
 """A queue that a window of some MB overflows."""
 
-SMALL = (
-    *("default", *(f"both-{size}" for size in ("16k", "64k", "256k", "1m", "4m", "16m"))),
-    *(f"{end}-{size}" for end in ("sender", "receiver") for size in ("64k", "256k", "1m", "4m")),
-    *(f"fixed-256k-{size}" for size in ("64k", "256k", "1m", "16m")),
-    *(f"fixed-8m-{size}" for size in ("256k", "1m", "4m", "16m")),
-    *("writes-14480", "writes-16384", "writes-16384-burst", "writes-16384-burst-nodelay"),
-    *("w-1k", "w-256k", "w-1g", "setsockopt", "setsockopt-raised", "literal"),
-    *(f"implied{rtt}-{size}" for rtt in RTTS_US for size in ("64k", "128k", "256k", "4m")),
-    *(f"advised{rtt}-{size}" for rtt in RTTS_US for size in ("auto", "256k", "8m")),
-    "overflow",
-)
 
-
-def conditions(p: Sweeps) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
     On machines size small is one series, at a rate that they carry.
     """
-    every = {one.name: one for one in _every(p)}
-    if p.only or p.size == "full":
-        return tuple(every[name] for name in p.chosen(tuple(every)))
-    if p.testbed == "vagrant":
-        return tuple(one for one in every.values() if one.name.startswith(("default", "both-")))
-    return tuple(every[name] for name in SMALL)
-
-
-def _every(p: Sweeps) -> Iterator[Condition]:
     link = Link(rate_mbit=p.rate_mbit, delay_ms=p.delay_ms, queue_packets=QUEUE_PACKETS, port=PORT)
     base = Settings(
         write_bytes=p.write_bytes, transfer_bytes=p.transfer_mib * MIB, limit_s=p.limit_s
     )
-    for group, named in (
-        (ARTICLE, _article(base)),
-        (SURFACE, _surface(base)),
-        (WRITES, _writes(base, p.sndbuf_kib)),
-        (TINY, _tiny(base)),
-        (CAPPED, _capped(base)),
-    ):
-        for name, settings in named:
-            one = condition(name, link, _shortened(settings, link), group.name)
-            yield replace(one, sysctls=RAISED) if name == "setsockopt-raised" else one
-    literal = replace(link, rate_mbit=LITERAL_RATE_MBIT, delay_ms=LITERAL_DELAY_MS)
-    for name, settings in _literal(base):
-        yield condition(name, literal, settings, LITERAL.name)
-    for name, rate_mbit in IMPLIED_RATE_MBIT.items():
-        implied = replace(link, rate_mbit=rate_mbit, delay_ms=IMPLIED_DELAY_MS)
-        for kib in IMPLIED_KIB:
-            one_end = replace(base, rcvbuf_kib=kib)
-            yield _as_then(
-                condition(f"implied{name}-{size_name(kib)}", implied, one_end, IMPLIED.name)
-            )
-        for size, kib in ADVISED_KIB.items():
-            pair = replace(base, sndbuf_kib=ADVISED_SENDER_KIB, rcvbuf_kib=kib)
-            yield _as_then(condition(f"advised{name}-{size}", implied, pair, ADVISED.name))
-    short = replace(link, queue_packets=OVERFLOW_PACKETS)
-    yield condition("overflow", short, replace(base, window_kib=4096), OVERFLOW.name)
+    table = chain(_buffers(), _writes(p.sndbuf_kib), _of_other_links(link))
+    return tuple(_condition(entry, base, link) for entry in select(p, table))
 
 
-def _as_then(one: Condition) -> Condition:
-    """The condition with the window share of the article's kernel at the receiver."""
-    sysctls = {host: dict(values) for host, values in one.sysctls.items()}
-    sysctls.setdefault("client", {})[ADV_WIN_SCALE] = OLD_ADV_WIN_SCALE
-    return replace(one, sysctls=sysctls)
+def _condition(entry: Row, base: Settings, link: Link) -> Condition:
+    settings = entry.change(base)
+    if entry.link is None:
+        settings = _shortened(settings, link)
+    made = condition(entry.name, entry.link or link, settings, entry.group)
+    hosts = {*made.sysctls, *entry.sysctls}
+    sysctls = {
+        host: {**made.sysctls.get(host, {}), **entry.sysctls.get(host, {})} for host in hosts
+    }
+    return replace(made, sysctls=sysctls)
 
 
-def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """Both buffers, one of them, and the sender's with two receivers of a fixed size."""
-    yield "default", base
-    for kib in SIZES_KIB:
-        yield f"both-{size_name(kib)}", replace(base, window_kib=kib)
-    for kib in SIZES_KIB:
-        yield f"sender-{size_name(kib)}", replace(base, sndbuf_kib=kib)
-    for kib in SIZES_KIB:
-        yield f"receiver-{size_name(kib)}", replace(base, rcvbuf_kib=kib)
-    for receiver in FIXED_KIB:
-        series = f"fixed-{size_name(receiver)}"
-        yield f"{series}-default", replace(base, rcvbuf_kib=receiver)
-        for kib in SIZES_KIB:
-            one = replace(base, sndbuf_kib=kib, rcvbuf_kib=receiver)
-            yield f"{series}-{size_name(kib)}", one
-
-
-def _surface(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The pairs of buffers that none of the series has."""
+def _buffers() -> Iterator[Row]:
+    """Both buffers, one of them, and the sender's with two receivers of a fixed size; the pairs
+    that none of these series has."""
+    yield from rows(
+        ARTICLE,
+        row("default", small=True, machines=True),
+        each("both-{}", SIZES_KIB, size_name, small=True, machines=True, window_kib=same),
+        each("sender-{}", SIZES_KIB, size_name, small=SMALL_KIB, sndbuf_kib=same),
+        each("receiver-{}", SIZES_KIB, size_name, small=SMALL_KIB, rcvbuf_kib=same),
+    )
+    yield from rows(
+        ARTICLE,
+        row("fixed-256k-default"),
+        each("fixed-256k-{}", SIZES_KIB, size_name, small=(64, 256, 1024, 16384), sndbuf_kib=same),
+        rcvbuf_kib=256,
+    )
+    yield from rows(
+        ARTICLE,
+        row("fixed-8m-default"),
+        each("fixed-8m-{}", SIZES_KIB, size_name, small=(256, 1024, 4096, 16384), sndbuf_kib=same),
+        rcvbuf_kib=8192,
+    )
     for sender in SIZES_KIB:
-        for receiver in SURFACE_KIB:
-            one = replace(base, sndbuf_kib=sender, rcvbuf_kib=receiver)
-            yield f"surface-{size_name(sender)}-{size_name(receiver)}", one
+        pattern = f"surface-{size_name(sender)}-{{}}"
+        pairs = each(pattern, SURFACE_KIB, size_name, rcvbuf_kib=same)
+        yield from rows(SURFACE, pairs, sndbuf_kib=sender)
 
 
-def _writes(base: Settings, sndbuf_kib: int) -> Iterator[tuple[str, Settings]]:
+def _writes(sndbuf_kib: int) -> Iterator[Row]:
     """Writes of whole segments and of other sizes, with Nagle's algorithm and without it, ten per
-    wake-up of the sender, and many.
+    wake-up of the sender, and many; requests below the kernel's minimum and beyond its maximum.
 
     select() wakes a sender that has much room again. How far the writes after it may exceed the
     buffer is visible only if there are many of them.
     """
-    whole = (count * MSS_BYTES for count in SEGMENTS_PER_WRITE)
-    for write_bytes in sorted({*whole, *ODD_WRITE_BYTES}):
-        one = replace(base, write_bytes=write_bytes, sndbuf_kib=sndbuf_kib)
-        yield f"writes-{write_bytes}", one
-        yield f"writes-{write_bytes}-nodelay", replace(one, nodelay=True)
+    for write_bytes in (MSS_BYTES, 2048, 10 * MSS_BYTES, 16_384, 20_000, 131_072):
+        series, few = f"writes-{write_bytes}", write_bytes in BURST_WRITE_BYTES
+        yield from rows(
+            WRITES,
+            row(series, small=few),
+            row(f"{series}-nodelay", nodelay=True),
+            write_bytes=write_bytes,
+            sndbuf_kib=sndbuf_kib,
+        )
     for write_bytes in BURST_WRITE_BYTES:
-        one = replace(base, write_bytes=write_bytes, sndbuf_kib=sndbuf_kib)
-        many = replace(one, writes_per_wake=WRITES_PER_WAKE_MAX)
-        yield f"writes-{write_bytes}-burst", many
-        yield f"writes-{write_bytes}-burst-nodelay", replace(many, nodelay=True)
+        series, few = f"writes-{write_bytes}-burst", write_bytes == 16_384
+        yield from rows(
+            WRITES,
+            row(series, small=few),
+            row(f"{series}-nodelay", small=few, nodelay=True),
+            write_bytes=write_bytes,
+            sndbuf_kib=sndbuf_kib,
+            writes_per_wake=WRITES_PER_WAKE_MAX,
+        )
+    tiny = each("w-{}k", (1, 2, 4), small=(1,), window_kib=same)
+    yield from rows(TINY, tiny, transfer_bytes=SHORT_BYTES)
+    capped = each("w-{}", CAPPED_KIB, size_name, small=(256, MIB), window_kib=same)
+    yield from rows(CAPPED, capped, may_be_refused=True)
+    yield from rows(
+        CAPPED,
+        row("setsockopt", small=True),
+        row("setsockopt-raised", small=True, sysctls=RAISED),
+        grants=True,
+    )
 
 
-def _tiny(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for kib in TINY_KIB:
-        short = replace(base, window_kib=kib, transfer_bytes=SHORT_BYTES)
-        yield f"w-{size_name(kib)}", short
-
-
-def _capped(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """Requests with the kernel's own net.core.rmem_max and wmem_max."""
-    for kib in CAPPED_KIB:
-        yield f"w-{size_name(kib)}", replace(base, window_kib=kib, may_be_refused=True)
-    yield "setsockopt", replace(base, grants=True)
-    yield "setsockopt-raised", replace(base, grants=True)
-
-
-def _literal(base: Settings) -> Iterator[tuple[str, Settings]]:
-    short = replace(base, transfer_bytes=LITERAL_MIB * MIB, sample_ms=1)
-    yield "literal", short
-    yield "literal-128k", replace(short, write_bytes=LITERAL_WRITE_BYTES)
+def _of_other_links(link: Link) -> Iterator[Row]:
+    """Conditions with links of their own; at the article's BDP with the window share of its kernel
+    at the receiver."""
+    yield from rows(
+        LITERAL,
+        row("literal", small=True),
+        row("literal-128k", write_bytes=LITERAL_WRITE_BYTES),
+        link=replace(link, rate_mbit=LITERAL_RATE_MBIT, delay_ms=LITERAL_DELAY_MS),
+        transfer_bytes=LITERAL_MIB * MIB,
+        sample_ms=1,
+    )
+    for rtt_us, rate_mbit in IMPLIED_RATE_MBIT.items():
+        implied = replace(link, rate_mbit=rate_mbit, delay_ms=IMPLIED_DELAY_MS)
+        yield from rows(
+            IMPLIED,
+            row(f"implied{rtt_us}-64k", small=True, rcvbuf_kib=64),
+            row(f"implied{rtt_us}-128k", small=True, rcvbuf_kib=128),
+            row(f"implied{rtt_us}-256k", small=True, rcvbuf_kib=256),
+            row(f"implied{rtt_us}-4m", small=True, rcvbuf_kib=4096),
+            link=implied,
+            sysctls=OLD_SHARE,
+        )
+        yield from rows(
+            ADVISED,
+            row(f"advised{rtt_us}-auto", small=True),
+            row(f"advised{rtt_us}-256k", small=True, rcvbuf_kib=256),
+            row(f"advised{rtt_us}-8m", small=True, rcvbuf_kib=8192),
+            link=implied,
+            sysctls=OLD_SHARE,
+            sndbuf_kib=ADVISED_SENDER_KIB,
+        )
+    short = replace(link, queue_packets=OVERFLOW_PACKETS)
+    yield from rows(OVERFLOW, row("overflow", small=True, link=short, window_kib=4096))
 
 
 def _shortened(settings: Settings, link: Link) -> Settings:

@@ -4,7 +4,7 @@ theory and, where they exist, from runs."""
 from __future__ import annotations
 
 from labs.drive.units import KIB, MIB
-from labs.experiments.sweeps.results import results
+from labs.experiments.sweeps.results import Results
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
@@ -59,7 +59,7 @@ def larger_goodput(runs: Evidence) -> Expected:
     values = [_steady_mib_s(runs.kernel, LARGER_KIB)]
     checked = "the model of a bulk transfer"
     run = runs.run(CONDITION, sndbuf_kib=LARGER_KIB)
-    if run is not None and (measured := results(run).steady_mib_s):
+    if run is not None and (measured := Results(run).steady_mib_s):
         values.append(measured)
         checked += f"; the run {run.name}, with {measured:.1f} MiB/s"
     granted_mib = 2 * LARGER_KIB * KIB / MIB

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.result_columns import values_of
 from labs.drive.units import KIB
 from labs.experiments.sweeps.curves import SERIES, curves
 from labs.experiments.sweeps.prediction import expected
-from labs.experiments.sweeps.results import results
-from labs.experiments.sweeps.socket_buffers import grants, settings_of, transferred
+from labs.experiments.sweeps.results import Results
+from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.socket_buffers import grants, transferred
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.experiments.sweeps.parameters import Sweeps
+    from labs.experiments.sweeps.conditions import Parameters as Sweeps
     from labs.read.runs.run import Run
 
 MOST_REQUESTS = 4
@@ -69,11 +70,10 @@ def describe_run(run: Run) -> str:
     """One run: its figures, and the predicted shares of idle time of the link, by reason."""
     if not transferred(run):
         return _granted(run)
-    found = results(run)
-    values = {one.name: getattr(found, one.name) for one in fields(found)}
-    values["notes"] = "; ".join(note.text for note in found.notes)
-    said = f"{_one(values)} Writes of {settings_of(run).write_bytes:,} bytes"
-    said += " with TCP_NODELAY." if found.nodelay else "."
+    results = Results(run)
+    notes = "; ".join(note.text for note in results.notes())
+    said = f"{_one({**values_of(results), 'notes': notes})} Writes of {results.write_bytes:,} bytes"
+    said += " with TCP_NODELAY." if results.nodelay else "."
     waits = sorted(expected(run).waits.items(), key=lambda item: -item[1])
     idle = [f"{100 * share:.0f} % {reason}" for reason, share in waits if share >= 0.005]
     if idle:
@@ -84,8 +84,8 @@ def describe_run(run: Run) -> str:
 def _granted(run: Run) -> str:
     """What a run that only requests buffers was granted, or why iperf3 refused the size."""
     found = grants(run)
-    if not settings_of(run).grants:
-        return "; ".join(note.text for note in results(run).notes) or "no transfer"
+    if not run.settings_as(Settings).grants:
+        return "; ".join(note.text for note in Results(run).notes()) or "no transfer"
     names = list(found)
     step = max(1, len(names) // MOST_REQUESTS)
     said = [
@@ -99,7 +99,11 @@ def _granted(run: Run) -> str:
 def findings(runs: Mapping[str, Run], parameters: Sweeps) -> dict[str, Any]:
     """What setsockopt grants, by request: a result that does not fit into one row per run. `runs`
     are the runs of a study by condition."""
-    return {"grants": {name: grants(run) for name, run in runs.items() if settings_of(run).grants}}
+    return {
+        "grants": {
+            name: grants(run) for name, run in runs.items() if run.settings_as(Settings).grants
+        }
+    }
 
 
 def remarks(table: DataFrame) -> list[str]:

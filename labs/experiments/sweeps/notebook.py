@@ -18,7 +18,7 @@ from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.windows import granted_bytes, series
 
 if TYPE_CHECKING:
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "bdp_bytes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB
 from labs.experiments.sweeps.conditions import ADV_WIN_SCALE, RMEM, WMEM
+from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
     RECEIVER,
     SENDER,
@@ -12,7 +13,6 @@ from labs.experiments.sweeps.socket_buffers import (
     Buffer,
     receive_buffer,
     send_buffer,
-    settings_of,
 )
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import Transfer, transfer
@@ -32,7 +32,7 @@ def expected(run: Run) -> Transfer:
     fixed = [size for size in (flow.sndbuf_bytes, flow.rcvbuf_bytes) if size is not None]
     if min(fixed, default=SMALLEST_BYTES) < SMALLEST_BYTES:
         return _cannot_say(f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets")
-    return transfer(flow, settings_of(run).transfer_bytes)
+    return transfer(flow, run.settings_as(Settings).transfer_bytes)
 
 
 def expected_interval(run: Run) -> Interval | None:
@@ -40,12 +40,12 @@ def expected_interval(run: Run) -> Interval | None:
     they do not, or if the theory cannot say."""
     if expected(run).cannot_say:
         return None
-    return shown(flow_of(run), settings_of(run).transfer_bytes)
+    return shown(flow_of(run), run.settings_as(Settings).transfer_bytes)
 
 
 def flow_of(run: Run) -> Flow:
     """The transfer of a run as the model takes it. BadInput for a link without a rate."""
-    settings, found = settings_of(run), run.link.measured
+    settings, found = run.settings_as(Settings), run.link.measured
     sends, receives = send_buffer(run), receive_buffer(run)
     return Flow(
         rate_mbit=found.rate_mbit or run.link.asked.rate_mbit or 0.0,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property, partial
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import KIB, MIB
@@ -19,189 +16,224 @@ from labs.experiments.sweeps.socket_buffers import (
     receive_buffer,
     refusal,
     send_buffer,
-    settings_of,
     transferred,
     usual_in_flight_bytes,
 )
-from labs.read.claims.ledger import Article, read
-from labs.read.later import LazyResults, later
+from labs.read.claims.ledger import article_beside
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bulk import Transfer
+from labs.read.theory.bulk_interval import Interval
 
 VIRTUAL = "virtual"
 CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
+article = partial(article_beside, __file__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Results(LazyResults):
+class Results:
     """The figures of one run; None for those that it does not have."""
 
-    requested_send_kib: float | None = column(
-        "send buffer requested at the sender (none: automatic)", unit="KiB"
-    )
-    granted_send_kib: float | None = column(
-        "send buffer before connecting: getsockopt, or the sysctl", unit="KiB"
-    )
-    used_send_kib: float | None = column("largest send buffer (sk_sndbuf)", unit="KiB")
-    requested_receive_kib: float | None = column(
-        "receive buffer requested at the receiver (none: automatic)", unit="KiB"
-    )
-    granted_receive_kib: float | None = column(
-        "receive buffer before connecting: getsockopt, or the sysctl", unit="KiB"
-    )
-    used_receive_kib: float | None = column("largest receive buffer (sk_rcvbuf)", unit="KiB")
-    advertised_kib: float | None = column("largest window that was advertised", unit="KiB")
-    in_flight_kib: float | None = column("payload in flight, median over the samples", unit="KiB")
-    goodput_mib_s: float | None = column(
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def settings(self) -> Settings:
+        return self.run.settings_as(Settings)
+
+    @cached_property
+    def sends(self) -> Buffer | None:
+        """The sender's buffer; None for a run that only requests buffers."""
+        return None if self.settings.grants else send_buffer(self.run)
+
+    @cached_property
+    def receives(self) -> Buffer | None:
+        return None if self.settings.grants else receive_buffer(self.run)
+
+    @cached_property
+    def transfer(self) -> Arrivals | None:
+        return arrivals(self.run) if transferred(self.run) else None
+
+    @cached_property
+    def theory(self) -> Transfer | None:
+        predicted = expected(self.run) if self.transfer else None
+        return None if predicted is None or predicted.cannot_say else predicted
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        return expected_interval(self.run) if self.transfer else None
+
+    @column("send buffer requested at the sender (none: automatic)", unit="KiB")
+    def requested_send_kib(self) -> float | None:
+        return in_kib(self.sends.requested_bytes) if self.sends else None
+
+    @column("send buffer before connecting: getsockopt, or the sysctl", unit="KiB")
+    def granted_send_kib(self) -> float | None:
+        return in_kib(self.sends.granted_bytes) if self.sends else None
+
+    @column("largest send buffer (sk_sndbuf)", unit="KiB")
+    def used_send_kib(self) -> float | None:
+        return in_kib(self.sends.used_bytes) if self.sends else None
+
+    @column("receive buffer requested at the receiver (none: automatic)", unit="KiB")
+    def requested_receive_kib(self) -> float | None:
+        return in_kib(self.receives.requested_bytes) if self.receives else None
+
+    @column("receive buffer before connecting: getsockopt, or the sysctl", unit="KiB")
+    def granted_receive_kib(self) -> float | None:
+        return in_kib(self.receives.granted_bytes) if self.receives else None
+
+    @column("largest receive buffer (sk_rcvbuf)", unit="KiB")
+    def used_receive_kib(self) -> float | None:
+        return in_kib(self.receives.used_bytes) if self.receives else None
+
+    @column("largest window that was advertised", unit="KiB")
+    def advertised_kib(self) -> float | None:
+        return in_kib(advertised_bytes(self.run)) if self.transfer else None
+
+    @column("payload in flight, median over the samples", unit="KiB")
+    def in_flight_kib(self) -> float | None:
+        return in_kib(usual_in_flight_bytes(self.run)) if self.transfer else None
+
+    @column(
         "all payload divided by the time from its first to its last arrival",
         unit="MiB/s",
         predicted_by="predicted_goodput_mib_s",
         headline=True,
     )
-    steady_mib_s: float | None = column(
+    def goodput_mib_s(self) -> float | None:
+        return in_mib(self.goodput_bytes_s)
+
+    @column(
         "the same over the last third of that time", unit="MiB/s", predicted_by="predicted_mib_s"
     )
-    predicted_goodput_mib_s: float | None = column(
-        "predicted goodput of the whole transfer", unit="MiB/s", hidden=True
+    def steady_mib_s(self) -> float | None:
+        return in_mib(self.steady_bytes_s)
+
+    @column("predicted goodput of the whole transfer", unit="MiB/s", hidden=True, costly=True)
+    def predicted_goodput_mib_s(self) -> float | None:
+        return in_mib(self.theory.goodput_bytes_s) if self.theory else None
+
+    @column("predicted steady goodput", unit="MiB/s", costly=True)
+    def predicted_mib_s(self) -> float | None:
+        return in_mib(self.theory.steady_bytes_s) if self.theory else None
+
+    @column(
+        "lowest prediction of the steady goodput, where it depends on single packets",
+        unit="MiB/s",
+        costly=True,
     )
-    predicted_mib_s: float | None = column("predicted steady goodput", unit="MiB/s")
-    predicted_low_mib_s: float | None = column(
-        "lowest prediction of the steady goodput, where it depends on single packets", unit="MiB/s"
-    )
-    predicted_high_mib_s: float | None = column(
-        "highest prediction of the steady goodput, likewise", unit="MiB/s"
-    )
-    bound: str | None = column("limit: what keeps the link idle in steady state, in theory")
-    cannot_say: str | None = column("why there is no prediction", hidden=True)
-    fixed_by: str | None = column(
-        "what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True
-    )
-    write_bytes: int | None = column("size of a write (iperf3 -l)", unit="bytes", hidden=True)
-    nodelay: bool | None = column("TCP_NODELAY (iperf3 -N)", hidden=True)
-    writes_per_wake: int | None = column("writes after each select() (iperf3 -b)", hidden=True)
-    mss_bytes: int | None = column("iperf3 -M (0: the path's MSS)", unit="bytes", hidden=True)
-    connected_send_kib: float | None = column(
-        "automatic send buffer just after connecting", unit="KiB", hidden=True
-    )
-    goodput_bytes_s: float | None = column("as goodput_mib_s", unit="bytes/s", hidden=True)
-    steady_bytes_s: float | None = column("as steady_mib_s", unit="bytes/s", hidden=True)
-    transfer_bytes: int | None = column("payload that arrived", unit="bytes", hidden=True)
-    took_s: float | None = column("from the first arrival to the last", unit="s", hidden=True)
-    refused: str | None = column("what iperf3 said when it refused the size", hidden=True)
-    notes: tuple[Note, ...] = field(default=())
+    def predicted_low_mib_s(self) -> float | None:
+        return in_mib(self.interval.steady_bytes_s[0]) if self.interval else None
 
+    @column("highest prediction of the steady goodput, likewise", unit="MiB/s", costly=True)
+    def predicted_high_mib_s(self) -> float | None:
+        return in_mib(self.interval.steady_bytes_s[1]) if self.interval else None
 
-def results(run: Run) -> Results:
-    """The figures of one run. If iperf3 refused the size, only the request is known. A run that
-    only requests buffers has no figures: see `socket_buffers.grants`."""
-    settings, refused = settings_of(run), refusal(run)
-    if settings.grants:
-        return Results(notes=tuple(notes(run, settings, (), None)))
-    sends, receives = send_buffer(run), receive_buffer(run)
-    return Results(
-        requested_send_kib=_kib(sends.requested_bytes),
-        granted_send_kib=_kib(sends.granted_bytes),
-        used_send_kib=_kib(sends.used_bytes),
-        requested_receive_kib=_kib(receives.requested_bytes),
-        granted_receive_kib=_kib(receives.granted_bytes),
-        used_receive_kib=_kib(receives.used_bytes),
-        fixed_by=_fixed_by(sends, receives),
-        write_bytes=settings.write_bytes,
-        nodelay=settings.nodelay,
-        writes_per_wake=settings.writes_per_wake,
-        mss_bytes=settings.mss_bytes,
-        refused=refused,
-        **(_of_the_transfer(run, arrivals(run)) if transferred(run) else {}),
-        notes=tuple(notes(run, settings, (sends, receives), refused)),
-    )
+    @column("limit: what keeps the link idle in steady state, in theory", costly=True)
+    def bound(self) -> str | None:
+        return self.theory.bound if self.theory else None
 
+    @column("why there is no prediction", hidden=True, costly=True)
+    def cannot_say(self) -> str | None:
+        return (expected(self.run).cannot_say or None) if self.transfer else None
 
-def _of_the_transfer(run: Run, seen: Arrivals) -> dict[str, Any]:
-    return {
-        "advertised_kib": _kib(advertised_bytes(run)),
-        "in_flight_kib": _kib(usual_in_flight_bytes(run)),
-        "goodput_mib_s": _mib(seen.goodput_bytes_s),
-        "steady_mib_s": _mib(seen.steady_bytes_s),
-        **_of_the_theory(run),
-        "connected_send_kib": _kib(after_connecting_bytes(run)),
-        "goodput_bytes_s": seen.goodput_bytes_s,
-        "steady_bytes_s": seen.steady_bytes_s,
-        "transfer_bytes": seen.payload_bytes,
-        "took_s": seen.took_s,
-    }
+    @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
+    def fixed_by(self) -> str | None:
+        return _fixed_by(self.sends, self.receives) if self.sends and self.receives else None
 
+    @column("size of a write (iperf3 -l)", unit="bytes", hidden=True)
+    def write_bytes(self) -> int | None:
+        return None if self.settings.grants else self.settings.write_bytes
 
-def _of_the_theory(run: Run) -> dict[str, Any]:
-    def said(one: Callable[[Transfer], Any]) -> Any:
-        return later(lambda: None if expected(run).cannot_say else one(expected(run)))
+    @column("TCP_NODELAY (iperf3 -N)", hidden=True)
+    def nodelay(self) -> bool | None:
+        return None if self.settings.grants else self.settings.nodelay
 
-    def end(place: int) -> Any:
-        return later(lambda: (wide := expected_interval(run)) and _mib(wide.steady_bytes_s[place]))
+    @column("writes after each select() (iperf3 -b)", hidden=True)
+    def writes_per_wake(self) -> int | None:
+        return None if self.settings.grants else self.settings.writes_per_wake
 
-    return {
-        "cannot_say": later(lambda: expected(run).cannot_say or None),
-        "predicted_goodput_mib_s": said(lambda theory: _mib(theory.goodput_bytes_s)),
-        "predicted_mib_s": said(lambda theory: _mib(theory.steady_bytes_s)),
-        "predicted_low_mib_s": end(0),
-        "predicted_high_mib_s": end(1),
-        "bound": said(lambda theory: theory.bound),
-    }
+    @column("iperf3 -M (0: the path's MSS)", unit="bytes", hidden=True)
+    def mss_bytes(self) -> int | None:
+        return None if self.settings.grants else self.settings.mss_bytes
+
+    @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
+    def connected_send_kib(self) -> float | None:
+        return in_kib(after_connecting_bytes(self.run)) if self.transfer else None
+
+    @column("as goodput_mib_s", unit="bytes/s", hidden=True)
+    def goodput_bytes_s(self) -> float | None:
+        return self.transfer.goodput_bytes_s if self.transfer else None
+
+    @column("as steady_mib_s", unit="bytes/s", hidden=True)
+    def steady_bytes_s(self) -> float | None:
+        return self.transfer.steady_bytes_s if self.transfer else None
+
+    @column("payload that arrived", unit="bytes", hidden=True)
+    def transfer_bytes(self) -> int | None:
+        return self.transfer.payload_bytes if self.transfer else None
+
+    @column("from the first arrival to the last", unit="s", hidden=True)
+    def took_s(self) -> float | None:
+        return self.transfer.took_s if self.transfer else None
+
+    @column("what iperf3 said when it refused the size", hidden=True)
+    def refused(self) -> str | None:
+        return None if self.settings.grants else refusal(self.run)
+
+    def notes(self) -> Iterator[Note]:
+        """What a reader of the figures must know; nothing for a regular run."""
+        run, asked_mbit = self.run, self.run.link.asked.rate_mbit or 0.0
+        if not run.link.ok:
+            yield Note("link", "link not as asked")
+        if run.testbed == VIRTUAL and asked_mbit > CLOCK_LIMITS_MBIT:
+            checked = f"{(run.link.measured.rate_mbit or 0.0) / 1e3:.3g} of {asked_mbit / 1e3:g}"
+            yield Note(
+                "clock",
+                "the clock limits this: each reading of the virtual clock costs 256 ns, so the "
+                f"link check sees {checked} Gbit/s",
+            )
+        if self.refused:
+            size = f"{self.settings.window_kib:,} KiB"
+            yield Note("refused", f"iperf3 refused {size}: {self.refused}")
+        yield from self.grants()
+        if self.transfer is None:
+            return
+        if run.ended == "limit":
+            yield Note("limit", "ended by the time limit")
+        if drops := shaper_drops(run):
+            text = f"the shaper's queue overflowed and dropped {drops} packets"
+            yield Note("shaper_drops", text)
+        if lost := capture_losses(run):
+            yield Note("capture_lost", f"the capture lost {lost} packets")
+        if under_memory_pressure(run):
+            yield Note("memory_pressure", "TCP came under memory pressure")
+
+    def grants(self) -> Iterator[Note]:
+        """A note for each buffer that is not twice the requested size."""
+        for end, buffer in (("send", self.sends), ("receive", self.receives)):
+            if buffer is None or buffer.requested_bytes is None:
+                continue
+            if buffer.granted_bytes not in (None, 2 * buffer.requested_bytes):
+                request = f"a request of {buffer.requested_bytes:,} bytes"
+                text = f"{request} gave a {end} buffer of {buffer.granted_bytes:,}"
+                yield Note("granted", text)
 
 
 def _fixed_by(*buffers: Buffer) -> str:
     """`setsockopt`, `sysctl`, or `automatic`: the first of these that fixes a buffer."""
-    return max((one.fixed_by for one in buffers), key=("automatic", "sysctl", "setsockopt").index)
+    return max(
+        (buffer.fixed_by for buffer in buffers), key=("automatic", "sysctl", "setsockopt").index
+    )
 
 
-@cache
-def article() -> Article:
-    """The claims of article 5."""
-    return read(Path(__file__).with_name("article5.toml"))
-
-
-def notes(
-    run: Run, settings: Settings, buffers: tuple[Buffer, ...], refused: str | None
-) -> Iterator[Note]:
-    """What a reader of the figures must know; nothing for a regular run."""
-    if not run.link.ok:
-        yield Note("link", "link not as asked")
-    asked_mbit, measured_mbit = run.link.asked.rate_mbit or 0.0, run.link.measured.rate_mbit or 0.0
-    if run.testbed == VIRTUAL and asked_mbit > CLOCK_LIMITS_MBIT:
-        yield Note(
-            "clock",
-            "the clock limits this: each reading of the virtual clock costs 256 ns, so the link "
-            f"check sees {measured_mbit / 1e3:.3g} of {asked_mbit / 1e3:g} Gbit/s",
-        )
-    if refused:
-        yield Note("refused", f"iperf3 refused {settings.window_kib:,} KiB: {refused}")
-    for words, one in zip(("send", "receive"), buffers, strict=False):
-        if one.requested_bytes is None or one.granted_bytes in (None, 2 * one.requested_bytes):
-            continue
-        yield Note(
-            "granted",
-            f"a request of {one.requested_bytes:,} bytes gave a {words} buffer of "
-            f"{one.granted_bytes:,}",
-        )
-    if not transferred(run):
-        return
-    if run.ended == "limit":
-        yield Note("limit", "ended by the time limit")
-    if drops := shaper_drops(run):
-        yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {drops} packets")
-    if lost := capture_losses(run):
-        yield Note("capture_lost", f"the capture lost {lost} packets")
-    if under_memory_pressure(run):
-        yield Note("memory_pressure", "TCP came under memory pressure")
-
-
-def _kib(size: float | None) -> float | None:
+def in_kib(size: float | None) -> float | None:
     return None if size is None else size / KIB
 
 
-def _mib(bytes_s: float | None) -> float | None:
+def in_mib(bytes_s: float | None) -> float | None:
     return None if bytes_s is None else bytes_s / MIB

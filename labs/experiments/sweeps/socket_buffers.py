@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from labs.drive.condition import read_settings
 from labs.drive.units import KIB, bytes_carried
 from labs.experiments.sweeps.conditions import RMEM, WMEM
 from labs.experiments.sweeps.experiment import IPERF3, REFUSED, REPORT, SAID
@@ -37,11 +36,6 @@ class Buffer:
     requested_bytes: int | None
     granted_bytes: int | None
     used_bytes: int | None
-
-
-def settings_of(run: Run) -> Settings:
-    """The settings of a run's condition."""
-    return read_settings(Settings, run.inputs["condition"]["settings"])
 
 
 def parameter(run: Run, name: str) -> int | None:
@@ -81,14 +75,14 @@ def transferred(run: Run) -> bool:
 def send_buffer(run: Run) -> Buffer:
     """The sender's send buffer."""
     used_bytes = _largest(sender_rows(run), "sndbuf_bytes")
-    return _buffer(run, SENDER, "send", settings_of(run).sndbuf_kib, used_bytes)
+    return _buffer(run, SENDER, "send", run.settings_as(Settings).sndbuf_kib, used_bytes)
 
 
 def receive_buffer(run: Run) -> Buffer:
     """The receiver's receive buffer."""
     rows = own_socket(run.samples(RECEIVER), "bytes_received") if transferred(run) else None
     used_bytes = _largest(rows, "rcvbuf_bytes")
-    return _buffer(run, RECEIVER, "receive", settings_of(run).rcvbuf_kib, used_bytes)
+    return _buffer(run, RECEIVER, "receive", run.settings_as(Settings).rcvbuf_kib, used_bytes)
 
 
 def sender_rows(run: Run) -> DataFrame | None:
@@ -102,7 +96,7 @@ def _sender_samples(run: Run) -> DataFrame:
 
 
 def _buffer(run: Run, host: str, socket: str, fixed_kib: int, used_bytes: int | None) -> Buffer:
-    requested = settings_of(run).requested_bytes
+    requested = run.settings_as(Settings).requested_bytes
     if requested is None and fixed_kib:
         name = WMEM if socket == "send" else RMEM
         return Buffer(SYSCTL, fixed_kib * KIB, int(run.sysctl(host, name).split()[-1]), used_bytes)

@@ -1,15 +1,18 @@
-"""The conditions of the lab `windows`, computed from its parameters."""
+"""The lab `windows`: the contents of a receive buffer, and the growth of its window."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.condition_table import Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.experiments.windows import paths
-from labs.experiments.windows.parameters import Windows
 from labs.experiments.windows.settings import (
     ACCEPT,
     BYTES,
@@ -36,17 +39,64 @@ SCALES = Group("scales", "tcp_adv_win_scale")
 READERS = Group("readers", "A receiver that reads late or slowly")
 SEGMENT_SIZES = Group("segment_sizes", "Segment sizes")
 GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES))
+MARGIN = Margin(
+    0.95,
+    1.05,
+    (
+        "the window decides how much is queued, in both testbeds by the same code; only the memory "
+        "that a packet takes depends on the device"
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(LabParameters):
+    """The receive buffer, the segments and the path; each condition changes one of them.
+
+    Packets are always captured at the receiver; with `capture` also at the sender, if it is
+    another host.
+    """
+
+    rcvbuf_kib: int = parameter(
+        32,
+        unit="KiB",
+        low=1,
+        high=4096,
+        help="SO_RCVBUF of the receiver, for conditions without a size in their name",
+    )
+    mss_bytes: int = parameter(
+        1024,
+        unit="bytes",
+        low=88,
+        high=32_767,
+        help="TCP_MAXSEG of both ends, for conditions without a size in their name",
+    )
+    delay_ms: float = parameter(200.0, unit="ms", low=0, high=1000, help="RTT of the path")
+    initcwnd: int = parameter(
+        10_000,
+        unit="segments",
+        low=1,
+        high=100_000,
+        help="initial congestion window (route option of the sender)",
+    )
+    initrwnd: int = parameter(
+        1000,
+        unit="segments",
+        low=1,
+        high=100_000,
+        help="initial receive window of the condition `initrwnd` (route option of the receiver)",
+    )
+    duration_s: float = parameter(
+        10.0, unit="s", low=2, high=1000, help="time from connecting to the end of the run"
+    )
+
 
 PORT = 1234
-SIZES_KIB = (16, 32, 64, 128, 256, 512, 1024, 2048)
 LARGE_KIB = 1024
 CLAMP_KIB = 16
 """Half of the window that `article-scale1` offers."""
-SCALE_VALUES = (-2, -1, 0, 1, 2, 3)
 ETHERNET_BYTES = 1448
 """The payload of a full packet of Ethernet with timestamps."""
-MSS_VALUES = (ETHERNET_BYTES, 536, 100)
-FEW_SEGMENTS = 10
 SLOW_S = 15.0
 """4 MiB at 64 KiB per round trip of 200 ms."""
 EARLIER, PROGRAM_S = 3, 6.25
@@ -59,43 +109,15 @@ RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
 ARTICLES_OWN = {"net.ipv4.tcp_timestamps": "0", "net.ipv4.tcp_no_metrics_save": "1"}
 
 PATCHED = "initrwnd-patched"
-"""The condition `initrwnd`, for a kernel that is built with initrwnd.patch."""
-ON_MACHINES = ("article-scale0", "article-scale1")
-"""The conditions of size small on two machines, where runs take real time."""
-SMALL = (
-    "article-scale0",
-    "article-scale0-4x",
-    "article-scale1",
-    "article-1m",
-    "hosts-scale0",
-    "hosts-scale1",
-    "automatic",
-    f"clamp-{CLAMP_KIB}k",
-    "quickack",
-    "initrwnd",
-    "chunks",
-    "chunks-spread",
-    "messages",
-    "unsampled",
-    "rcvbuf-16k",
-)
+"""The condition `initrwnd`, for a kernel that is built with initrwnd.patch; selected only by its
+name."""
 
 
-def conditions(p: Windows) -> tuple[Condition, ...]:
+def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size.
 
-    PATCHED needs a kernel of its own, so it is selected only by name. Machines have no router;
-    there the two hosts are connected directly.
+    Machines have no router; there the two hosts are connected directly.
     """
-    every = {one.name: one for one in _every(p)}
-    if p.only or p.size == "full":
-        offered = tuple(name for name in every if p.only or name != PATCHED)
-        return tuple(every[name] for name in p.chosen(offered))
-    small = ON_MACHINES if p.testbed == "vagrant" else SMALL
-    return tuple(every[name] for name in small)
-
-
-def _every(p: Windows) -> Iterator[Condition]:
     article = Settings(
         rcvbuf_kib=p.rcvbuf_kib,
         set_rcvbuf=LISTEN,
@@ -104,102 +126,88 @@ def _every(p: Windows) -> Iterator[Condition]:
         initcwnd=p.initcwnd,
         duration_s=p.duration_s,
     )
-    machines = p.testbed == "vagrant"
-    hosts = replace(article, path=DIRECT if machines else ROUTER, capture_client=p.capture)
-    for group, settings in (
-        (ARTICLE, _article(article)),
-        (HOSTS, _hosts(hosts)),
-        (ROUTES, _routes(article, p.initrwnd)),
-        (SENDERS, _senders(article)),
-        (BUFFERS, _buffers(replace(hosts, set_rcvbuf=ACCEPT))),
-        (LISTENERS, _listeners(hosts)),
-        (SCALES, _scales(hosts)),
-        (READERS, _readers(hosts)),
-        (SEGMENT_SIZES, _segment_sizes(hosts)),
-    ):
-        for name, one in settings:
-            yield _condition(name, one, p.delay_ms, group)
+    between = DIRECT if p.testbed == "vagrant" else ROUTER
+    hosts = replace(article, path=between, capture_client=p.capture)
+    on_loopback = {group.name for group in (ARTICLE, ROUTES, SENDERS)}
+    return tuple(
+        _condition(entry, entry.change(article if entry.group in on_loopback else hosts), p)
+        for entry in select(p, chain(_on_loopback(p), _on_hosts(p)))
+    )
 
 
-def _condition(name: str, settings: Settings, delay_ms: float, group: Group) -> Condition:
+def _condition(entry: Row, settings: Settings, p: Parameters) -> Condition:
     shaped_at = "router" if settings.path == ROUTER else "server"
-    link = Link(delay_ms=delay_ms, shaped_at=shaped_at, port=PORT)
+    link = Link(delay_ms=p.delay_ms, shaped_at=shaped_at, port=PORT)
     server = dict(ARTICLES_OWN)
     if settings.adv_win_scale is not None:
         server["net.ipv4.tcp_adv_win_scale"] = str(settings.adv_win_scale)
     if settings.rcvbuf_kib * KIB > RMEM_MAX_BYTES:
         server |= RAISED_RMEM_MAX
     sysctls = {"server": server, "client": ARTICLES_OWN}
-    return Condition(name, link, sysctls, as_settings(settings), group.name)
+    return Condition(entry.name, link, sysctls, as_settings(settings), entry.group)
 
 
-def _article(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The article's conditions, and one whose receiver does not sample."""
-    scale0 = replace(base, adv_win_scale=0)
-    yield "article-scale0", scale0
-    yield "article-scale0-4x", replace(scale0, earlier=EARLIER, duration_s=PROGRAM_S)
-    yield "article-scale1", base
-    yield "article-1m", replace(base, rcvbuf_kib=LARGE_KIB)
-    yield "automatic", replace(base, rcvbuf_kib=0)
-    yield f"automatic-{ETHERNET_BYTES}", replace(base, rcvbuf_kib=0, mss_bytes=ETHERNET_BYTES)
-    yield "unsampled", replace(scale0, sampled=False)
-    yield f"clamp-{CLAMP_KIB}k", replace(base, window_clamp_kib=CLAMP_KIB)
+def _on_loopback(p: Parameters) -> Iterator[Row]:
+    """The article's rig. Of the senders, `chunks-spread` spreads the chunks of the article's
+    program evenly over a round trip, so that none is acknowledged to the sender before the next
+    arrives."""
+    yield from rows(
+        ARTICLE,
+        row("article-scale0", small=1, machines=1, adv_win_scale=0),
+        row("article-scale0-4x", small=1, adv_win_scale=0, earlier=EARLIER, duration_s=PROGRAM_S),
+        row("article-scale1", small=1, machines=1),
+        row("article-1m", small=1, rcvbuf_kib=LARGE_KIB),
+        row("automatic", small=1, rcvbuf_kib=0),
+        row(f"automatic-{ETHERNET_BYTES}", rcvbuf_kib=0, mss_bytes=ETHERNET_BYTES),
+        row("unsampled", small=2, adv_win_scale=0, sampled=False),
+        row(f"clamp-{CLAMP_KIB}k", small=1, window_clamp_kib=CLAMP_KIB),
+    )
+    yield from rows(
+        ROUTES,
+        row("quickack", small=True, quickack=True),
+        row("initrwnd", small=True, rcvbuf_kib=LARGE_KIB, initrwnd=p.initrwnd),
+        row(PATCHED, by_name=True, rcvbuf_kib=LARGE_KIB, initrwnd=p.initrwnd),
+        row("initcwnd-10", initcwnd=10),
+    )
+    yield from rows(
+        SENDERS,
+        row(CHUNKS, small=True, fill=CHUNKS),
+        row("chunks-spread", small=True, fill=SPREAD, quickack=True),
+        row(MESSAGES, small=True, fill=MESSAGES, reader=SLOW),
+        row(BYTES, fill=BYTES),
+    )
 
 
-def _hosts(base: Settings) -> Iterator[tuple[str, Settings]]:
-    yield "hosts-scale0", replace(base, adv_win_scale=0)
-    yield "hosts-scale1", base
-    yield "hosts-1m", replace(base, rcvbuf_kib=LARGE_KIB)
-
-
-def _routes(base: Settings, initrwnd: int) -> Iterator[tuple[str, Settings]]:
-    """Options of the receiver's route, and a sender with the kernel's default `initcwnd`."""
-    yield "quickack", replace(base, quickack=True)
-    for name in ("initrwnd", PATCHED):
-        yield name, replace(base, rcvbuf_kib=LARGE_KIB, initrwnd=initrwnd)
-    yield "initcwnd-10", replace(base, initcwnd=FEW_SEGMENTS)
-
-
-def _senders(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """The chunks of the article's program; the same, evenly spread over a round trip, so that none
-    is acknowledged to the sender before the next arrives; and messages that are read slowly."""
-    yield CHUNKS, replace(base, fill=CHUNKS)
-    yield "chunks-spread", replace(base, fill=SPREAD, quickack=True)
-    yield MESSAGES, replace(base, fill=MESSAGES, reader=SLOW)
-    yield BYTES, replace(base, fill=BYTES)
-
-
-def _buffers(base: Settings) -> Iterator[tuple[str, Settings]]:
-    """Before 6.6 the window stays at what the handshake allowed, so a large buffer fills slowly."""
-    for kib in SIZES_KIB:
-        longer_s = SLOW_S if kib > LARGE_KIB else 0.0
-        duration_s = max(base.duration_s, longer_s)
-        yield f"rcvbuf-{_size(kib)}", replace(base, rcvbuf_kib=kib, duration_s=duration_s)
-
-
-def _listeners(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for kib in SIZES_KIB:
-        yield f"listen-{_size(kib)}", replace(base, rcvbuf_kib=kib)
-
-
-def _size(kib: int) -> str:
-    return f"{kib // 1024}m" if kib >= 1024 else f"{kib}k"
-
-
-def _scales(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for value in SCALE_VALUES:
-        name = f"minus{-value}" if value < 0 else str(value)
-        yield f"scale-{name}", replace(base, adv_win_scale=value)
-
-
-def _readers(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for reader in (RATE, LATE, PIECES):
-        yield f"reader-{reader}", replace(base, reader=reader)
-
-
-def _segment_sizes(base: Settings) -> Iterator[tuple[str, Settings]]:
-    for mss_bytes in MSS_VALUES:
-        yield f"mss-{mss_bytes}", replace(base, mss_bytes=mss_bytes)
+def _on_hosts(p: Parameters) -> Iterator[Row]:
+    """Before 6.6 the window stays at what the handshake allowed, so a large buffer that is set on
+    the accepted socket fills slowly."""
+    slow_s = max(p.duration_s, SLOW_S)
+    yield from rows(
+        HOSTS,
+        row("hosts-scale0", small=True, adv_win_scale=0),
+        row("hosts-scale1", small=True),
+        row("hosts-1m", rcvbuf_kib=LARGE_KIB),
+    )
+    yield from rows(
+        BUFFERS,
+        each("rcvbuf-{}k", (16, 32, 64, 128, 256, 512), small=(16,), rcvbuf_kib=same),
+        row("rcvbuf-1m", rcvbuf_kib=1024),
+        row("rcvbuf-2m", rcvbuf_kib=2048, duration_s=slow_s),
+        set_rcvbuf=ACCEPT,
+    )
+    yield from rows(
+        LISTENERS,
+        each("listen-{}k", (16, 32, 64, 128, 256, 512), rcvbuf_kib=same),
+        row("listen-1m", rcvbuf_kib=1024),
+        row("listen-2m", rcvbuf_kib=2048),
+    )
+    yield from rows(
+        SCALES,
+        each("scale-minus{}", (2, 1), adv_win_scale=lambda value: -value),
+        each("scale-{}", (0, 1, 2, 3), adv_win_scale=same),
+    )
+    yield from rows(READERS, each("reader-{}", (RATE, LATE, PIECES), reader=same))
+    yield from rows(SEGMENT_SIZES, each("mss-{}", (ETHERNET_BYTES, 536, 100), mss_bytes=same))
 
 
 def tools(condition: Condition) -> tuple[str, ...]:
@@ -207,6 +215,4 @@ def tools(condition: Condition) -> tuple[str, ...]:
     return ("tcpdump", "ethtool")
 
 
-def lines(condition: Condition) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The commands that a condition adds to those of its link: host and words."""
-    return paths.lines(condition)
+lines = paths.lines

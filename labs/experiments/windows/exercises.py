@@ -4,7 +4,8 @@ the theory and, where they exist, from runs."""
 from __future__ import annotations
 
 from labs.drive.units import KIB
-from labs.experiments.windows.packets import packets, settings_of
+from labs.experiments.windows.packets import packets
+from labs.experiments.windows.settings import Settings
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, around
 from labs.read.exercises.guess import Guess
 from labs.read.runs.run import Run
@@ -89,7 +90,7 @@ def drops(runs: Evidence) -> Expected:
 def counted_drops(run: Run) -> int:
     """How often the packet that is dropped first is dropped within LATER_S; 0 if the run is too
     short to tell."""
-    if settings_of(run).duration_s < CHECKED_S:
+    if run.settings_as(Settings).duration_s < CHECKED_S:
         return 0
     table = packets(run)
     dropped = table[table["dropped"].fillna(0) > 0]

@@ -9,9 +9,10 @@ from typing import Any
 import pandas
 from pandas import DataFrame
 
+from labs.drive.result_columns import values_of
+from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.packets import packets
-from labs.experiments.windows.parameters import Windows
-from labs.experiments.windows.results import results
+from labs.experiments.windows.results import Results
 from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.format import in_digits, is_known, size_in_words
 from labs.read.runs.run import Run
@@ -48,9 +49,8 @@ def _over(overshoot: float | None, buffer: float) -> str:
 
 def describe_run(run: Run) -> str:
     """One run: its state at the end, its events, and the accuracy of the predicted window."""
-    found, table = results(run), packets(run)
-    values = {name: value for name, value in vars(found).items() if name != "notes"}
-    said = f"**{found.packets} packets** with data arrived: {_one(values)}"
+    found, table = Results(run), packets(run)
+    said = f"**{found.packets} packets** with data arrived: {_one(values_of(found))}"
     collapsed = table[table["collapsed"].fillna(0) > 0]
     if len(collapsed):
         said += f" The queue is first collapsed at packet {int(collapsed['packet'].iloc[0])}."

@@ -15,8 +15,8 @@ from labs.read.display.as_printed import Printed, last_match
 from labs.read.display.as_printed import as_printed as lines_as_printed
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table
-from labs.read.lab import Study
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.windows import granted_bytes, series
 
 __all__ = [

@@ -16,7 +16,6 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from labs.drive.condition import read_settings
 from labs.drive.units import KIB, SECOND_NS
 from labs.errors import Damaged
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
@@ -94,11 +93,6 @@ def packets(run: Run) -> DataFrame:
     return table.join(predicted(run, segments, table))
 
 
-def settings_of(run: Run) -> Settings:
-    """The settings of a run's condition."""
-    return read_settings(Settings, run.condition_asked.settings)
-
-
 def samples_of(run: Run) -> tuple[SocketSample, ...]:
     """The samples that the receiver took of its socket."""
     return run.read(f"{RECEIVER}/samples.csv", as_text(samples))
@@ -137,7 +131,7 @@ def return_ns(run: Run) -> int:
 
     Packets of the loopback device are captured where they arrive, after netem.
     """
-    if settings_of(run).path != LOOPBACK:
+    if run.settings_as(Settings).path != LOOPBACK:
         return 0
     return round(run.condition_asked.link.delay_ms / 2 * 1e6) + SPACING_NS
 
@@ -221,7 +215,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
     On machines the device's driver determines the memory of a segment, which is taken from the
     first sample. In virtual time the kernel's own rule determines it.
     """
-    settings = settings_of(run)
+    settings = run.settings_as(Settings)
     syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
     if syn.empty:
         raise Damaged("the capture has no SYN of the receiver")
@@ -250,7 +244,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
 
 def reads_of(run: Run) -> Iterator[Read]:
     """The program's reads, which begin at its first sample, right after accepting."""
-    settings = settings_of(run)
+    settings = run.settings_as(Settings)
     reads, found = settings.reads, samples_of(run)
     if not reads.read_bytes:
         return
@@ -291,7 +285,7 @@ def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
         for time_ns, seq, payload_bytes, push, alone in zip(
             *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
             sent_alone(table, setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0))
-            & (settings_of(run).path == LOOPBACK),
+            & (run.settings_as(Settings).path == LOOPBACK),
             strict=True,
         )
     ]

@@ -45,8 +45,8 @@ def tsc(raw: Raw) -> Finding:
 
 def synchronised(raw: Raw) -> str:
     running = [name for name in raw.fact("daemons") if name in ("chronyd", "ntpd")]
-    said = "yes" if raw.fact("synchronised") else "no"
-    return f"{said} ({', '.join(running)})" if running else said
+    answer = "yes" if raw.fact("synchronised") else "no"
+    return f"{answer} ({', '.join(running)})" if running else answer
 
 
 def namespace(raw: Raw) -> Finding:

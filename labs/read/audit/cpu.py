@@ -27,12 +27,12 @@ def processor(raw: Raw, field: str) -> str:
 
 def cpus(text: str) -> set[int]:
     """The numbers in a list such as 0-3,8."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         low, high = whole(first, "a list of CPUs"), whole(last or first, "a list of CPUs")
-        found |= set(range(low, min(high, low + 4096) + 1))
-    return found
+        numbers |= set(range(low, min(high, low + 4096) + 1))
+    return numbers
 
 
 def online(raw: Raw) -> Finding:
@@ -63,18 +63,18 @@ def frequency_limits(raw: Raw) -> Finding:
 
 def frequency_now(raw: Raw) -> str:
     try:
-        found = raw.by_name(f"{EACH_CPU}/cpufreq/scaling_cur_freq", -3)
+        frequencies = raw.by_name(f"{EACH_CPU}/cpufreq/scaling_cur_freq", -3)
     except Unknown:
         return f"{float_of(processor(raw, 'cpu MHz'), 'cpu MHz'):.0f}"
-    speeds = [whole(text, "scaling_cur_freq") // KHZ_PER_MHZ for text in found.values()]
+    speeds = [whole(text, "scaling_cur_freq") // KHZ_PER_MHZ for text in frequencies.values()]
     low, high = min(speeds), max(speeds)
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def switch(raw: Raw, path: str) -> str:
     """A file that holds 1 for on and 0 for off; another number is shown as it is."""
-    found = raw.text(path)
-    return {"1": ON, "0": OFF}.get(found, found)
+    state = raw.text(path)
+    return {"1": ON, "0": OFF}.get(state, state)
 
 
 def float_of(text: str, what: str) -> float:
@@ -93,16 +93,16 @@ def turbo(raw: Raw) -> Finding:
 
 def idle_states(raw: Raw) -> list[tuple[str, int, bool]]:
     """The idle states of the first CPU, shallow first: name, wake-up time in µs, disabled."""
-    found = []
+    states = []
     names = raw.each.get(f"{EACH_CPU}/cpuidle/state[0-9]*/name", {})
     latency = _of_first(raw, "latency")
     disabled = _of_first(raw, "disable")
-    for state, name in sorted(_of_first(raw, "name").items(), key=lambda one: natural(one[0])):
+    for state, name in sorted(_of_first(raw, "name").items(), key=lambda entry: natural(entry[0])):
         wake_us = whole(latency.get(state, ""), f"latency of {state}")
-        found.append((name, wake_us, disabled.get(state) == "1"))
-    if not names or not found:
+        states.append((name, wake_us, disabled.get(state) == "1"))
+    if not names or not states:
         raise Unknown(f"this machine has no {CPU}/cpu0/cpuidle")
-    return found
+    return states
 
 
 def _of_first(raw: Raw, what: str) -> dict[str, str]:
@@ -115,7 +115,7 @@ def _of_first(raw: Raw, what: str) -> dict[str, str]:
     }
 
 
-def idle_states_text(raw: Raw) -> str:
+def describe_idle_states(raw: Raw) -> str:
     return ", ".join(
         f"{name} {wake_us} µs{' (disabled)' if disabled else ''}"
         for name, wake_us, disabled in idle_states(raw)
@@ -139,8 +139,8 @@ def boot_idle(raw: Raw) -> str:
 
 
 def wakeup_limit(raw: Raw) -> str:
-    found = raw.common(f"{EACH_CPU}/power/pm_qos_resume_latency_us", -3)
-    return "no limit" if found == "0" else "no idle state" if found == "n/a" else f"{found} µs"
+    limit = raw.common(f"{EACH_CPU}/power/pm_qos_resume_latency_us", -3)
+    return "no limit" if limit == "0" else "no idle state" if limit == "n/a" else f"{limit} µs"
 
 
 def isolated(raw: Raw) -> str:
@@ -150,8 +150,8 @@ def isolated(raw: Raw) -> str:
 def nohz_full(raw: Raw) -> str:
     if f"{CPU}/nohz_full" not in raw.files and raw.option("NO_HZ_FULL") == "n":
         return "none (not built into this kernel)"
-    found = raw.text(f"{CPU}/nohz_full")
-    return NONE if found in ("", "(null)") else found
+    cpu_list = raw.text(f"{CPU}/nohz_full")
+    return NONE if cpu_list in ("", "(null)") else cpu_list
 
 
 def allowed(raw: Raw) -> Finding:
@@ -160,36 +160,36 @@ def allowed(raw: Raw) -> Finding:
 
 
 def quota(raw: Raw) -> Finding:
-    found = [raw.text(path) for path in raw.files if path.endswith("/cpu.max")]
-    if not found:
+    quotas = [raw.text(path) for path in raw.files if path.endswith("/cpu.max")]
+    if not quotas:
         raise Unknown("this process's control group has no cpu.max")
-    limit = found[0].split()
+    limit = quotas[0].split()
     if not limit or limit[0] == "max":
         return Finding(NONE, False, NONE)
     return Finding(f"{limit[0]} of every {limit[-1]} µs", True, NONE)
 
 
 def vulnerabilities(raw: Raw) -> str:
-    found = raw.by_name(f"{CPU}/vulnerabilities/*", -1).values()
+    states = raw.by_name(f"{CPU}/vulnerabilities/*", -1).values()
     counts = {
-        word: sum(text.startswith(begin) for text in found)
+        word: sum(text.startswith(begin) for text in states)
         for word, begin in (
             ("mitigated", "Mitigation"),
             ("vulnerable", "Vulnerable"),
             ("not affected", "Not aff"),
         )
     }
-    rest = len(found) - sum(counts.values())
+    rest = len(states) - sum(counts.values())
     return ", ".join(
         f"{word} {count}" for word, count in [*counts.items(), ("other", rest)] if count
     )
 
 
 def spectre_v2(raw: Raw) -> Finding:
-    found = raw.by_name(f"{CPU}/vulnerabilities/*", -1).get("spectre_v2")
-    if found is None:
+    mitigation = raw.by_name(f"{CPU}/vulnerabilities/*", -1).get("spectre_v2")
+    if mitigation is None:
         raise Unknown(f"this machine has no {CPU}/vulnerabilities/spectre_v2")
-    return Finding(found, "etpoline" in found, "no retpolines, where that is safe")
+    return Finding(mitigation, "etpoline" in mitigation, "no retpolines, where that is safe")
 
 
 def boot_mitigations(raw: Raw) -> str:
@@ -197,8 +197,8 @@ def boot_mitigations(raw: Raw) -> str:
 
 
 def retpoline(raw: Raw) -> Finding:
-    found = raw.option("MITIGATION_RETPOLINE")  # the name since 6.9
-    built = found if found != "n" else raw.option("RETPOLINE")
+    option = raw.option("MITIGATION_RETPOLINE")  # the name since 6.9
+    built = option if option != "n" else raw.option("RETPOLINE")
     return wants("yes" if built == "y" else "no", "no")
 
 
@@ -210,10 +210,10 @@ def throttled(raw: Raw) -> Finding:
 
 
 def pressure(raw: Raw) -> Finding:
-    found = SHARE.search(raw.text("/proc/pressure/cpu"))
-    if found is None:
+    match = SHARE.search(raw.text("/proc/pressure/cpu"))
+    if match is None:
         raise Unknown("/proc/pressure/cpu has no average")
-    share = float(found[1])
+    share = float(match[1])
     return Finding(share, share > MOST_PRESSURE_PCT, f"at most {MOST_PRESSURE_PCT:g}", "the lab")
 
 
@@ -239,8 +239,8 @@ def tick(raw: Raw) -> int:
 
 
 def daemons(raw: Raw) -> Finding:
-    found = [str(one) for one in raw.fact("daemons")]
-    adjusting = [name for name in found if name not in CLOCK_DAEMONS]
+    running = [str(name) for name in raw.fact("daemons")]
+    adjusting = [name for name in running if name not in CLOCK_DAEMONS]
     return Finding(", ".join(adjusting) or NONE, bool(adjusting), NONE)
 
 
@@ -262,7 +262,7 @@ RULES: dict[str, Rule] = {
     ),
     "cpu.idle_driver": lambda raw: raw.text(f"{CPU}/cpuidle/current_driver"),
     "cpu.idle_governor": lambda raw: raw.text(f"{CPU}/cpuidle/current_governor"),
-    "cpu.idle_states": idle_states_text,
+    "cpu.idle_states": describe_idle_states,
     "cpu.deepest_idle": deepest_idle,
     "cpu.boot_idle": boot_idle,
     "cpu.wakeup_limit": wakeup_limit,

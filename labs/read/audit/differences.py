@@ -44,38 +44,38 @@ class MachinePair:
         names = self.first if self.first == self.second else f"{self.first} -> {self.second}"
         count = len(self.differences)
         yield f"machines differ in {counted(count, 'item')} ({names})"
-        yield from (f"  {one}" for one in self.differences)
+        yield from (f"  {difference}" for difference in self.differences)
 
 
 def of_run(run: Run) -> dict[str, Raw]:
     """The machines of a run by name; empty for a run without an audit. Damaged for an audit that
     cannot be read."""
-    said = audit_in(run.path)
-    if said is None:
+    audit = audit_in(run.path)
+    if audit is None:
         return {}
-    if not isinstance(said, dict):
+    if not isinstance(audit, dict):
         raise Damaged(f"the audit in {run.path / HOST} is not an object")
     names = [
-        *(name for name in ORDER if name in said),
-        *(name for name in said if name not in ORDER),
+        *(name for name in ORDER if name in audit),
+        *(name for name in audit if name not in ORDER),
     ]
-    return {name: open_raw(said[name], f"the audit in {run.path / HOST}") for name in names}
+    return {name: open_raw(audit[name], f"the audit in {run.path / HOST}") for name in names}
 
 
 def of_side(runs: Iterable[Run]) -> dict[str, Raw]:
     """The machines of the last run that has an audit; empty if none has."""
-    return next((found for run in reversed([*runs]) if (found := of_run(run))), {})
+    return next((machines for run in reversed([*runs]) if (machines := of_run(run))), {})
 
 
 def compared(first: Iterable[Run], second: Iterable[Run]) -> list[MachinePair]:
     """The machines of two sides: those of the same name, or each with each if no name is common.
     Empty if a side has no audit, such as runs in virtual time."""
-    ones, others = of_side(first), of_side(second)
-    common = [(name, name) for name in ones if name in others]
-    pairs = common or [(one, other) for one in ones for other in others]
+    machines, others = of_side(first), of_side(second)
+    common = [(name, name) for name in machines if name in others]
+    pairs = common or [(name, other) for name in machines for other in others]
     return [
-        MachinePair(one, other, tuple(differences(ones[one], others[other])))
-        for one, other in pairs
+        MachinePair(name, other, tuple(differences(machines[name], others[other])))
+        for name, other in pairs
     ]
 
 
@@ -89,15 +89,15 @@ def as_lines(pairs: Sequence[MachinePair]) -> list[str]:
 def differences(first: Raw, second: Raw) -> list[Difference]:
     """What differs between two machines: every item that both know and that does not vary by the
     moment, and every sysctl, also those that have their default on both."""
-    ones, others = _comparable(first), _comparable(second)
-    found = [
-        Difference(one.title, one.shown, others[key].shown)
-        for key, one in ones.items()
-        if key in others and one.shown != others[key].shown
+    items, others = _comparable(first), _comparable(second)
+    differing = [
+        Difference(item.title, item.shown, others[key].shown)
+        for key, item in items.items()
+        if key in others and item.shown != others[key].shown
     ]
     here, there = first.sysctls(), second.sysctls()
     unread = {sysctl_name(path) for path in (*first.refused, *second.refused)}
-    return found + [
+    return differing + [
         Difference(name, here.get(name, NOT_THERE), there.get(name, NOT_THERE))
         for name in dict.fromkeys([*here, *there])
         if here.get(name) != there.get(name) and name not in unread
@@ -108,7 +108,7 @@ def _comparable(raw: Raw) -> Mapping[tuple[str, str], Item]:
     """The items to compare, except sysctls. The only device of a machine needs no name."""
     only = raw.devices[0] if len(raw.devices) == 1 else ""
     return {
-        (one.name, "" if one.device == only else one.device): one
-        for one in items_besides_sysctls(raw)
-        if one.value is not None and not one.varies
+        (item.name, "" if item.device == only else item.device): item
+        for item in items_besides_sysctls(raw)
+        if item.value is not None and not item.varies
     }

@@ -92,7 +92,9 @@ def about() -> Mapping[str, Mapping[str, Any]]:
     """What is known about each item, by its name: labs/read/audit/about.toml."""
     groups = tomllib.loads(ABOUT.read_text(encoding="utf-8"))
     return {
-        f"{area}.{name}": said for area, names in groups.items() for name, said in names.items()
+        f"{area}.{name}": description
+        for area, names in groups.items()
+        for name, description in names.items()
     }
 
 
@@ -110,11 +112,11 @@ def items_of_devices(rules: Mapping[str, DeviceRule], raw: Raw) -> Iterator[Item
 
 
 def _item(name: str, device: str, find: Callable[[], Found], raw: Raw) -> Item:
-    said = about()[name]
-    unknown, found = "", Finding("")
+    description = about()[name]
+    unknown, finding = "", Finding("")
     try:
         given = find()
-        found = given if isinstance(given, Finding) else Finding(given)
+        finding = given if isinstance(given, Finding) else Finding(given)
     except Unknown as error:
         unknown = str(error)
         if "not permitted" in unknown and not raw.root:
@@ -124,20 +126,20 @@ def _item(name: str, device: str, find: Callable[[], Found], raw: Raw) -> Item:
     return Item(
         name=name,
         device=device,
-        group=said["group"],
-        title=said["title"],
-        value=None if unknown else found.value,
-        unit=said.get("unit", ""),
+        group=description["group"],
+        title=description["title"],
+        value=None if unknown else finding.value,
+        unit=description.get("unit", ""),
         unknown=unknown,
-        deviates=None if unknown else found.deviates,
-        wanted=found.wanted,
-        wanted_by=found.wanted_by or (said["source"] if found.wanted else ""),
-        matters=tuple(said["matters"]),
-        says=said["says"],
-        source=said["source"],
-        change=said["change"].replace("DEVICE", device or "DEVICE"),
-        needs_root=said.get("needs_root", False),
-        varies=said.get("varies", False),
+        deviates=None if unknown else finding.deviates,
+        wanted=finding.wanted,
+        wanted_by=finding.wanted_by or (description["source"] if finding.wanted else ""),
+        matters=tuple(description["matters"]),
+        says=description["says"],
+        source=description["source"],
+        change=description["change"].replace("DEVICE", device or "DEVICE"),
+        needs_root=description.get("needs_root", False),
+        varies=description.get("varies", False),
     )
 
 
@@ -148,8 +150,8 @@ def wants(value: str | int | float, wanted: str | int) -> Finding:
 
 def in_order(items: Iterable[Item]) -> list[Item]:
     """By machine, in the order given, and by group; in a group by rank."""
-    found = list(items)
-    machines = list(dict.fromkeys(one.machine for one in found))
+    listed = list(items)
+    machines = list(dict.fromkeys(item.machine for item in listed))
     return sorted(
-        found, key=lambda one: (machines.index(one.machine), GROUPS.index(one.group), one.rank)
+        listed, key=lambda item: (machines.index(item.machine), GROUPS.index(item.group), item.rank)
     )

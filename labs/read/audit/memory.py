@@ -15,10 +15,10 @@ KIB_PER_MIB = 1024
 
 def meminfo_kib(raw: Raw, name: str) -> int:
     """A line of /proc/meminfo, in KiB."""
-    found = re.search(rf"^{name}:\s+(\d+)", raw.text("/proc/meminfo"), re.MULTILINE | re.ASCII)
-    if found is None:
+    match = re.search(rf"^{name}:\s+(\d+)", raw.text("/proc/meminfo"), re.MULTILINE | re.ASCII)
+    if match is None:
         raise Unknown(f"/proc/meminfo has no line {name}")
-    return int(found[1])
+    return int(match[1])
 
 
 def swapped(raw: Raw) -> Finding:
@@ -28,35 +28,35 @@ def swapped(raw: Raw) -> Finding:
 
 def chosen(raw: Raw, path: str) -> str:
     """The word in brackets of a file that lists what could be chosen."""
-    found = re.search(r"\[(.+?)\]", raw.text(path))
-    if found is None:
+    match = re.search(r"\[(.+?)\]", raw.text(path))
+    if match is None:
         raise Unknown(f"{path} marks no choice")
-    return found[1]
+    return match[1]
 
 
 def huge_pages(raw: Raw) -> Finding:
-    found = chosen(raw, f"{HUGE}/enabled")
-    return Finding(found, found == "always", "madvise or never")
+    choice = chosen(raw, f"{HUGE}/enabled")
+    return Finding(choice, choice == "always", "madvise or never")
 
 
 def compaction(raw: Raw) -> Finding:
-    found = chosen(raw, f"{HUGE}/defrag")
-    return Finding(found, found == "always", "anything but always")
+    choice = chosen(raw, f"{HUGE}/defrag")
+    return Finding(choice, choice == "always", "anything but always")
 
 
 def reserved(raw: Raw) -> str:
-    found = raw.by_name("/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages")
+    counts = raw.by_name("/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages")
     some = [
         f"{size.removeprefix('hugepages-')}: {count}"
-        for size, count in found.items()
+        for size, count in counts.items()
         if whole(count, "nr_hugepages")
     ]
     return ", ".join(some) or "none"
 
 
 def nodes(raw: Raw) -> str:
-    found = raw.by_name("/sys/devices/system/node/node[0-9]*/cpulist")
-    return "; ".join(f"{node}: CPUs {cpus or 'none'}" for node, cpus in found.items())
+    cpu_lists = raw.by_name("/sys/devices/system/node/node[0-9]*/cpulist")
+    return "; ".join(f"{node}: CPUs {cpus or 'none'}" for node, cpus in cpu_lists.items())
 
 
 RULES: dict[str, Rule] = {

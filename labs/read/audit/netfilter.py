@@ -27,16 +27,16 @@ def ruleset(raw: Raw) -> list[str]:
         if raw.option("NF_TABLES") == "y":
             raise Unknown("nft was not started")
         return []
-    return raw.said(*RULESET).splitlines()
+    return raw.output(*RULESET).splitlines()
 
 
 def tables(raw: Raw) -> Finding:
-    found = [
+    names = [
         line.removesuffix(" {").removeprefix("table ")
         for line in ruleset(raw)
         if line.startswith("table ")
     ]
-    return wants(", ".join(found) or "none", "none")
+    return wants(", ".join(names) or "none", "none")
 
 
 def chains(raw: Raw) -> Finding:
@@ -55,7 +55,7 @@ def hooks(raw: Raw) -> Finding:
             "this kernel does not list its hooks (CONFIG_NETFILTER_NETLINK_HOOK), or the module "
             "for it is not loaded"
         )
-    lines = raw.said(*HOOKS).splitlines()
+    lines = raw.output(*HOOKS).splitlines()
     return wants(sum(line[:1] in "+-0123456789" and line != "" for line in lines), 0)
 
 
@@ -63,18 +63,18 @@ def old_tables(raw: Raw) -> Finding:
     names = []
     for version, path in (("ip", "ip_tables_names"), ("ip6", "ip6_tables_names")):
         try:
-            found = raw.text(f"/proc/net/{path}").split()
+            listed = raw.text(f"/proc/net/{path}").split()
         except Unknown as error:
             if "only root" in str(error):
                 raise
             continue
-        names += [f"{version} {name}" for name in found]
+        names += [f"{version} {name}" for name in listed]
     return wants(", ".join(names) or "none", "none")
 
 
 def tracked(raw: Raw) -> Finding:
-    found = raw.number(f"{CONNTRACK}_count")
-    return Finding(found, found > 0, "0")
+    count = raw.number(f"{CONNTRACK}_count")
+    return Finding(count, count > 0, "0")
 
 
 RULES: dict[str, Rule] = {

@@ -27,12 +27,12 @@ FEATURES = {
 
 def field(raw: Raw, flag: str, device: str, name: str, section: str = "") -> str:
     """A line `name: value` that ethtool prints, of a section if there are several."""
-    text = raw.said("ethtool", flag, device)
+    text = raw.output("ethtool", flag, device)
     part = text.partition(f"{section}:")[2] if section else text
-    found = re.search(rf"^\s*{re.escape(name)}:[ \t]*(.*)$", part, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^\s*{re.escape(name)}:[ \t]*(.*)$", part, re.MULTILINE)
+    if match is None:
         raise Unknown(f"`ethtool {flag} {device}` says nothing of {name}")
-    value = found[1].strip()
+    value = match[1].strip()
     if value == NO_VALUE or not value:
         raise Unknown(f"the driver of {device} does not report {name}")
     return value
@@ -75,11 +75,11 @@ def frames(raw: Raw, device: str) -> int:
 
 
 def adaptive(raw: Raw, device: str) -> Finding:
-    found = re.match(r"(\S+)\s+TX: (\S+)", field(raw, "-c", device, "Adaptive RX"))
-    if found is None or found[1] == NO_VALUE:
+    match = re.match(r"(\S+)\s+TX: (\S+)", field(raw, "-c", device, "Adaptive RX"))
+    if match is None or match[1] == NO_VALUE:
         raise Unknown(f"the driver of {device} does not report adaptive coalescing")
-    send = "not reported" if found[2] == NO_VALUE else found[2]
-    return Finding(f"receive {found[1]}, send {send}", ON in found.groups(), OFF)
+    send = "not reported" if match[2] == NO_VALUE else match[2]
+    return Finding(f"receive {match[1]}, send {send}", ON in match.groups(), OFF)
 
 
 def ring(raw: Raw, device: str, name: str) -> str:
@@ -88,28 +88,28 @@ def ring(raw: Raw, device: str, name: str) -> str:
 
 
 def feature(raw: Raw, device: str, name: str) -> str:
-    found = field(raw, "-k", device, FEATURES[name])
-    return f"{found.split()[0]} (fixed)" if "[fixed]" in found else found.split()[0]
+    text = field(raw, "-k", device, FEATURES[name])
+    return f"{text.split()[0]} (fixed)" if "[fixed]" in text else text.split()[0]
 
 
 def merged_by_hardware(raw: Raw, device: str) -> Finding:
     """Large receive offload merges packets before the stack sees them."""
-    found = feature(raw, device, "lro")
-    return Finding(found, found.startswith(ON), OFF)
+    state = feature(raw, device, "lro")
+    return Finding(state, state.startswith(ON), OFF)
 
 
 def flow_hash(raw: Raw, device: str) -> str:
-    lines = raw.said("ethtool", "-n", device, "rx-flow-hash", "tcp4").strip().splitlines()
+    lines = raw.output("ethtool", "-n", device, "rx-flow-hash", "tcp4").strip().splitlines()
     fields = [line.strip() for line in lines[1:] if line.strip() not in ("", "None")]
     return ", ".join(fields) or "no fields"
 
 
 def spread(raw: Raw, device: str) -> str:
     """The queues that the table of receive side scaling names, and how often."""
-    text = raw.said("ethtool", "-x", device)
+    text = raw.output("ethtool", "-x", device)
     entries = re.findall(r"^\s*\d+:((?:\s+\d+)+)\s*$", text, re.MULTILINE | re.ASCII)
     counts: dict[str, int] = {}
-    for queue in (one for entry in entries for one in entry.split()):
+    for queue in (number for entry in entries for number in entry.split()):
         counts[queue] = counts.get(queue, 0) + 1
     if not counts:
         raise Unknown(f"the driver of {device} shows no table of receive side scaling")
@@ -119,21 +119,21 @@ def spread(raw: Raw, device: str) -> str:
 def interrupts(raw: Raw, device: str) -> dict[str, tuple[str, list[int]]]:
     """The interrupts of a device by number: name, and how many each CPU has served."""
     text = raw.text(f"/proc/interrupts#{device}")
-    found = {}
+    served = {}
     for line in text.splitlines():
         seen = INTERRUPT.fullmatch(line)
         if seen and not CONFIG_VECTOR.search(seen[3].strip()):
-            found[seen[1]] = (seen[3].split()[-1], [int(count) for count in seen[2].split()])
-    if not found:
+            served[seen[1]] = (seen[3].split()[-1], [int(count) for count in seen[2].split()])
+    if not served:
         raise Unknown(f"{device} has no interrupts of its own (no msi_irqs in /sys)")
-    return found
+    return served
 
 
 def affinity(raw: Raw, device: str, what: str) -> str:
-    found = interrupts(raw, device)
+    irqs = interrupts(raw, device)
     return "; ".join(
         f"{name} (irq {number}): {raw.text(f'/proc/irq/{number}/{what}') or 'none'}"
-        for number, (name, _) in found.items()
+        for number, (name, _) in irqs.items()
     )
 
 
@@ -172,46 +172,46 @@ def mask(raw: Raw, device: str, pattern: str) -> str:
         path.startswith(f"{NET}/{device}/queues/") for path in raw.refused
     ):
         return "none (one queue)"
-    found = raw.common(full)
-    return "none" if not found.strip("0,") else found
+    bits = raw.common(full)
+    return "none" if not bits.strip("0,") else bits
 
 
 def flow_steering(raw: Raw, device: str) -> str:
     entries = raw.number("/proc/sys/net/core/rps_sock_flow_entries")
-    found = raw.common(f"{NET}/{device}/queues/rx-*/rps_flow_cnt")
-    return "off" if not entries or found == "0" else f"{entries} entries, {found} per queue"
+    flows = raw.common(f"{NET}/{device}/queues/rx-*/rps_flow_cnt")
+    return "off" if not entries or flows == "0" else f"{entries} entries, {flows} per queue"
 
 
 def numa_node(raw: Raw, device: str) -> str:
     for path in ("device/numa_node", "device/../numa_node"):
-        found = raw.files.get(f"{NET}/{device}/{path}", "").strip()
-        if found:
-            return "not reported" if found == "-1" else f"node {found}"
+        node = raw.files.get(f"{NET}/{device}/{path}", "").strip()
+        if node:
+            return "not reported" if node == "-1" else f"node {node}"
     raise Unknown(f"{device} has no numa_node")
 
 
 def pause(raw: Raw, device: str) -> str:
     names = {"receive": "RX", "send": "TX"}
-    found = {word: field(raw, "-a", device, name) for word, name in names.items()}
-    return ", ".join(f"{word} {value}" for word, value in found.items())
+    states = {word: field(raw, "-a", device, name) for word, name in names.items()}
+    return ", ".join(f"{word} {value}" for word, value in states.items())
 
 
 def energy_efficient(raw: Raw, device: str) -> Finding:
-    found = field(raw, "--show-eee", device, "EEE status")
-    return Finding(found, found.startswith("enabled"), "disabled")
+    status = field(raw, "--show-eee", device, "EEE status")
+    return Finding(status, status.startswith("enabled"), "disabled")
 
 
 def of_link(raw: Raw, device: str, name: str) -> int:
     """A number that `ip -d link` prints."""
-    text = raw.said("ip", "-d", "-o", "link", "show", "dev", device)
-    found = re.search(rf"^{name} (\d+)$", text, re.MULTILINE | re.ASCII)
-    if found is None:
+    text = raw.output("ip", "-d", "-o", "link", "show", "dev", device)
+    match = re.search(rf"^{name} (\d+)$", text, re.MULTILINE | re.ASCII)
+    if match is None:
         raise Unknown(f"`ip -d link show dev {device}` says nothing of {name}")
-    return int(found[1])
+    return int(match[1])
 
 
 def express_path(raw: Raw, device: str) -> Finding:
-    text = raw.said("ip", "-d", "-o", "link", "show", "dev", device)
+    text = raw.output("ip", "-d", "-o", "link", "show", "dev", device)
     return wants("attached" if re.search(r"^xdp", text, re.MULTILINE) else "none", "none")
 
 
@@ -224,7 +224,7 @@ def dropped(raw: Raw, device: str) -> Finding:
 
 def qdisc(raw: Raw, device: str) -> str:
     """The disciplines of a device, root first, equal children counted."""
-    lines = raw.said("tc", "qdisc", "show", "dev", device).splitlines()
+    lines = raw.output("tc", "qdisc", "show", "dev", device).splitlines()
     kinds = [line.split()[1] for line in lines if line.startswith("qdisc ")]
     if not kinds:
         raise Unknown(f"`tc qdisc show dev {device}` lists none")
@@ -234,8 +234,8 @@ def qdisc(raw: Raw, device: str) -> str:
 
 def routes(raw: Raw) -> Finding:
     """The attributes of routes that change what TCP does."""
-    found = raw.said(*ROUTES).split("\n")
-    return wants(", ".join(line.strip() for line in found if line.strip()) or "none", "none")
+    lines = raw.output(*ROUTES).split("\n")
+    return wants(", ".join(line.strip() for line in lines if line.strip()) or "none", "none")
 
 
 RULES: dict[str, Rule] = {

@@ -60,35 +60,35 @@ class Raw:
         return whole(self.text(path), path)
 
     def _why(self, path: str) -> str:
-        said = self.refused.get(path, NO_FILE)
-        if said == NO_FILE:
+        reason = self.refused.get(path, NO_FILE)
+        if reason == NO_FILE:
             return f"this machine has no {path}"
-        if said == "Permission denied":
+        if reason == "Permission denied":
             return f"only root can read {path}"
-        return f"{path} cannot be read: {said}"
+        return f"{path} cannot be read: {reason}"
 
     def by_name(self, pattern: str, part: int = -2) -> dict[str, str]:
         """What each of several CPUs, queues or nodes has in a file, by the name in its path."""
-        found = {
+        texts = {
             PurePosixPath(path).parts[part]: text
             for text, paths in self.each.get(pattern, {}).items()
             for path in paths
         }
-        if not found:
+        if not texts:
             raise Unknown(f"this machine has no {pattern.replace('[0-9]*', 'N')}")
-        return dict(sorted(found.items(), key=lambda entry: natural(entry[0])))
+        return dict(sorted(texts.items(), key=lambda entry: natural(entry[0])))
 
     def common(self, pattern: str, part: int = -2) -> str:
         """One text if all have the same; otherwise each, with the names that have it."""
-        found = self.by_name(pattern, part)
+        texts = self.by_name(pattern, part)
         names: dict[str, list[str]] = {}
-        for name, text in found.items():
+        for name, text in texts.items():
             names.setdefault(text, []).append(name)
         if len(names) == 1:
             return next(iter(names))
         return "; ".join(f"{', '.join(some)}: {text}" for text, some in names.items())
 
-    def said(self, *argv: str) -> str:
+    def output(self, *argv: str) -> str:
         """The output of a tool that succeeded."""
         if argv not in self.outputs:
             raise Unknown(f"`{' '.join(argv)}` was not started")
@@ -114,10 +114,10 @@ class Raw:
         return next((word for word in words if word.partition("=")[0] == name), "")
 
     def fact(self, name: str) -> Any:
-        found = self.facts.get(name)
-        if found is None:
+        fact = self.facts.get(name)
+        if fact is None:
             raise Unknown(f"{name} could not be determined")
-        return found
+        return fact
 
     @property
     def root(self) -> bool:
@@ -129,8 +129,8 @@ class Raw:
 
     def sysctls(self) -> dict[str, str]:
         """The sysctls of TCP and net.core by name, white space as single blanks."""
-        found = {sysctl_name(path): squeezed(text) for path, text in self.files.items()}
-        return {name: text for name, text in found.items() if name.startswith(PREFIXES)}
+        texts = {sysctl_name(path): squeezed(text) for path, text in self.files.items()}
+        return {name: text for name, text in texts.items() if name.startswith(PREFIXES)}
 
     @property
     def series(self) -> tuple[int, int]:
@@ -161,33 +161,37 @@ def whole(text: str, what: str) -> int:
     return int(text)
 
 
-def open_raw(found: object, what: str) -> Raw:
+def open_raw(collected: object, what: str) -> Raw:
     """Check the object that the collecting program printed. Damaged for anything else; `what` is
     named in the error."""
-    if not isinstance(found, dict):
+    if not isinstance(collected, dict):
         raise Damaged(f"{what} is not an object. Collect it again with labs audit")
-    if found.get("schema") != SCHEMA:
-        raise BadInput(f"{what} has schema {found.get('schema')!r}. Allowed: {SCHEMA}")
+    if collected.get("schema") != SCHEMA:
+        raise BadInput(f"{what} has schema {collected.get('schema')!r}. Allowed: {SCHEMA}")
     try:
-        fresh = found["fresh"]
+        fresh = collected["fresh"]
         return Raw(
-            files=_texts(found["files"]),
+            files=_texts(collected["files"]),
             each={
                 str(pattern): {str(text): tuple(map(str, paths)) for text, paths in texts.items()}
-                for pattern, texts in found["each"].items()
+                for pattern, texts in collected["each"].items()
             },
-            refused=_texts(found["refused"]),
+            refused=_texts(collected["refused"]),
             outputs={
-                tuple(map(str, one["argv"])): (int(one["exit"]), str(one["out"]), str(one["err"]))
-                for one in found["commands"]
+                tuple(map(str, command["argv"])): (
+                    int(command["exit"]),
+                    str(command["out"]),
+                    str(command["err"]),
+                )
+                for command in collected["commands"]
             },
-            config=str(found["config"]),
+            config=str(collected["config"]),
             fresh={
                 sysctl_name(path): squeezed(text) for path, text in _texts(fresh["files"]).items()
             },
             fresh_read_only=frozenset(sysctl_name(str(path)) for path in fresh["read_only"]),
             fresh_error=str(fresh["error"]),
-            facts=_facts(found["facts"]),
+            facts=_facts(collected["facts"]),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(
@@ -196,13 +200,16 @@ def open_raw(found: object, what: str) -> Raw:
         ) from error
 
 
-def _facts(found: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts, each of its type; ValueError for another."""
     for name, kinds in FACTS.items():
-        if not isinstance(found[name], kinds):
-            raise ValueError(f"{name} is {found[name]!r}")
-    return {**found, **{name: [str(one) for one in found[name]] for name in ("daemons", "devices")}}
+        if not isinstance(facts[name], kinds):
+            raise ValueError(f"{name} is {facts[name]!r}")
+    return {
+        **facts,
+        **{name: [str(entry) for entry in facts[name]] for name in ("daemons", "devices")},
+    }
 
 
-def _texts(found: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text) for name, text in found.items()}
+def _texts(texts: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in texts.items()}

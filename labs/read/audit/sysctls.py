@@ -76,34 +76,34 @@ def items(raw: Raw) -> Iterator[Item]:
     """A summary, and an item for each sysctl that differs, that has no known default, or that the
     labs speak of."""
     differ = unknown = 0
-    found = []
+    listed = []
     for name, value in raw.sysctls().items():
         if name in REPORTS:
             continue
-        one = _compared(raw, name, value)
-        differ += one.deviates is True
-        unknown += one.deviates is None
-        if one.deviates is not False or name in SHOWN:
-            found.append(one)
+        item = _compared(raw, name, value)
+        differ += item.deviates is True
+        unknown += item.deviates is None
+        if item.deviates is not False or name in SHOWN:
+            listed.append(item)
     refused = [path for path in raw.refused if sysctl_name(path).startswith(PREFIXES)]
     compared = len(raw.sysctls()) - len(REPORTS & set(raw.sysctls())) - unknown
-    said = about()["summary"]
+    description = about()["summary"]
     yield Item(
         name="sysctl.compared",
         group="Sysctls",
-        title=said["title"],
+        title=description["title"],
         value=f"compared {compared}, differ {differ}, without a known default {unknown}, "
         f"not readable {len(refused)}",
-        matters=tuple(said["matters"]),
-        says=said["says"],
-        source=said["source"],
-        change=said["change"],
+        matters=tuple(description["matters"]),
+        says=description["says"],
+        source=description["source"],
+        change=description["change"],
     )
-    yield from found
+    yield from listed
 
 
 def _compared(raw: Raw, name: str, value: str) -> Item:
-    said = about().get(name, {})
+    description = about().get(name, {})
     wanted, by, deviates = "", "", None
     try:
         default = default_of(raw, name)
@@ -116,14 +116,14 @@ def _compared(raw: Raw, name: str, value: str) -> Item:
     return Item(
         name=name,
         group="Queues and congestion control" if queueing else "Sysctls",
-        title=said.get("title", name),
+        title=description.get("title", name),
         value=value,
         deviates=deviates,
         wanted=wanted,
         wanted_by=by,
-        matters=tuple(said.get("matters", ())),
-        says=said.get("says", "The lab has no description of this sysctl."),
-        source=said.get("source", documented(name)),
+        matters=tuple(description.get("matters", ())),
+        says=description.get("says", "The lab has no description of this sysctl."),
+        source=description.get("source", documented(name)),
         change=f"sysctl -w {name}='{wanted or 'VALUE'}'",
     )
 
@@ -154,8 +154,8 @@ def measured(raw: Raw, name: str) -> Default:
         if name in every[series]:
             return Default(every[series][name], f"a boot of Linux {text_of(series)}")
         raise Unknown(f"the virtual kernel {text_of(series)} was built without it")
-    older = max((one for one in every if one < series), default=None)
-    newer = min((one for one in every if one > series), default=None)
+    older = max((kernel for kernel in every if kernel < series), default=None)
+    newer = min((kernel for kernel in every if kernel > series), default=None)
     if older is None or newer is None:
         raise Unknown(f"Linux {text_of(series)} is not between two kernels that were measured")
     before, after = every[older].get(name), every[newer].get(name)
@@ -210,10 +210,10 @@ def orphans(raw: Raw) -> Default:
 
 
 def of_config(raw: Raw, option: str, otherwise: str) -> Default:
-    found = raw.option(option)
-    if found in ("n", ""):
+    choice = raw.option(option)
+    if choice in ("n", ""):
         return Default(otherwise, f"CONFIG_{option} is not set in the build of this kernel")
-    return Default(found, f"CONFIG_{option} of this kernel")
+    return Default(choice, f"CONFIG_{option} of this kernel")
 
 
 def compiled_filters(raw: Raw) -> Default:
@@ -228,7 +228,9 @@ def budget(raw: Raw) -> Default:
 
 def no_cpus(raw: Raw) -> Default:
     shape = raw.text("/proc/sys/net/core/flow_limit_cpu_bitmap")
-    return Default("".join("," if one == "," else "0" for one in shape), "net/core/dev.c: empty")
+    return Default(
+        "".join("," if character == "," else "0" for character in shape), "net/core/dev.c: empty"
+    )
 
 
 def constant(value: str, source: str) -> Callable[[Raw], Default]:
@@ -266,9 +268,9 @@ def about() -> Mapping[str, Mapping[str, Any]]:
 @functools.cache
 def defaults() -> Mapping[tuple[int, int], Mapping[str, str]]:
     """The sysctls of each virtual kernel after its boot, by series."""
-    found = json.loads(DEFAULTS.read_text(encoding="utf-8"))
+    by_series = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     return {
         (int(major), int(minor)): {str(name): str(value) for name, value in values.items()}
-        for series, values in found.items()
+        for series, values in by_series.items()
         for major, minor in [series.split(".")]
     }

@@ -192,8 +192,8 @@ def begin(connection: int, table: Int64s, packet: Int64s, flags: int, time_ns: i
     table[at + FIRST_NS] = time_ns
     table[at + HANDSHAKE_NS] = -1
     table[at + KNOWN_BY] = known_by
-    for one in range(2):
-        side = at + DIRECTIONS + one * DIRECTION_WORDS
+    for number in range(2):
+        side = at + DIRECTIONS + number * DIRECTION_WORDS
         table[side + SCALE] = SCALE_UNKNOWN
         table[side + MSS] = -1
     return direction
@@ -231,38 +231,38 @@ def address(version: int, high: int, low: int) -> str:
     return str(IPv6Address((high & half) << 64 | low & half))
 
 
-def connection_columns(found: np.ndarray[Any, Any]) -> dict[str, Any]:
+def connection_columns(connections: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The columns of the table of connections by name, from a reader's `connections`."""
-    versions = (found[:, IP_VERSION] & 0xFF).tolist()  # the rest tells tunnels apart
-    made: dict[str, Any] = {"connection": np.arange(len(found), dtype=np.int32)}
+    versions = (connections[:, IP_VERSION] & 0xFF).tolist()  # the rest tells tunnels apart
+    made: dict[str, Any] = {"connection": np.arange(len(connections), dtype=np.int32)}
     for end, first in zip(ENDS, (CLIENT_HIGH, SERVER_HIGH), strict=True):
-        halves = found[:, first : first + 2].tolist()
+        halves = connections[:, first : first + 2].tolist()
         made[end] = [
             address(version, high, low)
             for version, (high, low) in zip(versions, halves, strict=True)
         ]
-        made[f"{end}_port"] = found[:, first + 2].astype(np.int32)
-    made["client_known_by"] = [_KNOWN_BY_NAMES[word] for word in found[:, KNOWN_BY].tolist()]
-    made["first_ns"] = found[:, FIRST_NS].copy()
-    made["last_ns"] = found[:, LAST_NS].copy()
-    made["handshake_rtt_ns"] = found[:, HANDSHAKE_NS].copy()
-    made["ended"] = [_ENDED_NAMES[word] for word in found[:, ENDED].tolist()]
+        made[f"{end}_port"] = connections[:, first + 2].astype(np.int32)
+    made["client_known_by"] = [_KNOWN_BY_NAMES[word] for word in connections[:, KNOWN_BY].tolist()]
+    made["first_ns"] = connections[:, FIRST_NS].copy()
+    made["last_ns"] = connections[:, LAST_NS].copy()
+    made["handshake_rtt_ns"] = connections[:, HANDSHAKE_NS].copy()
+    made["ended"] = [_ENDED_NAMES[word] for word in connections[:, ENDED].tolist()]
     for number, end in enumerate(ENDS):
         side = DIRECTIONS + number * DIRECTION_WORDS
-        seen = found[:, side + SYN_SEEN] != 0
+        seen = connections[:, side + SYN_SEEN] != 0
         for name, word, from_syn in _OF_END:
-            values = found[:, side + word]
+            values = connections[:, side + word]
             if from_syn:
                 values = np.where(seen, np.maximum(values, -1), -1).astype(np.int32)
             made[f"{end}_{name}"] = values.copy()
     return made
 
 
-def connection_rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+def connection_rows(connections: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
     """The connections as rows of plain values; None for what is unknown."""
     made = {
         name: list(values) if isinstance(values, list) else values.tolist()
-        for name, values in connection_columns(found).items()
+        for name, values in connection_columns(connections).items()
     }
     return [
         {name: None if value == -1 else value for name, value in zip(made, row, strict=True)}
@@ -273,30 +273,30 @@ def connection_rows(found: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
 def number_of(rows: list[dict[str, Any]], word: int | str) -> int:
     """The number of the connection that a word names: its number, or both its ends as A:P-B:P, in
     either order. BadInput for one that is not among `rows`."""
-    known = f"connections 0 to {len(rows) - 1}" if rows else "no connections"
+    numbers = f"connections 0 to {len(rows) - 1}" if rows else "no connections"
     text = str(word)
     if text.isdecimal():
         if int(text) < len(rows):
             return int(text)
-        raise BadInput(f"there is no connection {text}. The capture has {known}")
+        raise BadInput(f"there is no connection {text}. The capture has {numbers}")
     ends = [end.strip() for end in text.split("-")]
     for row in rows:
-        own = [
+        row_ends = [
             f"[{row[end]}]:{row[f'{end}_port']}"
             if ":" in row[end]
             else f"{row[end]}:{row[f'{end}_port']}"
             for end in ENDS
         ]
-        if sorted(own) == sorted(ends):
+        if sorted(row_ends) == sorted(ends):
             return int(row["connection"])
     raise BadInput(
-        f"connection {text} is not in the capture, which has {known}. Allowed: a number, or both "
+        f"connection {text} is not in the capture, which has {numbers}. Allowed: a number, or both "
         "ends such as 10.0.0.1:40000-10.0.0.2:80; labs capture connections FILE lists them"
     )
 
 
-def connection_table(found: np.ndarray[Any, Any]) -> pd.DataFrame:
+def connection_table(connections: np.ndarray[Any, Any]) -> pd.DataFrame:
     """One row per connection, as `labs.capture.connections` returns them."""
     import pandas as pd  # noqa: PLC0415  slow to load
 
-    return pd.DataFrame(connection_columns(found))
+    return pd.DataFrame(connection_columns(connections))

@@ -104,8 +104,8 @@ def by_type(data: Bytes, at: int, end: int) -> tuple[int, int]:
         return NOTHING, -ENCRYPTED
     if kind <= 1500:
         return LLC, at + 2
-    found = after_type(kind)
-    return (found, at + 2) if found != NOTHING else (NOTHING, -NOT_IP)
+    layer = after_type(kind)
+    return (layer, at + 2) if layer != NOTHING else (NOTHING, -NOT_IP)
 
 
 @rare
@@ -207,8 +207,8 @@ def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
         return MAC, inner + (20 if data[inner + 11] & 1 else 12)
     if kind == 0x883E:  # WCCP
         return IP, inner + (4 if inner < end and data[inner] >> 4 != 4 else 0)
-    found = after_type(kind)
-    return (found, inner) if found != NOTHING else (NOTHING, -NOT_TCP)
+    layer = after_type(kind)
+    return (layer, inner) if layer != NOTHING else (NOTHING, -NOT_TCP)
 
 
 @rare
@@ -273,13 +273,13 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
         if port == 4790:  # VXLAN-GPE
             packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
             kind = data[inner + 3]
-            found = IP if kind in (1, 2) else MAC if kind == 3 else NSH if kind == 4 else NOTHING
-            return (found, inner + 8) if found != NOTHING else (NOTHING, -NOT_TCP)
+            layer = IP if kind in (1, 2) else MAC if kind == 3 else NSH if kind == 4 else NOTHING
+            return (layer, inner + 8) if layer != NOTHING else (NOTHING, -NOT_TCP)
         if port == 6081:
             packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
-            found = after_type(be16(data, inner + 2))
+            layer = after_type(be16(data, inner + 2))
             inner += 8 + (data[inner] & 0x3F) * 4
-            return (found, inner) if found != NOTHING else (NOTHING, -NOT_TCP)
+            return (layer, inner) if layer != NOTHING else (NOTHING, -NOT_TCP)
         if port == 2152:
             return by_gtp(data, inner, end)
         if port == 1701:
@@ -371,6 +371,21 @@ def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
+def in_nflog(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """The packet among the attributes of a netfilter log, of which the first is at `at`."""
+    for _ in range(64):
+        if at + 4 > end:
+            return NOTHING, -SHORT
+        length = le16(data, at)
+        if le16(data, at + 2) == 9:
+            return IP, at + 4
+        if length < 4:
+            return NOTHING, -DAMAGED_HEADER
+        at += length + 3 & ~3
+    return NOTHING, -NESTED
+
+
+@rare
 def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
     if link == ETHERNET:
@@ -420,17 +435,7 @@ def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
     if link == NETANALYZER:
         return MAC, at + 4
     if link == NFLOG:
-        at += 4
-        for _ in range(64):
-            if at + 4 > end:
-                return NOTHING, -SHORT
-            length = le16(data, at)
-            if le16(data, at + 2) == 9:
-                return IP, at + 4
-            if length < 4:
-                return NOTHING, -DAMAGED_HEADER
-            at += length + 3 & ~3
-        return NOTHING, -NESTED
+        return in_nflog(data, at + 4, end)
     if link in (9, 50):
         return PPP_FRAME, at
     return NOTHING, -LINK

@@ -75,8 +75,8 @@ class _Records(Reader):
 
     def offsets(self, words: Array) -> Array:
         """The offsets in the file of some records, one row of pcap's words each."""
-        found: Array = words[:, RECORD] + self._base
-        return found
+        offsets: Array = words[:, RECORD] + self._base
+        return offsets
 
     def record(self, number: int, words: Array) -> Record:
         begin, end = int(words[BEGIN]), int(words[END])
@@ -94,9 +94,9 @@ def every_record(path: str | Path) -> Iterator[Record]:
     """All packets of a file, in order. Raises what `labs.capture.read` raises."""
     with opened(path, None, _Records) as reader:
         for before, words in reader.pieces():
-            for place, one in enumerate(words):
-                if one[LINK_TYPE] != OF_NO_PACKET:
-                    yield reader.record(before + place + 1, one)
+            for place, row in enumerate(words):
+                if row[LINK_TYPE] != OF_NO_PACKET:
+                    yield reader.record(before + place + 1, row)
 
 
 def records(path: str | Path, offsets: list[int]) -> list[Record]:
@@ -106,14 +106,14 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
     at which no record begins.
     """
     wanted = np.unique(np.array(offsets, np.int64))
-    found: list[Record] = []
+    chosen: list[Record] = []
     with opened(path, None, _Records) as reader:
         for before, words in reader.pieces():
             for place in np.flatnonzero(np.isin(reader.offsets(words), wanted)).tolist():
-                found.append(reader.record(before + place + 1, words[place]))
-            if len(found) == len(wanted):
-                return found
-    missing = sorted(set(wanted.tolist()) - {one.offset for one in found})
+                chosen.append(reader.record(before + place + 1, words[place]))
+            if len(chosen) == len(wanted):
+                return chosen
+    missing = sorted(set(wanted.tolist()) - {record.offset for record in chosen})
     raise BadInput(
         f"{path}: no record begins at byte {missing[0]}. Take offsets from the table "
         "that labs.capture.read returns for this file"
@@ -122,14 +122,14 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
 
 def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
     """The offsets of the records of these rows of the table. BadInput for a missing row."""
-    left, found, have = set(rows), {}, 0
+    left, offsets, have = set(rows), {}, 0
     for batch in batches(path, rows=ROWS_AT_ONCE):
         for row in sorted(row for row in left if have <= row < have + len(batch)):
-            found[row] = int(batch["offset"].iloc[row - have])
-        left -= set(found)
+            offsets[row] = int(batch["offset"].iloc[row - have])
+        left -= set(offsets)
         have += len(batch)
         if not left:
-            return [found[row] for row in rows]
+            return [offsets[row] for row in rows]
     rows_there = f"rows 0 to {have - 1}" if have else "no rows"
     raise BadInput(f"{path} has no row {min(left)}. Allowed: {rows_there}")
 
@@ -192,12 +192,12 @@ def wireshark_flags(
             "Wireshark's flags need tshark, which is not installed. "
             "Install it: apt-get install tshark"
         )
-    own, offsets = _marked(path, chosen)
-    found = records(path, offsets)
-    told = _ask(Path(path), [record.number for record in found], timeout_s)
+    marks, offsets = _marked(path, chosen)
+    packets = records(path, offsets)
+    fields = _ask(Path(path), [record.number for record in packets], timeout_s)
     lines = [
-        _line(row, record, own[row], told.get(record.number, {}))
-        for row, record in zip(chosen, found, strict=True)
+        _line(row, record, marks[row], fields.get(record.number, {}))
+        for row, record in zip(chosen, packets, strict=True)
     ]
     table = DataFrame(lines)
     named = ["row", "record", "marks", "wireshark", "expert"]
@@ -219,11 +219,11 @@ def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int
     return words, offsets
 
 
-def _line(row: int, record: Record, marked: str, told: dict[str, str]) -> dict[str, object]:
-    flags = [name for name in told if name in MARKS]
+def _line(row: int, record: Record, marked: str, fields: dict[str, str]) -> dict[str, object]:
+    flags = [name for name in fields if name in MARKS]
     figures = {
         f"tcp.analysis.{name}": value
-        for name, value in told.items()
+        for name, value in fields.items()
         if name not in MARKS and name != "expert"
     }
     return {
@@ -231,19 +231,19 @@ def _line(row: int, record: Record, marked: str, told: dict[str, str]) -> dict[s
         "record": record.number,
         "marks": marked,
         "wireshark": ", ".join(name for name in MARKS if name in flags),
-        "expert": told.get("expert", ""),
+        "expert": fields.get("expert", ""),
         **figures,
     }
 
 
 def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str, str]]:
     """Wireshark's fields of these records, from a thread with its own event loop."""
-    found: dict[int, dict[str, str]] = {}
+    answers: dict[int, dict[str, str]] = {}
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
-            _read(path, numbers, timeout_s, found)
+            _read(path, numbers, timeout_s, answers)
         except BaseException as error:
             failed.append(error)
 
@@ -259,11 +259,11 @@ def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str
         raise RunFailed(
             f"tshark could not read {path}: {' '.join(str(failed[0]).split())[:200]}"
         ) from failed[0]
-    return found
+    return answers
 
 
 def _read(
-    path: Path, numbers: list[int], timeout_s: float, found: dict[int, dict[str, str]]
+    path: Path, numbers: list[int], timeout_s: float, answers: dict[int, dict[str, str]]
 ) -> None:
     pyshark = import_module("pyshark")  # starts its own event loop when imported
     loop = asyncio.new_event_loop()
@@ -278,7 +278,7 @@ def _read(
     )
 
     def take(packet: Any) -> None:
-        found[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
+        answers[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
 
     async def take_all() -> None:
         await capture.packets_from_tshark(take, close_tshark=False)
@@ -294,12 +294,12 @@ def _read(
 
 
 def _fields(tcp: Any) -> dict[str, str]:
-    told = {
+    fields = {
         name.removeprefix(PREFIX): str(tcp.get_field_value(name))
         for name in tcp.field_names
         if name.startswith(PREFIX) and name not in HEADINGS
     }
     messages = tcp.get_field("_ws_expert_message")
     if messages is not None:
-        told["expert"] = "; ".join(one.get_default_value() for one in messages.all_fields)
-    return told
+        fields["expert"] = "; ".join(message.get_default_value() for message in messages.all_fields)
+    return fields

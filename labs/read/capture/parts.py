@@ -71,8 +71,8 @@ def _chosen(reader: Reader, connection: int | str | None, tables: Iterator[Segme
     if connection is None:
         return Parts(reader, rows, tables)
     number = number_of(rows, connection)
-    own = (table[table["connection"] == number] for table in tables)
-    return Parts(reader, rows, (table for table in own if len(table)))
+    chosen = (table[table["connection"] == number] for table in tables)
+    return Parts(reader, rows, (table for table in chosen if len(table)))
 
 
 class _Kept:
@@ -114,10 +114,10 @@ class _Kept:
         made = {name: np.empty(rows, kind) for name, kind in self._kinds.items()}
         begin = 0
         for offset, edges in self._batches:
-            own, end, count = int(edges[first]), int(edges[last]), int(edges[-1])
+            start, end, count = int(edges[first]), int(edges[last]), int(edges[-1])
             for array in made.values():
-                self._file.seek(offset + own * array.itemsize)
-                self._file.readinto(array[begin : begin + end - own].data)  # type: ignore[attr-defined]
+                self._file.seek(offset + start * array.itemsize)
+                self._file.readinto(array[begin : begin + end - start].data)  # type: ignore[attr-defined]
                 offset += count * array.itemsize
-            begin += end - own
+            begin += end - start
         return Segments(made, made.pop("row"))

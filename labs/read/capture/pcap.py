@@ -58,9 +58,9 @@ def walk_pcap(
     big = form[BIG] != 0
     header = form[HEADER_BYTES]
     ns_per_unit = form[NS_PER_UNIT]
-    found = 0
+    count = 0
     full = len(records) // RECORD_WORDS
-    while found < full:
+    while count < full:
         if at + header > end:
             form[WANTED] = header
             break
@@ -83,16 +83,16 @@ def walk_pcap(
             break
         if fraction * ns_per_unit >= SECOND_NS:
             counts[ABSURD_TIME] += 1
-        place = found * RECORD_WORDS
+        place = count * RECORD_WORDS
         records[place + BEGIN] = begin
         records[place + END] = begin + length
         records[place + WIRE_END] = begin + max(length, min(on_wire, MAX_RECORD_BYTES))
         records[place + TIME] = seconds * SECOND_NS + fraction * ns_per_unit
         records[place + LINK_TYPE] = form[LINK]
         records[place + RECORD] = at
-        found += 1
+        count += 1
         at = begin + length
-    return found, at
+    return count, at
 
 
 SNOOP_MAGIC = b"snoop\0\0\0"
@@ -115,9 +115,9 @@ def walk_snoop(
     data: Bytes, at: int, end: int, form: Int64s, records: Int64s, counts: Int64s
 ) -> tuple[int, int]:
     """Find records from `at` on, like walk_pcap for the other format."""
-    found = 0
+    count = 0
     full = len(records) // RECORD_WORDS
-    while found < full:
+    while count < full:
         if at + SNOOP_RECORD_BYTES > end:
             form[WANTED] = SNOOP_RECORD_BYTES
             break
@@ -134,16 +134,16 @@ def walk_snoop(
         if fraction * 1000 >= SECOND_NS:
             counts[ABSURD_TIME] += 1
         begin = at + SNOOP_RECORD_BYTES
-        place = found * RECORD_WORDS
+        place = count * RECORD_WORDS
         records[place + BEGIN] = begin
         records[place + END] = begin + length
         records[place + WIRE_END] = begin + max(length, min(on_wire, MAX_RECORD_BYTES))
         records[place + TIME] = be32(data, at + 16) * SECOND_NS + fraction * 1000
         records[place + LINK_TYPE] = form[LINK]
         records[place + RECORD] = at
-        found += 1
+        count += 1
         at += whole
-    return found, at
+    return count, at
 
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -318,9 +318,9 @@ def walk_pcapng(
 
     `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
     """
-    found = 0
+    count = 0
     full = len(records) // RECORD_WORDS
-    while found < full:
+    while count < full:
         if at + 12 > end:
             form[WANTED] = 12
             break
@@ -346,17 +346,17 @@ def walk_pcapng(
                 interface(data, at + 8, body_end, big, interfaces, form[INTERFACES])
                 form[INTERFACES] += 1
         elif kind in (ENHANCED, SIMPLE, OLD_PACKET):
-            place = found * RECORD_WORDS
+            place = count * RECORD_WORDS
             if not packet(data, at + 8, body_end, kind, form, interfaces, records, place, counts):
                 counts[DAMAGED] = at + 1
                 break
             records[place + RECORD] = at
-            found += 1
+            count += 1
         elif kind in NUMBERED:
-            place = found * RECORD_WORDS
+            place = count * RECORD_WORDS
             for word in range(RECORD_WORDS):
                 records[place + word] = at
             records[place + LINK_TYPE] = OF_NO_PACKET
-            found += 1
+            count += 1
         at += length
-    return found, at
+    return count, at

@@ -121,14 +121,14 @@ class Reader:
             given = (self._buffer, self._at, self._end, self._form)
             into = (self._records, self.counts)
             if self._interfaces is None:
-                found, at = self._walker(*given, *into)
+                count, at = self._walker(*given, *into)
             else:
-                found, at = pcap.walk_pcapng(*given, self._interfaces, *into)
+                count, at = pcap.walk_pcapng(*given, self._interfaces, *into)
             if self.counts[DAMAGED]:
                 self.counts[DAMAGED] += self._base
             self._at = int(at)
-            self._first, self._last = 0, int(found)
-            if found:
+            self._first, self._last = 0, int(count)
+            if count:
                 return True
             if self.counts[DAMAGED]:
                 return False

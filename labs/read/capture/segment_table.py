@@ -104,16 +104,16 @@ class Remarks:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        said = [
-            f"{_packets(self.counts[name], words)}{'; no row' if skipped else ''}"
+        sentences = [
+            f"{_describe_count(self.counts[name], words)}{'; no row' if skipped else ''}"
             for name, _, skipped, words in WORDS
             if name in self.counts
         ]
         if self.cut_bytes:
-            said.append(f"the last record is truncated: {self.cut_bytes:,} bytes were ignored")
+            sentences.append(f"the last record is truncated: {self.cut_bytes:,} bytes were ignored")
         if self.damaged_at is not None:
-            said.append(f"damaged from byte {self.damaged_at:,} on: the rest was not read")
-        return tuple(said)
+            sentences.append(f"damaged from byte {self.damaged_at:,} on: the rest was not read")
+        return tuple(sentences)
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -125,7 +125,7 @@ class Remarks:
         }
 
 
-def _packets(count: int, words: str) -> str:
+def _describe_count(count: int, words: str) -> str:
     if count == 1:
         return (
             f"1 packet {words.replace('that are', 'that is').replace('that carry', 'that carries')}"
@@ -135,13 +135,13 @@ def _packets(count: int, words: str) -> str:
 
 def remarks(counted: Iterable[int]) -> Remarks:
     """The counts of a reader as remarks."""
-    found = [int(count) for count in counted]
+    counts = [int(count) for count in counted]
     return Remarks(
-        packets=found[PACKETS] - found[NO_PACKET],
-        segments=found[SEGMENTS],
-        counts={name: found[place] for name, place, _, _ in WORDS if found[place]},
-        cut_bytes=found[CUT],
-        damaged_at=found[DAMAGED] - 1 if found[DAMAGED] else None,
+        packets=counts[PACKETS] - counts[NO_PACKET],
+        segments=counts[SEGMENTS],
+        counts={name: counts[place] for name, place, _, _ in WORDS if counts[place]},
+        cut_bytes=counts[CUT],
+        damaged_at=counts[DAMAGED] - 1 if counts[DAMAGED] else None,
     )
 
 
@@ -258,7 +258,7 @@ class Segments:
         if isinstance(wanted, str):
             return self.columns[wanted]
         return Segments(
-            {name: one[wanted] for name, one in self.columns.items()}, self.index[wanted]
+            {name: column[wanted] for name, column in self.columns.items()}, self.index[wanted]
         )
 
 
@@ -277,7 +277,7 @@ def available_bytes() -> int | None:
     """The memory available without swapping and within the limits of the container and of this
     process; None if the system reports none of these (not Linux)."""
     every = (_in_the_system(), _in_the_container(), _in_the_process())
-    return min((found for found in every if found is not None), default=None)
+    return min((limit for limit in every if limit is not None), default=None)
 
 
 def _in_the_system() -> int | None:

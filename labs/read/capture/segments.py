@@ -353,38 +353,17 @@ def rows(
     capacity = state[CAPACITY]
     most_connections = len(table) // CONNECTION_WORDS
     begun = first
-    last_ns = counts[LAST_NS]
     while first < last and row < capacity and state[CONNECTIONS] < most_connections:
         place = first * RECORD_WORDS
         first += 1
-        if records[place + LINK_TYPE] == OF_NO_PACKET:
-            counts[NO_PACKET] += 1
-            continue
-        seen_ns = records[place + TIME]
-        if seen_ns < last_ns:
-            counts[BACKWARDS] += 1
-        last_ns = seen_ns
-        end = records[place + END]
-        why = find_tcp(
-            data,
-            records[place + BEGIN],
-            end,
-            records[place + WIRE_END],
-            records[place + LINK_TYPE],
-            packet,
-            counts,
-        )
-        if why != 0:
-            counts[why] += 1
-            if why == ICMP_ERROR:
-                take_error(data, packet, table, slots)
+        if not find_segment(data, records, place, table, slots, counts, packet):
             continue
         offset = base + records[place + RECORD]
         frame = counts[PACKETS] + first - begun
         write_row(
             data,
-            end,
-            seen_ns,
+            records[place + END],
+            records[place + TIME],
             offset,
             frame,
             row,
@@ -401,11 +380,44 @@ def rows(
             options,
         )
         row += 1
-    counts[LAST_NS] = last_ns
     counts[PACKETS] += first - begun
     counts[SEGMENTS] += row - state[ROW]
     state[ROW] = row
     return first
+
+
+@compiled
+def find_segment(
+    data: Bytes,
+    records: Int64s,
+    place: int,
+    table: Int64s,
+    slots: Int32s,
+    counts: Int64s,
+    packet: Int64s,
+) -> bool:
+    """Find the TCP segment of the record at `place`; count why there is none."""
+    if records[place + LINK_TYPE] == OF_NO_PACKET:
+        counts[NO_PACKET] += 1
+        return False
+    if records[place + TIME] < counts[LAST_NS]:
+        counts[BACKWARDS] += 1
+    counts[LAST_NS] = records[place + TIME]
+    why = find_tcp(
+        data,
+        records[place + BEGIN],
+        records[place + END],
+        records[place + WIRE_END],
+        records[place + LINK_TYPE],
+        packet,
+        counts,
+    )
+    if why == 0:
+        return True
+    counts[why] += 1
+    if why == ICMP_ERROR:
+        take_error(data, packet, table, slots)
+    return False
 
 
 @compiled
@@ -451,8 +463,7 @@ def write_row(
     seq = be32(data, at + 4)
     window = be16(data, at + 14)
     payload = packet[TCP_BYTES] - header
-    packet[SOURCE_PORT] = be16(data, at)
-    packet[TARGET_PORT] = be16(data, at + 2)
+    write_header(data, at, row, numbers, narrow, packet)
     tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, row, options, edges)
     connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
     wide[TIME_NS, row] = seen_ns
@@ -462,12 +473,8 @@ def write_row(
     small[CONTENT, row] = content_of(data, at + header, end) if payload > 0 else OTHER
     wide[TSVAL, row] = tsval
     wide[TSECR, row] = tsecr
-    numbers[SEQ, row] = seq
-    numbers[ACK_NUMBER, row] = be32(data, at + 8)
     middle[CONNECTION, row] = connection
     middle[PAYLOAD_BYTES, row] = payload
-    narrow[FLAGS, row] = flags
-    narrow[WINDOW, row] = window
     narrow[MSS_BYTES, row] = mss
     small[DIRECTION, row] = direction
     small[SACK_BLOCKS, row] = blocks
@@ -486,6 +493,19 @@ def write_row(
         wide,
         middle,
     )
+
+
+@compiled
+def write_header(
+    data: Bytes, at: int, row: int, numbers: Uint32s, narrow: Uint16s, packet: Int64s
+) -> None:
+    """Write the columns that a TCP header has as they are, and note its ports."""
+    packet[SOURCE_PORT] = be16(data, at)
+    packet[TARGET_PORT] = be16(data, at + 2)
+    numbers[SEQ, row] = be32(data, at + 4)
+    numbers[ACK_NUMBER, row] = be32(data, at + 8)
+    narrow[FLAGS, row] = be16(data, at + 12) & 0x1FF
+    narrow[WINDOW, row] = be16(data, at + 14)
 
 
 @compiled

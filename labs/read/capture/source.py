@@ -52,7 +52,7 @@ class _Plain:
         try:
             return self._file.readinto(place) or 0  # type: ignore[attr-defined]
         except OSError as error:
-            self.fault = _failure(error)
+            self.fault = _describe_failure(error)
             return 0
 
     def done(self) -> float:
@@ -62,7 +62,7 @@ class _Plain:
         self._file.close()
 
 
-def _failure(error: OSError) -> str:
+def _describe_failure(error: OSError) -> str:
     return f"the system cannot read it: {(error.strerror or str(error)).lower()}"
 
 
@@ -83,17 +83,17 @@ class _Gzip(_Plain):
                 elif not waiting:
                     self.fault = "the gzip data ends early"
                     return 0
-                found = self._inflate.decompress(waiting, min(len(place), INFLATE_BYTES))
+                inflated = self._inflate.decompress(waiting, min(len(place), INFLATE_BYTES))
             except zlib.error:
                 self.fault = "the gzip data is damaged"
                 return 0
             except OSError as error:
-                self.fault = _failure(error)
+                self.fault = _describe_failure(error)
                 return 0
             self._waiting = self._inflate.unconsumed_tail or self._inflate.unused_data
-            if found:
-                place[: len(found)] = found
-                return len(found)
+            if inflated:
+                place[: len(inflated)] = inflated
+                return len(inflated)
         return 0
 
 
@@ -120,19 +120,19 @@ class _Xz(_Plain):
                     if not self._waiting:
                         self.fault = "the xz data ends early"
                         return 0
-                found = self._unpack.decompress(self._waiting, min(len(place), INFLATE_BYTES))
+                unpacked = self._unpack.decompress(self._waiting, min(len(place), INFLATE_BYTES))
             except lzma.LZMAError:
                 self.fault = "the xz data is damaged"
                 return 0
             except OSError as error:
-                self.fault = _failure(error)
+                self.fault = _describe_failure(error)
                 return 0
             self._waiting = b""
-            if found:
-                place[: len(found)] = found
-                self._given += len(found)
+            if unpacked:
+                place[: len(unpacked)] = unpacked
+                self._given += len(unpacked)
                 _must_be_plausible(self._file, self._given, MOST_PER_BYTE_XZ)
-                return len(found)
+                return len(unpacked)
         return 0
 
 
@@ -162,14 +162,14 @@ class _Zstd(_Plain):
 
     def readinto(self, place: memoryview) -> int:
         try:
-            found = self._stream.read(min(len(place), INFLATE_BYTES))
+            unpacked = self._stream.read(min(len(place), INFLATE_BYTES))
         except self._faults:
             self.fault = "the zstd data is damaged or ends early"
             return 0
-        place[: len(found)] = found
-        self._given += len(found)
+        place[: len(unpacked)] = unpacked
+        self._given += len(unpacked)
         _must_be_plausible(self._file, self._given, MOST_PER_BYTE)
-        return len(found)
+        return len(unpacked)
 
 
 def open_source(path: Path) -> Source:
@@ -182,7 +182,7 @@ def open_source(path: Path) -> Source:
     except PermissionError:
         raise Missing(f"{path}: permission denied. Run: sudo chmod a+r {path}") from None
     except OSError as error:
-        raise BadInput(f"{path}: {_failure(error)}. Name a pcap or pcapng file") from None
+        raise BadInput(f"{path}: {_describe_failure(error)}. Name a pcap or pcapng file") from None
     except ValueError:
         raise BadInput(f"{str(path)!r} is not a path. Name a pcap or pcapng file") from None
     try:
@@ -190,11 +190,11 @@ def open_source(path: Path) -> Source:
         size = file.seek(0, 2)
         file.seek(0)
         kinds: tuple[tuple[bytes, type[_Plain]], ...] = ((GZIP, _Gzip), (ZSTD, _Zstd), (XZ, _Xz))
-        kind = next((one for magic, one in kinds if head.startswith(magic)), _Plain)
+        kind = next((kind for magic, kind in kinds if head.startswith(magic)), _Plain)
         return kind(file, size)
     except OSError as error:
         file.close()
-        raise Damaged(f"{path}: {_failure(error)}") from None
+        raise Damaged(f"{path}: {_describe_failure(error)}") from None
     except BaseException:
         file.close()
         raise
@@ -226,7 +226,7 @@ def kept_input(path: Path) -> Iterator[Path]:
                     shutil.copyfileobj(pipe, copy)
         except OSError as error:
             raise Missing(
-                f"the capture cannot be copied from the pipe: {_failure(error)}"
+                f"the capture cannot be copied from the pipe: {_describe_failure(error)}"
             ) from None
         copy.flush()
         yield Path(copy.name)
@@ -286,10 +286,10 @@ class Pieces:
         """Read a piece; return its length, and the share of the file that was read."""
         place, count = memoryview(buffer)[BEFORE_BYTES:], 0  # type: ignore[arg-type]
         while count < PIECE_BYTES:
-            found = self._source.readinto(place[count:])
-            if found == 0:
+            length = self._source.readinto(place[count:])
+            if length == 0:
                 break
-            count += found
+            count += length
         return count, self._source.done()
 
     def close(self) -> None:

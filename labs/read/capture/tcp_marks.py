@@ -137,13 +137,13 @@ class Marker:
 
     def bits(self, segments: Table) -> Array:
         """The same as one number per row, a sum of the constants of this module."""
-        found = numpy.zeros(len(segments), dtype=numpy.uint16)
+        marks = numpy.zeros(len(segments), dtype=numpy.uint16)
         if not len(segments):
-            return found
+            return marks
         self._grow(int(numpy.max(segments["connection"])) + 1)
         columns = [numpy.ascontiguousarray(segments[name]) for name in COLUMNS]
-        _pass(*[*columns, self._sides.reshape(-1), self._pairs.reshape(-1), found])
-        return found
+        _pass(*[*columns, self._sides.reshape(-1), self._pairs.reshape(-1), marks])
+        return marks
 
     def _grow(self, connections: int) -> None:
         new = connections - len(self._pairs)
@@ -167,36 +167,36 @@ def _pass(
     lengths: Int32s,
     sides: Int64s,
     pairs: Int64s,
-    found: Uint16s,
+    marks: Uint16s,
 ) -> None:
     for row in range(len(seqs)):
-        one = 2 * connection[row] + direction[row]
-        two = 2 * connection[row] + 1 - direction[row]
+        here = 2 * connection[row] + direction[row]
+        there = 2 * connection[row] + 1 - direction[row]
         pair = pairs[PAIR_FIELDS * connection[row] : PAIR_FIELDS * (connection[row] + 1)]
-        own = sides[SIDE_FIELDS * one : SIDE_FIELDS * (one + 1)]
-        other = sides[SIDE_FIELDS * two : SIDE_FIELDS * (two + 1)]
+        side = sides[SIDE_FIELDS * here : SIDE_FIELDS * (here + 1)]
+        other = sides[SIDE_FIELDS * there : SIDE_FIELDS * (there + 1)]
         now, flag, length = int(time_ns[row]), int(flags[row]), int(lengths[row])
         seq, ack, window = int(seqs[row]), int(acks[row]), int(windows[row])
-        _begin(own, other, seq, ack, flag)
-        bits = _window_marks(own, other, seq, ack, window, length, flag)
-        if ack != own[LAST_ACK]:
-            own[REPEATED] = 0
+        _begin(side, other, seq, ack, flag)
+        bits = _window_marks(side, other, seq, ack, window, length, flag)
+        if ack != side[LAST_ACK]:
+            side[REPEATED] = 0
         bits |= _lost_ack(other, ack, flag)
-        bits |= _sent_again(own, other, pair, now, seq, length, flag, bits)
-        _remember(own, now, seq, ack, window, length, flag, bits)
-        _handshake(own, pair, now, flag)
-        own[WINDOW_BYTES] = window if own[OPENING] else windows_bytes[row]
-        found[row] = bits
+        bits |= _sent_again(side, other, pair, now, seq, length, flag, bits)
+        _remember(side, now, seq, ack, window, length, flag, bits)
+        _handshake(side, pair, now, flag)
+        side[WINDOW_BYTES] = window if side[OPENING] else windows_bytes[row]
+        marks[row] = bits
 
 
 @compiled
-def _begin(own: Int64s, other: Int64s, seq: int, ack: int, flag: int) -> None:
+def _begin(side: Int64s, other: Int64s, seq: int, ack: int, flag: int) -> None:
     """The first sequence numbers of both sides; a repeated SYN starts over."""
-    if (flag & (SYN | ACK)) == SYN and own[BASE_SET] and own[BASE] == seq:
-        own[NEXT] = own[HIGHEST]
-    if not own[BASE_SET]:
-        own[BASE] = seq if flag & SYN else (seq - 1) & SEQ
-        own[BASE_SET] = 1
+    if (flag & (SYN | ACK)) == SYN and side[BASE_SET] and side[BASE] == seq:
+        side[NEXT] = side[HIGHEST]
+    if not side[BASE_SET]:
+        side[BASE] = seq if flag & SYN else (seq - 1) & SEQ
+        side[BASE_SET] = 1
     if not other[BASE_SET] and flag & ACK:
         other[BASE] = (ack - 1) & SEQ
         other[BASE_SET] = 1
@@ -204,18 +204,18 @@ def _begin(own: Int64s, other: Int64s, seq: int, ack: int, flag: int) -> None:
 
 @compiled
 def _window_marks(
-    own: Int64s, other: Int64s, seq: int, ack: int, window: int, length: int, flag: int
+    side: Int64s, other: Int64s, seq: int, ack: int, window: int, length: int, flag: int
 ) -> int:
     """Window, probes and duplicate ACKs, in the order in which one mark excludes another."""
     plain = not flag & EDGE
-    if length == 1 and seq == own[NEXT] and other[WINDOW] == 0:
+    if length == 1 and seq == side[NEXT] and other[WINDOW] == 0:
         return ZERO_WINDOW_PROBE
     bits = 0
     if window == 0 and plain:
         bits |= ZERO_WINDOW
-    if own[NEXT] and _after(seq, own[NEXT]) and not flag & RST:
+    if side[NEXT] and _after(seq, side[NEXT]) and not flag & RST:
         bits |= LOST_SEGMENT
-    if length <= 1 and seq == (own[NEXT] - 1) & SEQ and plain:
+    if length <= 1 and seq == (side[NEXT] - 1) & SEQ and plain:
         bits |= KEEP_ALIVE
     if (
         length > 0
@@ -224,17 +224,17 @@ def _window_marks(
         and (seq + length) & SEQ == (other[LAST_ACK] + other[WINDOW_BYTES]) & SEQ
     ):
         bits |= WINDOW_FULL
-    if length or not plain or seq != own[NEXT] or ack != own[LAST_ACK]:
+    if length or not plain or seq != side[NEXT] or ack != side[LAST_ACK]:
         return bits
-    if window and window != own[WINDOW]:
+    if window and window != side[WINDOW]:
         return bits | WINDOW_UPDATE
     if window == 0:
-        if own[WINDOW] == 0 and other[LAST_MARKS] & ZERO_WINDOW_PROBE:
+        if side[WINDOW] == 0 and other[LAST_MARKS] & ZERO_WINDOW_PROBE:
             bits |= ZERO_WINDOW_PROBE_ACK
         return bits
     if other[LAST_MARKS] & KEEP_ALIVE:
         return bits | KEEP_ALIVE_ACK
-    own[REPEATED] = 1 if own[REPEATED] == UNSEEN else own[REPEATED] + 1
+    side[REPEATED] = 1 if side[REPEATED] == UNSEEN else side[REPEATED] + 1
     return bits | DUPLICATE_ACK
 
 
@@ -246,21 +246,21 @@ def _lost_ack(other: Int64s, ack: int, flag: int) -> int:
     if _after(other[NEXT], other[HIGHEST]):
         other[HIGHEST] = other[NEXT]
         return ACK_LOST_SEGMENT
-    said = other[REPEATED] == 0
+    reported = other[REPEATED] == 0
     other[REPEATED] = UNSEEN
-    return ACK_LOST_SEGMENT if said else 0
+    return ACK_LOST_SEGMENT if reported else 0
 
 
 @compiled
 def _sent_again(
-    own: Int64s, other: Int64s, pair: Int64s, now: int, seq: int, length: int, flag: int, bits: int
+    side: Int64s, other: Int64s, pair: Int64s, now: int, seq: int, length: int, flag: int, bits: int
 ) -> int:
     """The kind of a segment whose data is not new."""
     if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
         return 0
     end = (seq + length) & SEQ
-    old = own[NEXT] != 0 and _after(own[NEXT], seq)
-    if length > 1 and (own[NEXT] - 1) & SEQ == seq:
+    old = side[NEXT] != 0 and _after(side[NEXT], seq)
+    if length > 1 and (side[NEXT] - 1) & SEQ == seq:
         old = False
     if length > 0 and other[LAST_ACK] and not _after(end, other[LAST_ACK]):
         return SPURIOUS_RETRANSMISSION
@@ -275,33 +275,33 @@ def _sent_again(
     near = NO_RTT_NS if pair[RTT_NS] == 0 else pair[RTT_NS]
     if flag & (SYN | FIN):
         end = (end + 1) & SEQ
-    if _within(now - own[NEXT_NS], near) and own[NEXT] != end:
+    if _within(now - side[NEXT_NS], near) and side[NEXT] != end:
         return OUT_OF_ORDER
     return RETRANSMISSION
 
 
 @compiled
 def _remember(
-    own: Int64s, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
+    side: Int64s, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
 ) -> None:
     end = (seq + length) & SEQ
     if flag & (SYN | FIN):
         end = (end + 1) & SEQ
     if not bits & ZERO_WINDOW_PROBE:
-        if _after(end, own[NEXT]) or own[NEXT] == 0:
-            own[NEXT], own[NEXT_NS] = end, now
-        if seq == own[HIGHEST] or own[HIGHEST] == 0:
-            own[HIGHEST] = own[NEXT]
-    own[WINDOW], own[LAST_ACK], own[LAST_ACK_NS], own[LAST_MARKS] = window, ack, now, bits
+        if _after(end, side[NEXT]) or side[NEXT] == 0:
+            side[NEXT], side[NEXT_NS] = end, now
+        if seq == side[HIGHEST] or side[HIGHEST] == 0:
+            side[HIGHEST] = side[NEXT]
+    side[WINDOW], side[LAST_ACK], side[LAST_ACK_NS], side[LAST_MARKS] = window, ack, now, bits
 
 
 @compiled
-def _handshake(own: Int64s, pair: Int64s, now: int, flag: int) -> None:
+def _handshake(side: Int64s, pair: Int64s, now: int, flag: int) -> None:
     """Measure the handshake; windows are not scaled before a side's first ACK."""
     if flag & SYN:
-        own[OPENING] = 1
+        side[OPENING] = 1
     elif flag & ACK:
-        own[OPENING] = 0
+        side[OPENING] = 0
     if (flag & (SYN | ACK)) == SYN:
         pair[SYN_NS] = now
     elif (flag & (SYN | ACK)) == ACK and pair[SYN_NS] and not pair[RTT_NS]:
@@ -309,9 +309,9 @@ def _handshake(own: Int64s, pair: Int64s, now: int, flag: int) -> None:
 
 
 @compiled
-def _after(one: int, two: int) -> bool:
+def _after(seq: int, other: int) -> bool:
     """Whether a sequence number lies beyond another, modulo 2**32 (GT_SEQ)."""
-    return (two - one) & SEQ >= HALF
+    return (other - seq) & SEQ >= HALF
 
 
 @compiled

@@ -33,6 +33,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -346,6 +347,13 @@ def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
     while around.parent is not None and "description" not in around.schema:
         around = around.parent
     return around.schema, str(around.validator), around.instance
+
+
+@cache
+def article_beside(module: str) -> Article:
+    """The claims of the article that a lab is about: the ledger beside this file of the lab."""
+    (path,) = Path(module).parent.glob("article*.toml")
+    return read(path)
 
 
 def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:

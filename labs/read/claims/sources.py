@@ -12,6 +12,7 @@ from itertools import starmap
 from pathlib import Path
 
 from labs.drive.condition import Condition
+from labs.drive.parameters.declare import unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
@@ -55,6 +56,8 @@ Known = tuple[Source, Evidence]
 """The part of a source that is of one place."""
 OF_A_DRAW = ("seed", "kernel", "testbed")
 """Parameters in which draws of one experiment may differ, or which the place has."""
+OF_THE_LINK = ("rtt_ms", "rate_mbit")
+"""What a claim may name besides the columns of a lab."""
 NOWHERE: Place = ("", (0, 0))
 """For a source without runs."""
 
@@ -73,6 +76,7 @@ def verdicts_from(
     if not sources:
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
+    _check_columns(lab, article.claims)
     judges = judges_of(lab)
     places: dict[Place, list[Known]] = {}
     for source in sources:
@@ -103,6 +107,15 @@ def verdicts_from(
         for claim in article.claims
         if not ids or claim.id in ids
     )
+
+
+def _check_columns(lab: Lab, claims: Iterable[Claim]) -> None:
+    """BadInput for a claim about a column that the lab's results do not have."""
+    for claim in claims:
+        for column in claim.columns.values():
+            if column not in (*lab.columns, *OF_THE_LINK):
+                wrong = unknown(column, lab.columns, "column of Results")
+                raise BadInput(f"{lab.ledger}: {claim.id}: {wrong}")
 
 
 def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:

@@ -27,10 +27,10 @@ class Described:
     meaning: str = ""
 
 
-def field_metadata(one: Described) -> dict[bytes, str]:
+def field_metadata(column: Described) -> dict[bytes, str]:
     """The metadata of a field of Arrow and Parquet."""
-    said = {b"unit": one.unit, b"meaning": one.meaning}
-    return {name: text for name, text in said.items() if text}
+    metadata = {b"unit": column.unit, b"meaning": column.meaning}
+    return {name: text for name, text in metadata.items() if text}
 
 
 def as_parquet(table: pandas.DataFrame, columns: Mapping[str, Described]) -> bytes:
@@ -39,7 +39,7 @@ def as_parquet(table: pandas.DataFrame, columns: Mapping[str, Described]) -> byt
     import pyarrow.parquet  # noqa: PLC0415
 
     made = pyarrow.Table.from_pandas(table, preserve_index=False)
-    fields = [one.with_metadata(field_metadata(columns[one.name])) for one in made.schema]
+    fields = [field.with_metadata(field_metadata(columns[field.name])) for field in made.schema]
     stream = io.BytesIO()
     pyarrow.parquet.write_table(
         made.cast(pyarrow.schema(fields, metadata=made.schema.metadata)), stream
@@ -51,15 +51,15 @@ def table_schema(table: pandas.DataFrame, columns: Mapping[str, Described]) -> d
     """The Table Schema of a table whose columns have the types of TYPES."""
     fields = []
     for name, kind in table.dtypes.items():
-        one = columns[str(name)]
-        said = {"description": one.meaning, "unit": one.unit}
+        column = columns[str(name)]
+        texts = {"description": column.meaning, "unit": column.unit}
         fields.append(
             {"name": str(name), "type": TYPES[str(kind)]}
-            | {key: text for key, text in said.items() if text}
+            | {key: text for key, text in texts.items() if text}
         )
     return {"fields": fields, "missingValues": [""]}
 
 
-def as_text(said: Mapping[str, Any]) -> str:
+def as_text(content: Mapping[str, Any]) -> str:
     """A JSON file, equal bytes for equal content."""
-    return json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -29,10 +29,10 @@ BITS, MEGA = 8, 1e6
 def flent_file(run: Run) -> bytes | None:
     """The file's content, equal bytes for equal runs; None for a run without a transfer that takes
     time and lasts some samples."""
-    found = received_most(run)
-    if found is None or found[1].goodput_bytes_s is None:
+    received = received_most(run)
+    if received is None or received[1].goodput_bytes_s is None:
         return None
-    text = json.dumps(as_json(run, *found), indent=1, sort_keys=True, allow_nan=False)
+    text = json.dumps(as_json(run, *received), indent=1, sort_keys=True, allow_nan=False)
     return gzip.compress(text.encode(), mtime=0)
 
 
@@ -41,7 +41,7 @@ def as_json(run: Run, receiver: str, seen: Download) -> dict[str, Any]:
     test, series = TESTS[receiver]
     step_s = max(STEP_S, run.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
-    goodput = [_mbit(one) for one in bytes_s]
+    goodput = [_mbit(rate) for rate in bytes_s]
     mean = None if seen.goodput_bytes_s is None else _mbit(seen.goodput_bytes_s)
     began_s = seen.started_ns / SECOND_NS
     return {
@@ -90,7 +90,7 @@ def _parameters(run: Run) -> dict[str, str]:
     """What identifies the run, and its link as requested and measured; texts, as Flent has them."""
     link: dict[str, Any] = dict(run.inputs["condition"]["link"])
     measured = run.measured
-    said = {
+    parameters = {
         "lab": run.lab,
         "condition": run.condition,
         "testbed": run.testbed,
@@ -100,7 +100,7 @@ def _parameters(run: Run) -> dict[str, str]:
         "measured_rate_mbit": measured.rate_mbit,
         **{f"link_{name}": value for name, value in link.items()},
     }
-    return {name: str(value) for name, value in said.items() if value is not None}
+    return {name: str(value) for name, value in parameters.items() if value is not None}
 
 
 def _sysctls(run: Run, host: str) -> Mapping[str, str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.read.flows.account_text import sentence
-from labs.read.flows.exchanges import exchanges, in_words
+from labs.read.flows.account_text import describe_finding
+from labs.read.flows.exchanges import describe_steps, exchanges
 from labs.read.flows.explain import Account
 from labs.read.flows.reasons import NOBODY, explained
 from labs.read.flows.stalls import stalls
@@ -25,28 +25,31 @@ def comments_of(
     `accounts` that is trouble has its sentence on the packet that ends its longest wait. `errors`
     are as in `stalls`.
     """
-    found: defaultdict[int, list[str]] = defaultdict(list)
+    comments: defaultdict[int, list[str]] = defaultdict(list)
     offset_of = segments["offset"].astype("int64").to_dict()
     stalled = stalls(segments, errors=errors)
-    for one in stalled.to_dict("records"):
-        length, reason = f"{one['gap_ms']:.1f} ms", one["reason"]
-        found[offset_of[one["before"]]].append(f"Nothing is sent for {length}: {reason}.")
-        found[offset_of[one["after"]]].append(f"Ends a stall of {length}: {reason}. {_why(one)}")
+    for stall in stalled.to_dict("records"):
+        length, reason = f"{stall['gap_ms']:.1f} ms", stall["reason"]
+        comments[offset_of[stall["before"]]].append(f"Nothing is sent for {length}: {reason}.")
+        comments[offset_of[stall["after"]]].append(
+            f"Ends a stall of {length}: {reason}. {_describe_wait(stall)}"
+        )
     ended = set(stalled["after"])
     for asked in exchanges(segments).to_dict("records"):
         if asked["gap_before"] in ended:
-            found[offset_of[asked["first_row"]]].append(
-                f"Request answered after {asked['latency_ms']:.1f} ms: {in_words(asked['steps'])}."
+            comments[offset_of[asked["first_row"]]].append(
+                f"Request answered after {asked['latency_ms']:.1f} ms: "
+                f"{describe_steps(asked['steps'])}."
             )
     offsets = dict(zip(segments["frame"].tolist(), segments["offset"].tolist(), strict=True))
     for account in accounts:
         for finding in account.findings:
             if finding.is_trouble and finding.frames:
-                found[offsets[finding.frames[0][1]]].append(sentence(finding))
-    return found
+                comments[offsets[finding.frames[0][1]]].append(describe_finding(finding))
+    return comments
 
 
-def _why(stall: Mapping[Any, Any]) -> str:
+def _describe_wait(stall: Mapping[Any, Any]) -> str:
     """Who waited for whom, and the meaning of the reason with its source."""
     meant, waiting = explained(stall["reason"]), stall["waiting"]
     waits = "" if waiting == NOBODY else f"The {waiting} waited for the {stall['waited_for']}. "

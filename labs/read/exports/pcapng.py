@@ -35,18 +35,18 @@ def pcapng(records: Iterable[Record], comments: Mapping[int, Sequence[str]]) -> 
         _block(SECTION, struct.pack("<IHHq", BYTE_ORDER, MAJOR, MINOR, UNKNOWN_LENGTH), b"")
     )
     interfaces: dict[int, int] = {}
-    for one in records:
-        if one.link_type not in interfaces:
-            interfaces[one.link_type] = len(interfaces)
+    for record in records:
+        if record.link_type not in interfaces:
+            interfaces[record.link_type] = len(interfaces)
             resolution = _option(TIME_RESOLUTION, bytes([NANOSECONDS]))
             stream.write(
-                _block(INTERFACE, struct.pack("<HHI", one.link_type, 0, 0), _ended(resolution))
+                _block(INTERFACE, struct.pack("<HHI", record.link_type, 0, 0), _ended(resolution))
             )
-        said = [_option(COMMENT, _utf8(text)) for text in comments.get(one.offset, ())]
-        high, low = divmod(one.time_ns % (1 << 64), 1 << 32)
-        sizes = (len(one.data), one.wire_bytes)
-        head = struct.pack("<IIIII", interfaces[one.link_type], high, low, *sizes)
-        stream.write(_block(PACKET, head + _padded(one.data), _ended(b"".join(said))))
+        options = [_option(COMMENT, _utf8(text)) for text in comments.get(record.offset, ())]
+        high, low = divmod(record.time_ns % (1 << 64), 1 << 32)
+        sizes = (len(record.data), record.wire_bytes)
+        head = struct.pack("<IIIII", interfaces[record.link_type], high, low, *sizes)
+        stream.write(_block(PACKET, head + _padded(record.data), _ended(b"".join(options))))
     return stream.getvalue()
 
 

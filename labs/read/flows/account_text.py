@@ -117,30 +117,30 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
 
 
-def sentence(finding: Finding) -> str:
+def describe_finding(finding: Finding) -> str:
     """One finding as a sentence, with its figures and the frames that show it."""
     noun, words = SENTENCES[finding.reason]
     n = _counted(finding.count, noun)
     it = "it" if finding.count == 1 else "them"
     if finding.waiting == NOBODY and finding.time_ms == 0 and finding.reason in FREE:
         was = "was" if finding.count == 1 else "were"
-        return f"{FREE[finding.reason].format(n=n, it=it, was=was)}{_shown(finding)}."
-    said = words.format(n=n, it=it, who=finding.waited_for, other=finding.waiting)
+        return f"{FREE[finding.reason].format(n=n, it=it, was=was)}{_describe_frames(finding)}."
+    text = words.format(n=n, it=it, who=finding.waited_for, other=finding.waiting)
     if finding.reason == HANDSHAKE:
-        said = f"the handshake took {duration(finding.time_ms)}"
+        text = f"the handshake took {duration(finding.time_ms)}"
     elif finding.time_ms:
-        said = f"{duration(finding.time_ms)}: {said}"
+        text = f"{duration(finding.time_ms)}: {text}"
         if finding.count > 1 and finding.longest_ms:
-            said += f"; the longest took {duration(finding.longest_ms)}"
+            text += f"; the longest took {duration(finding.longest_ms)}"
     else:
-        said = said[0].upper() + said[1:]
+        text = text[0].upper() + text[1:]
     if finding.detail:
-        said += f"; {finding.detail}"
+        text += f"; {finding.detail}"
     doubt = " (likely)" if finding.confidence == LIKELY else ""
-    return f"{said}{doubt}{_shown(finding)}."
+    return f"{text}{doubt}{_describe_frames(finding)}."
 
 
-def _shown(finding: Finding) -> str:
+def _describe_frames(finding: Finding) -> str:
     """Where to look in Wireshark."""
     if not finding.frames:
         return ""
@@ -150,52 +150,52 @@ def _shown(finding: Finding) -> str:
     return f" [{noun} {', '.join(pairs)}{more}]"
 
 
-def told(account: Account) -> list[Finding]:
+def worth_a_sentence(account: Account) -> list[Finding]:
     """The findings that are worth a sentence: trouble first, then what takes time."""
-    trouble = [one for one in account.findings if one.is_trouble]
-    told = [
-        one
-        for one in trouble
-        if one.reason in EVENTS or one.time_ms >= LEAST_LOST * account.duration_ms
+    trouble = [finding for finding in account.findings if finding.is_trouble]
+    described = [
+        finding
+        for finding in trouble
+        if finding.reason in EVENTS or finding.time_ms >= LEAST_LOST * account.duration_ms
     ]
     rest = [
-        one
-        for one in account.findings
-        if one not in trouble
-        and (one.time_ms >= LEAST_SHARE * account.duration_ms or one.reason in FREE)
-        and one.reason != SENDING
+        finding
+        for finding in account.findings
+        if finding not in trouble
+        and (finding.time_ms >= LEAST_SHARE * account.duration_ms or finding.reason in FREE)
+        and finding.reason != SENDING
     ]
-    return told[:MOST_TOLD] + rest[: MOST_TOLD - len(told[:MOST_TOLD]) + 2]
+    return described[:MOST_TOLD] + rest[: MOST_TOLD - len(described[:MOST_TOLD]) + 2]
 
 
-def advice(found: list[Finding]) -> dict[str, str]:
+def advice(findings: list[Finding]) -> dict[str, str]:
     """What to change, by reason and end, for the findings that are trouble. Reasons with the same
     advice are joined."""
-    said: dict[str, list[str]] = {}
-    for one in found:
-        words = explained(one.reason).advice
-        if one.is_trouble and words:
-            untold = one.reason == UNTOLD or one.waited_for == NOBODY
-            end = "" if untold else f" of the {one.waited_for}"
-            names = said.setdefault(words, [])
-            if f"{one.reason}{end}" not in names:
-                names.append(f"{one.reason}{end}")
-    return {", ".join(names): words for words, names in list(said.items())[:MOST_ADVICE]}
+    changes: dict[str, list[str]] = {}
+    for finding in findings:
+        words = explained(finding.reason).advice
+        if finding.is_trouble and words:
+            untold = finding.reason == UNTOLD or finding.waited_for == NOBODY
+            end = "" if untold else f" of the {finding.waited_for}"
+            names = changes.setdefault(words, [])
+            if f"{finding.reason}{end}" not in names:
+                names.append(f"{finding.reason}{end}")
+    return {", ".join(names): words for words, names in list(changes.items())[:MOST_ADVICE]}
 
 
-def heading(account: Account) -> str:
+def describe_connection(account: Account) -> str:
     """The connection, its data and its RTT in one line."""
-    said = (
+    text = (
         f"connection {account.connection}: {account.client} to {account.server}, "
         f"{duration(account.duration_ms)}, {account.client_bytes:,} bytes from the client, "
         f"{account.server_bytes:,} from the server"
     )
     if account.rtt_ms is not None:
-        said += f", RTT {duration(account.rtt_ms)}"
+        text += f", RTT {duration(account.rtt_ms)}"
         if account.rtt_spread_ms is not None and account.rtt_spread_ms[2] > 1.5 * account.rtt_ms:
-            said += f" (ACKs take up to {duration(account.rtt_spread_ms[2])})"
+            text += f" (ACKs take up to {duration(account.rtt_spread_ms[2])})"
     turns = [f"{_counted(count, kind)}" for kind, count in account.turns.items()]
-    return said + (f"; {', '.join(turns)}" if turns else "")
+    return text + (f"; {', '.join(turns)}" if turns else "")
 
 
 def ladder(file: str, account: Account, finding: Finding) -> str:
@@ -208,42 +208,42 @@ def ladder(file: str, account: Account, finding: Finding) -> str:
     return f"{word} --out ladder.html"
 
 
-def as_text(found: FileAccount, *, most: int = 5) -> str:
+def describe_file(file_account: FileAccount, *, most: int = 5) -> str:
     """The verdict, then the connections with most time lost."""
-    parts = ["\n".join(found.verdict.lines)]
-    if len(found.accounts) > 1:
-        parts.append(_first_look(found))
-    for account in found.accounts[:most]:
-        parts.append(_account(found.file, account))
-    left = len(found.accounts) - most
+    parts = ["\n".join(file_account.verdict.lines)]
+    if len(file_account.accounts) > 1:
+        parts.append(_describe_first_look(file_account))
+    for account in file_account.accounts[:most]:
+        parts.append(_describe_account(file_account.file, account))
+    left = len(file_account.accounts) - most
     if left > 0:
         parts.append(f"{left:,} more connections: --connection N explains one, --json all.")
     return "\n\n".join(parts)
 
 
-def _first_look(found: FileAccount) -> str:
-    trouble = [one for one in found.accounts if one.rank[0]]
+def _describe_first_look(file_account: FileAccount) -> str:
+    trouble = [account for account in file_account.accounts if account.rank[0]]
     if not trouble:
-        return f"{len(found.accounts):,} connections: {NO_TIME}."
+        return f"{len(file_account.accounts):,} connections: {NO_TIME}."
     first = trouble[0]
-    total = sum(one.lost_ms for one in trouble)
-    causes = [one for one in found.totals if one.is_trouble and one.time_ms]
-    of = ", ".join(f"{one.reason} {duration(one.time_ms)}" for one in causes[:4])
+    total = sum(account.lost_ms for account in trouble)
+    causes = [finding for finding in file_account.totals if finding.is_trouble and finding.time_ms]
+    of = ", ".join(f"{cause.reason} {duration(cause.time_ms)}" for cause in causes[:4])
     return (
-        f"{len(trouble):,} of {len(found.accounts):,} connections lost time, "
+        f"{len(trouble):,} of {len(file_account.accounts):,} connections lost time, "
         f"{duration(total)} together{f': {of}' if of else ''}. Look first at connection "
         f"{first.connection} ({first.client} to {first.server})."
     )
 
 
-def _account(file: str, account: Account) -> str:
-    lines = [heading(account)]
-    found = told(account)
-    if not any(one.is_trouble for one in found):
+def _describe_account(file: str, account: Account) -> str:
+    lines = [describe_connection(account)]
+    findings = worth_a_sentence(account)
+    if not any(finding.is_trouble for finding in findings):
         lines.append(f"  {NO_TIME}")
-    for finding in found:
-        lines.append(f"  {sentence(finding)}")
-    for reason, words in advice(found).items():
+    for finding in findings:
+        lines.append(f"  {describe_finding(finding)}")
+    for reason, words in advice(findings).items():
         lines.append(f"  To change ({reason}): {words}")
     if account.worst is not None:
         lines.append(f"  See it: {ladder(file, account, account.worst)}")
@@ -262,50 +262,56 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "frames": [list(pair) for pair in finding.frames],
         "confidence": finding.confidence,
         "is_trouble": finding.is_trouble,
-        "sentence": sentence(finding),
+        "sentence": describe_finding(finding),
         "words": meant.words,
         "source": meant.source,
         "advice": meant.advice,
     }
 
 
-def as_json(found: FileAccount) -> dict[str, Any]:
+def as_json(file_account: FileAccount) -> dict[str, Any]:
     """The whole account as plain data; `labs.read.flows.account_schema.SCHEMA` describes it."""
-    first = found.accounts[0] if found.accounts and found.accounts[0].rank[0] else None
+    first = (
+        file_account.accounts[0]
+        if file_account.accounts and file_account.accounts[0].rank[0]
+        else None
+    )
     return {
         "schema": SCHEMA_VERSION,
-        "file": found.file,
-        "verdict": found.verdict.as_json(),
-        "remarks": found.remarks.as_json(),
+        "file": file_account.file,
+        "verdict": file_account.verdict.as_json(),
+        "remarks": file_account.remarks.as_json(),
         "look_first_at": None if first is None else first.connection,
         "totals": [
             {
-                "reason": one.reason,
-                "waited_for": one.waited_for,
-                "time_ms": one.time_ms,
-                "count": one.count,
+                "reason": finding.reason,
+                "waited_for": finding.waited_for,
+                "time_ms": finding.time_ms,
+                "count": finding.count,
             }
-            for one in found.totals
+            for finding in file_account.totals
         ],
         "connections": [
             {
-                "connection": one.connection,
-                "client": one.client,
-                "server": one.server,
-                "first_frame": one.first_frame,
-                "last_frame": one.last_frame,
-                "duration_ms": one.duration_ms,
-                "lost_ms": one.lost_ms,
-                "client_bytes": one.client_bytes,
-                "server_bytes": one.server_bytes,
-                "rtt_ms": one.rtt_ms,
+                "connection": account.connection,
+                "client": account.client,
+                "server": account.server,
+                "first_frame": account.first_frame,
+                "last_frame": account.last_frame,
+                "duration_ms": account.duration_ms,
+                "lost_ms": account.lost_ms,
+                "client_bytes": account.client_bytes,
+                "server_bytes": account.server_bytes,
+                "rtt_ms": account.rtt_ms,
                 "rtt_spread_ms": None
-                if one.rtt_spread_ms is None
-                else dict(zip(("p10", "p50", "p90"), one.rtt_spread_ms, strict=True)),
-                "turns": one.turns,
-                "findings": [finding_as_json(finding) for finding in one.findings],
-                "ladder": None if one.worst is None else ladder(found.file, one, one.worst),
+                if account.rtt_spread_ms is None
+                else dict(zip(("p10", "p50", "p90"), account.rtt_spread_ms, strict=True)),
+                "turns": account.turns,
+                "findings": [finding_as_json(finding) for finding in account.findings],
+                "ladder": None
+                if account.worst is None
+                else ladder(file_account.file, account, account.worst),
             }
-            for one in found.accounts
+            for account in file_account.accounts
         ],
     }

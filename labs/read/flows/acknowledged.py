@@ -25,9 +25,9 @@ def find_first_acks(
     sent_1: Int64s,
     fresh: Int64s,
     covers: Int64s,
-    found: Int64s,
+    acked_by: Int64s,
 ) -> None:
-    """Write the place of the first ACK of each segment into `found`, which is filled with NOT_ONCE.
+    """Write the place of the first ACK of each segment into `acked_by`, filled with NOT_ONCE.
 
     `fresh` and `covers` are scratch, a word longer than the arrays of `ConnectionState`.
     """
@@ -60,7 +60,7 @@ def find_first_acks(
                     if reach < end[at]:
                         place += 1
                 # An ACK that precedes its segment in the file was captured out of order.
-                found[at] = place if at < place and place < last else -1
+                acked_by[at] = place if at < place and place < last else -1
 
 
 @compiled

@@ -107,28 +107,28 @@ class ConnectionGaps:
     """One connection: what its gaps depend on."""
 
     def __init__(
-        self, known: ConnectionState, far: Distances, first: int, last: int, error: str
+        self, state: ConnectionState, far: Distances, first: int, last: int, error: str
     ) -> None:
-        self.known, self.each = known, known.each
+        self.state, self.each = state, state.each
         self.first, self.last = first, last
         self.is_measured = bool(far.measured[first])
         self.far = far.most(first)
         self.error = error
         here = slice(first, last)
-        flags, direction = known.flags[here], known.direction[here]
+        flags, direction = state.flags[here], state.direction[here]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
         self.places = tuple(places.data for places in self.sides)
-        self.times = tuple(known.time_ns[places].data for places in self.sides)
+        self.times = tuple(state.time_ns[places].data for places in self.sides)
         self.has_both = all(len(places) for places in self.sides)
         self.is_answered = bool((((flags & SYN) != 0) & ((flags & ACK) != 0)).any()) or not bool(
             ((flags & SYN) != 0).any()
         )
         self.answers_syn = self.is_answered or self.has_both
-        self.refusals = [] if self.is_answered else refusals(known, first, last)
+        self.refusals = [] if self.is_answered else refusals(state, first, last)
         near = self.far if self.is_measured or self.far.rtt_ns < 1 << 59 else NEXT_DOOR
         losses = bool(
             (
-                known.marks[here]
+                state.marks[here]
                 & (
                     bits.RETRANSMISSION
                     | bits.FAST_RETRANSMISSION
@@ -137,38 +137,43 @@ class ConnectionGaps:
                 )
             ).any()
         )
-        self.episodes = episodes(known, near, first, last) if losses and self.has_both else []
+        self.episodes = episodes(state, near, first, last) if losses and self.has_both else []
         if self.far.rtt_ns >= 1 << 59:
-            for one in self.episodes:
-                if not self._waited_for_timer(one):
-                    one.reason = UNTOLD
+            for episode in self.episodes:
+                if not self._waited_for_timer(episode):
+                    episode.reason = UNTOLD
         in_episode = numpy.full(last - first, -1)
         # Of two at once the loss matters: what an end repeats in vain meanwhile follows from it.
-        order = sorted(enumerate(self.episodes), key=lambda one: one[1].reason != SPURIOUS)
-        for number, one in order:
-            in_episode[one.first + 1 - first : one.last + 1 - first] = number
+        order = sorted(
+            enumerate(self.episodes), key=lambda numbered: numbered[1].reason != SPURIOUS
+        )
+        for number, episode in order:
+            in_episode[episode.first + 1 - first : episode.last + 1 - first] = number
         self.in_episode = in_episode.data
         times = self.each.time_ns
-        lost = [(times[one.first], times[max(one.first, one.last)]) for one in self.episodes]
+        lost = [
+            (times[episode.first], times[max(episode.first, episode.last)])
+            for episode in self.episodes
+        ]
         self.bulk = tuple(
-            rounds(known, near, first, last, side, lost) if self.has_both else None
+            rounds(state, near, first, last, side, lost) if self.has_both else None
             for side in (0, 1)
         )
-        missing, self.hole_count = holes(known, first, last, self.sides)
+        missing, self.hole_count = holes(state, first, last, self.sides)
         self.holes = missing.data
 
     @cached_property
     def counts_ids(self) -> tuple[bool, ...]:
         """Which side counts its packets in their identification."""
-        return tuple(counts_ids(self.known, places) for places in self.sides)
+        return tuple(counts_ids(self.state, places) for places in self.sides)
 
-    def _waited_for_timer(self, one: Episode) -> bool:
+    def _waited_for_timer(self, episode: Episode) -> bool:
         """Whether the episode is what it seems even if the distance is unknown: a timer that took
         as long as a timer must, or what needs no distance."""
-        if one.reason in (SPURIOUS, GAVE_UP):
+        if episode.reason in (SPURIOUS, GAVE_UP):
             return True
         times = self.each.time_ns
-        return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in one.timers)
+        return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in episode.timers)
 
     def gap(self, at: int) -> Gap | None:
         """The gap before the segment at that place; None if it may be no more than a round trip."""
@@ -191,7 +196,7 @@ class ConnectionGaps:
     def _one_sided(self, at: int, length: int) -> Gap:
         each = self.each
         repeated = each.flags[at] & SYN and each.flags[at - 1] & SYN
-        if repeated and not (self.known.flags[self.first : self.last] & ACK).any():
+        if repeated and not (self.state.flags[self.first : self.last] & ACK).any():
             reason = self.error or UNANSWERED
             return Gap(at, length, Wait(reason, NAMES[0], NAMES[1]), length, ROUND_TRIP)
         return Gap(at, length, Wait(UNTOLD), length, ROUND_TRIP)
@@ -208,14 +213,14 @@ class ConnectionGaps:
             return self._syn(at, length, far, by)
         if each.flags[at - 1] & SYN and by == 0 and not each.length[at]:
             return Gap(at, length, Wait(HANDSHAKE), 0, HANDSHAKE)
-        one = self.episodes[number] if number >= 0 else None
-        if one is not None and one.reason == SPURIOUS:
-            if at in one.places:
+        episode = self.episodes[number] if number >= 0 else None
+        if episode is not None and episode.reason == SPURIOUS:
+            if at in episode.places:
                 return Gap(at, length, Wait(SPURIOUS), length, ROUND_TRIP)
-            one = None
-        if one is not None and (marked & PROBED) == 0:
-            wait = Wait(one.reason, NAMES[1 - one.direction], NAMES[one.direction])
-            if one.reason == FAST_RECOVERY:  # a round trip of it is the price of any repair
+            episode = None
+        if episode is not None and (marked & PROBED) == 0:
+            wait = Wait(episode.reason, NAMES[1 - episode.direction], NAMES[episode.direction])
+            if episode.reason == FAST_RECOVERY:  # a round trip of it is the price of any repair
                 beyond = max(0, length - far.far_ns[by])
                 return Gap(at, length, wait, beyond, FAST_RECOVERY)
             return Gap(at, length, wait, length, ROUND_TRIP)
@@ -239,7 +244,7 @@ class ConnectionGaps:
     def _closed_late(self, at: int, by: int) -> Wait:
         """The other end visibly waits for that end if it has closed before."""
         theirs = self.sides[1 - by]
-        closed = bool(((self.known.flags[theirs[theirs < at]] & FIN) != 0).any())
+        closed = bool(((self.state.flags[theirs[theirs < at]] & FIN) != 0).any())
         return Wait(CLOSED_LATE, NAMES[1 - by] if closed else NOBODY, NAMES[by])
 
     def ends_nothing(self, at: int, gap: Gap) -> bool:
@@ -306,9 +311,9 @@ class ConnectionGaps:
         since = each.time_ns[self.first]
         if heard >= 0:
             since = each.time_ns[heard] + far.far_ns[by]
-        own = self._previous(at, by)
-        if own >= 0 and (each.length[own] or each.flags[own] & SYN):
-            since = max(since, each.time_ns[own])
+        previous = self._previous(at, by)
+        if previous >= 0 and (each.length[previous] or each.flags[previous] & SYN):
+            since = max(since, each.time_ns[previous])
         return max(0, now - since), heard
 
     def _reset(self, at: int, length: int, far: Distance, by: int) -> Gap:
@@ -332,13 +337,13 @@ class ConnectionGaps:
         return self.each.sent[side][at] > max(0, self.each.acked[side][at])
 
     def _syn(self, at: int, length: int, far: Distance, by: int) -> Gap:
-        known = self.known
-        own = self.sides[by]
-        earlier = own[own < at]
-        repeated = ((known.flags[earlier] & SYN) != 0).any()
+        state = self.state
+        places = self.sides[by]
+        earlier = places[places < at]
+        repeated = ((state.flags[earlier] & SYN) != 0).any()
         if not repeated:
             theirs = self.sides[1 - by]
-            asked = int(((known.flags[theirs[theirs < at]] & SYN) != 0).sum())
+            asked = int(((state.flags[theirs[theirs < at]] & SYN) != 0).sum())
             late = length - far.far_ns[by]
             if asked > 1 and late >= SYN_TIMER_NS:  # an earlier answer was lost before the capture
                 wait = Wait(SYN_REPEATED, NAMES[1 - by], NAMES[by])
@@ -463,10 +468,10 @@ class ConnectionGaps:
 
     def _limit(self, at: int, sender: int) -> str:
         """What limits that sender of bulk at that time; a round trip if it sends none."""
-        own = self.bulk[sender]
-        if own is None:
+        bulk_rounds = self.bulk[sender]
+        if bulk_rounds is None:
             return ROUND_TRIP
-        return own.limit_at(self.each.time_ns[at - 1])
+        return bulk_rounds.limit_at(self.each.time_ns[at - 1])
 
     def _acknowledged(self, at: int, length: int, far: Distance, by: int, late: int) -> Gap:
         """An ACK without data ends the gap."""
@@ -543,14 +548,14 @@ class ConnectionGaps:
         return -1
 
 
-def refusals(known: ConnectionState, first: int, last: int) -> list[int]:
+def refusals(state: ConnectionState, first: int, last: int) -> list[int]:
     """The resets by which the server refuses the connection between two places: each acknowledges
     a SYN (RFC 9293 3.5.2), and the client had acknowledged nothing before."""
     here = slice(first, last)
-    flags, by = known.flags[here], known.direction[here]
+    flags, by = state.flags[here], state.direction[here]
     agrees = (by == 0) & ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0)
     until = int(agrees.argmax()) if agrees.any() else last - first
-    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (known.ack[here] == 1)
+    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (state.ack[here] == 1)
     asked = numpy.cumsum((by == 0) & ((flags & SYN) != 0)) > 0
-    found: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
-    return found
+    resets: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
+    return resets

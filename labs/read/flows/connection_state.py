@@ -117,18 +117,19 @@ class ConnectionState:
         """The columns for reading single elements."""
         columns = [getattr(self, name) for name in Elements._fields]
         return Elements._make(
-            (one[0].data, one[1].data) if isinstance(one, tuple) else one.data for one in columns
+            (column[0].data, column[1].data) if isinstance(column, tuple) else column.data
+            for column in columns
         )
 
     @cached_property
     def acked_by(self) -> Array:
         """The place of the first ACK of each segment with new data, -1 if none was captured;
         NOT_ONCE of all other segments, and of data that was sent again."""
-        found = numpy.full(len(self), NOT_ONCE, dtype=numpy.int64)
+        acked_by = numpy.full(len(self), NOT_ONCE, dtype=numpy.int64)
         fresh, covers = numpy.zeros((2, len(self) + 1), dtype=numpy.int64)
         columns = (self.direction, self.flags, self.length, self.begin, self.end, self.ack)
-        find_first_acks(self.starts, *columns, *self.sent, fresh, covers, found)
-        return found
+        find_first_acks(self.starts, *columns, *self.sent, fresh, covers, acked_by)
+        return acked_by
 
     def gaps_ns(self) -> Array:
         """The time since the previous segment of the same connection; 0 for the first one."""
@@ -143,17 +144,10 @@ def connection_state(segments: Table) -> ConnectionState:
     Raises Missing if that takes more memory than is available, BadInput for a table with other
     directions than 0 and 1.
     """
-    must_fit(
-        len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
-    )
+    _must_be_readable(segments)
     order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
     column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
     connection, direction, flags = (column[name] for name in ("connection", "direction", "flags"))
-    if len(direction) and not 0 <= direction.min() <= direction.max() <= 1:
-        raise BadInput(
-            f"the table of segments has a direction of {int(direction.min())} or "
-            f"{int(direction.max())}. Allowed: 0 (from the client) and 1 (from the server)"
-        )
     begin, ack = column["seq_rel"], column["ack_rel"]
     length, window = (
         column[name].astype(numpy.int64) for name in ("payload_bytes", "window_bytes")
@@ -165,9 +159,8 @@ def connection_state(segments: Table) -> ConnectionState:
     full = mss_bytes(segments)[order]
     states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
     columns = (direction, flags, length, end, ack, window, column["window"], full)
-    both_sides.write_states(
-        starts, *columns, numpy.empty(both_sides.ROWS, dtype=numpy.int64), states
-    )
+    scratch = numpy.empty(both_sides.ROWS, dtype=numpy.int64)
+    both_sides.write_states(starts, *columns, scratch, states)
 
     def both(row: int) -> tuple[Array, Array]:
         return states[row], states[row + 1]
@@ -203,6 +196,18 @@ def connection_state(segments: Table) -> ConnectionState:
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )
+
+
+def _must_be_readable(segments: Table) -> None:
+    must_fit(
+        len(segments) * ROW_BYTES, f"the connection state of {len(segments):,} segments", IN_PARTS
+    )
+    direction = numpy.asarray(segments["direction"])
+    if len(direction) and not 0 <= direction.min() <= direction.max() <= 1:
+        raise BadInput(
+            f"the table of segments has a direction of {int(direction.min())} or "
+            f"{int(direction.max())}. Allowed: 0 (from the client) and 1 (from the server)"
+        )
 
 
 def _selective(segments: Table) -> tuple[Array, Array]:
@@ -247,13 +252,13 @@ def mss_bytes(segments: Table) -> Array:
     if not len(segments):
         return numpy.zeros(0, dtype=numpy.int32)
     connection = numpy.asarray(segments["connection"])
-    found = _agreed(segments, connection)
-    unknown = (found == 0)[connection]
+    mss = _agreed(segments, connection)
+    unknown = (mss == 0)[connection]
     if unknown.any():
-        _as_seen(segments, unknown, found)
-    _without_stamps(segments, connection, found)
-    found[found == 0] = MSS_BYTES
-    full: Array = found[connection]
+        _as_seen(segments, unknown, mss)
+    _without_stamps(segments, connection, mss)
+    mss[mss == 0] = MSS_BYTES
+    full: Array = mss[connection]
     return full
 
 
@@ -266,23 +271,23 @@ def _agreed(segments: Table, connection: Array) -> Array:
     stamped[side] = numpy.asarray(segments["tsval"])[syn] >= 0
     both = offered.min(axis=0)
     full = numpy.maximum(both, LEAST_BYTES) - TIMESTAMPS_BYTES * stamped.min(axis=0)
-    found: Array = numpy.where(both > 0, full, 0).astype(numpy.int32)
-    return found
+    mss: Array = numpy.where(both > 0, full, 0).astype(numpy.int32)
+    return mss
 
 
-def _without_stamps(segments: Table, connection: Array, found: Array) -> None:
+def _without_stamps(segments: Table, connection: Array, mss: Array) -> None:
     """Correct it where the timestamps were not captured: nothing is as long as the MSS says, and
     segments that are 12 bytes shorter repeat."""
     length = numpy.asarray(segments["payload_bytes"])
-    stamped = found - TIMESTAMPS_BYTES
-    count = len(found)
-    own = found[connection]
-    whole = numpy.bincount(connection, (length > 0) & (own > 0) & (length >= own), count)
-    short = numpy.bincount(connection, (own > 0) & (length == stamped[connection]), count)
-    found[(whole == 0) & (short >= 2)] -= TIMESTAMPS_BYTES
+    stamped = mss - TIMESTAMPS_BYTES
+    count = len(mss)
+    row_mss = mss[connection]
+    whole = numpy.bincount(connection, (length > 0) & (row_mss > 0) & (length >= row_mss), count)
+    short = numpy.bincount(connection, (row_mss > 0) & (length == stamped[connection]), count)
+    mss[(whole == 0) & (short >= 2)] -= TIMESTAMPS_BYTES
 
 
-def _as_seen(segments: Table, unknown: Array, found: Array) -> None:
+def _as_seen(segments: Table, unknown: Array, mss: Array) -> None:
     """Estimate it from the payloads of the connections in `unknown`."""
     length = numpy.asarray(segments["payload_bytes"])
     whole = (numpy.asarray(segments["flags"]) & (FIN | SYN | PSH)) == 0
@@ -290,4 +295,4 @@ def _as_seen(segments: Table, unknown: Array, found: Array) -> None:
     sizes = numpy.asarray(segments["connection"])[chosen].astype(numpy.int64) << 32 | length[chosen]
     each, times = numpy.unique(sizes, return_counts=True)
     again = each[times > 1][::-1]  # of one connection the smallest is entered last
-    found[again >> 32] = again & 0xFFFFFFFF
+    mss[again >> 32] = again & 0xFFFFFFFF

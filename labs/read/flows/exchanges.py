@@ -97,14 +97,12 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
     """
-    found_waits, *_ = explained_waits(segments)
-    bounds = _bounds(found_waits.known)
+    waits, *_ = explained_waits(segments)
+    bounds = _bounds(waits.state)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
-    rows = [
-        _row(found_waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds
-    ]
-    found = DataFrame(rows, columns=list(COLUMNS))
-    return found.sort_values("at_ns", kind="stable", ignore_index=True)
+    rows = [_row(waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds]
+    table = DataFrame(rows, columns=list(COLUMNS))
+    return table.sort_values("at_ns", kind="stable", ignore_index=True)
 
 
 def followed(table: DataFrame, steps: Sequence[str]) -> Followed:
@@ -115,98 +113,98 @@ def followed(table: DataFrame, steps: Sequence[str]) -> Followed:
     return Followed(wanted, follow, dict(counts.most_common()))
 
 
-def in_words(steps: Sequence[str]) -> str:
+def describe_steps(steps: Sequence[str]) -> str:
     """Steps as one line: request; first part; silence; client's ACK; rest; client's ACK."""
     return "; ".join(steps)
 
 
-def _bounds(known: ConnectionState) -> list[tuple[int, int, int]]:
+def _bounds(state: ConnectionState) -> list[tuple[int, int, int]]:
     """Number, first place and end of every exchange.
 
     The end of the connection and keep-alives also end an exchange.
     """
-    asks = (known.length > 0) & (known.direction == 0) & (known.end > known.sent[0])
-    answers = (known.length > 0) & (known.direction == 1)
-    over = ((known.flags & (FIN | RST | SYN)) != 0) & (known.length == 0)
+    asks = (state.length > 0) & (state.direction == 0) & (state.end > state.sent[0])
+    answers = (state.length > 0) & (state.direction == 1)
+    over = ((state.flags & (FIN | RST | SYN)) != 0) & (state.length == 0)
     room = numpy.where(
-        known.direction == 0, known.edge[0] - known.sent[0], known.edge[1] - known.sent[1]
+        state.direction == 0, state.edge[0] - state.sent[0], state.edge[1] - state.sent[1]
     )
-    over |= ((known.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
-    found = []
-    for first, last in zip(known.starts[:-1], known.starts[1:], strict=True):
+    over |= ((state.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
+    bounds = []
+    for first, last in zip(state.starts[:-1], state.starts[1:], strict=True):
         number, begun, answered = 0, -1, False
         for at in range(first, last):
             if begun >= 0 and (over[at] or (asks[at] and answered)):
-                found.append((number, begun, at))
+                bounds.append((number, begun, at))
                 number, begun, answered = number + 1, -1, False
             if asks[at] and begun < 0:
                 begun = at
             answered = answered or bool(answers[at])
         if begun >= 0:
-            found.append((number, begun, int(last)))
-    return found
+            bounds.append((number, begun, int(last)))
+    return bounds
 
 
-def _row(found: Waits, number: int, first: int, last: int, min_gap_ns: float) -> tuple[object, ...]:
-    known = found.known
-    times = known.time_ns[first:last]
-    payload, direction = known.length[first:last], known.direction[first:last]
+def _row(waits: Waits, number: int, first: int, last: int, min_gap_ns: float) -> tuple[object, ...]:
+    state = waits.state
+    times = state.time_ns[first:last]
+    payload, direction = state.length[first:last], state.direction[first:last]
     answer = numpy.flatnonzero((payload > 0) & (direction == 1))
     begin = int(times[0])
-    longest = _longest(found, first, last, min_gap_ns)
-    wait = Wait(IDLE) if longest is None else found.why(longest)
+    longest = _longest(waits, first, last, min_gap_ns)
+    wait = Wait(IDLE) if longest is None else waits.why(longest)
     return (
-        int(known.connection[first]),
+        int(state.connection[first]),
         number,
         begin,
-        known.rows[first],
-        known.rows[last - 1],
+        state.rows[first],
+        state.rows[last - 1],
         last - first,
-        _new_bytes(known, 0, first, last),
-        _new_bytes(known, 1, first, last),
+        _new_bytes(state, 0, first, last),
+        _new_bytes(state, 1, first, last),
         _ms(times[answer[0]] - begin) if len(answer) else float("nan"),
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
-        0.0 if longest is None else _ms(known.time_ns[longest] - known.time_ns[longest - 1]),
-        None if longest is None else known.rows[longest],
+        0.0 if longest is None else _ms(state.time_ns[longest] - state.time_ns[longest - 1]),
+        None if longest is None else state.rows[longest],
         wait.reason,
         wait.waiting,
         wait.waited_for,
-        _steps(found, first, last, min_gap_ns),
+        _steps(waits, first, last, min_gap_ns),
     )
 
 
-def _longest(found: Waits, first: int, last: int, min_gap_ns: float) -> int | None:
+def _longest(waits: Waits, first: int, last: int, min_gap_ns: float) -> int | None:
     """Where the longest stall of an exchange ends; without a stall, the longest gap."""
     if last - first < 2:
         return None
-    stalled = [place for place in range(first + 1, last) if found.is_stalled(place, min_gap_ns)]
+    stalled = [place for place in range(first + 1, last) if waits.is_stalled(place, min_gap_ns)]
     if stalled:
-        return max(stalled, key=lambda place: found.gaps[place].wait_ns)
-    return first + 1 + int(numpy.diff(found.known.time_ns[first:last]).argmax())
+        return max(stalled, key=lambda place: waits.gaps[place].wait_ns)
+    return first + 1 + int(numpy.diff(waits.state.time_ns[first:last]).argmax())
 
 
-def _new_bytes(known: ConnectionState, side: int, first: int, last: int) -> int:
+def _new_bytes(state: ConnectionState, side: int, first: int, last: int) -> int:
     """The bytes that a side sent: retransmitted bytes count once; missing packets are included."""
-    own = (known.direction[first:last] == side) & (known.length[first:last] > 0)
-    if not own.any():
+    carries = (state.direction[first:last] == side) & (state.length[first:last] > 0)
+    if not carries.any():
         return 0
-    begin = known.begin[first:last][own]
-    reach = int((begin + known.length[first:last][own]).max())
-    return max(0, reach - max(int(begin.min()), int(known.sent[side][first])))
+    begin = state.begin[first:last][carries]
+    reach = int((begin + state.length[first:last][carries]).max())
+    return max(0, reach - max(int(begin.min()), int(state.sent[side][first])))
 
 
 def _ms(length_ns: int) -> float:
     return float(length_ns) / 1e6
 
 
-def _steps(found: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str, ...]:
+def _steps(waits: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str, ...]:
     """The steps in order; a step that repeats is listed once."""
-    known = found.known
+    state = waits.state
     steps: list[str] = []
     for at in range(first, last):
-        if at > first and found.is_stalled(at, min_gap_ns):
+        if at > first and waits.is_stalled(at, min_gap_ns):
             steps.append(SILENCE)
-        step = _step(known, at, any(name in steps for name in (FIRST, REST)))
+        step = _step(state, at, any(name in steps for name in (FIRST, REST)))
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]
         if step is not None and [step] != steps[-1:] and not goes_on:
             steps.append(step)
@@ -217,16 +215,16 @@ def _steps(found: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str,
     return tuple(steps)
 
 
-def _step(known: ConnectionState, at: int, begun: bool) -> str | None:
-    marked, by = int(known.marks[at]), int(known.direction[at])
+def _step(state: ConnectionState, at: int, begun: bool) -> str | None:
+    marked, by = int(state.marks[at]), int(state.direction[at])
     if marked & (bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE):
         return PROBE
-    if known.length[at]:
-        if known.end[at] <= known.sent[by][at]:
+    if state.length[at]:
+        if state.end[at] <= state.sent[by][at]:
             return LATE if marked & bits.OUT_OF_ORDER else AGAIN
         return REQUEST if by == 0 else REST if begun else FIRST
     if marked & bits.WINDOW_UPDATE:
         return WINDOW
-    if known.flags[at] & ACK:
+    if state.flags[at] & ACK:
         return CLIENT_ACK if by == 0 else SERVER_ACK
     return None

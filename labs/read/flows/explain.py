@@ -138,16 +138,18 @@ class Account:
     @property
     def lost_ms(self) -> float:
         """The time of all findings that are trouble."""
-        return sum(one.time_ms for one in self.findings if one.is_trouble)
+        return sum(finding.time_ms for finding in self.findings if finding.is_trouble)
 
     @property
     def worst(self) -> Finding | None:
         """The finding that cost most and names frames; of those without a cost the first."""
-        return next((one for one in self.findings if one.is_trouble and one.frames), None)
+        return next(
+            (finding for finding in self.findings if finding.is_trouble and finding.frames), None
+        )
 
     @property
     def rank(self) -> tuple[bool, float]:
-        events = any(one.is_trouble and one.reason in EVENTS for one in self.findings)
+        events = any(finding.is_trouble and finding.reason in EVENTS for finding in self.findings)
         return (self.lost_ms > 0 or events, self.lost_ms)
 
 
@@ -173,7 +175,7 @@ def explain(path: str | Path, *, connection: int | str | None = None) -> FileAcc
     """
     with whole_connections(path, connection) as parts:
         held, errors = remarks(parts.reader.counts), icmp_errors(parts.reader.connections)
-        return _told(str(path), parts.tables, parts.connections, held, errors)
+        return _explained(str(path), parts.tables, parts.connections, held, errors)
 
 
 def read_account(
@@ -185,8 +187,8 @@ def read_account(
     rows = connection_rows(reader.connections)
     if connection is not None:
         table = table[table["connection"] == number_of(rows, connection)]
-    found = remarks(reader.counts)
-    return table, account(str(path), table, rows, found, icmp_errors(reader.connections))
+    file_remarks = remarks(reader.counts)
+    return table, account(str(path), table, rows, file_remarks, icmp_errors(reader.connections))
 
 
 def account(
@@ -197,10 +199,10 @@ def account(
     errors: Mapping[int, str] | None = None,
 ) -> FileAccount:
     """The same, of a table of segments and the rows of its connections."""
-    return _told(file, (segments,), connections, held, errors or {})
+    return _explained(file, (segments,), connections, held, errors or {})
 
 
-def _told(
+def _explained(
     file: str,
     parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
@@ -210,19 +212,19 @@ def _told(
     judge = Judge()
 
     def of_part(segments: Table) -> list[Account]:
-        found, kept, copies = explained_waits(segments, errors)
-        judge.add(kept, found, copies)
-        known = found.known
-        edges = zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
+        waits, kept, copies = explained_waits(segments, errors)
+        judge.add(kept, waits, copies)
+        state = waits.state
+        edges = zip(state.starts[:-1].tolist(), state.starts[1:].tolist(), strict=True)
         return [
-            _account(found, connections[int(known.connection[first])], first, last, spread_ms)
-            for (first, last), spread_ms in zip(edges, spreads_ms(known), strict=True)
+            _account(waits, connections[int(state.connection[first])], first, last, spread_ms)
+            for (first, last), spread_ms in zip(edges, spreads_ms(state), strict=True)
         ]
 
     # As a function, so that each part is freed before the next one is read.
-    accounts = [one for own in map(of_part, parts) for one in own]
-    accounts.sort(key=lambda one: one.connection)
-    accounts.sort(key=lambda one: one.rank, reverse=True)
+    accounts = [account for part_accounts in map(of_part, parts) for account in part_accounts]
+    accounts.sort(key=lambda account: account.connection)
+    accounts.sort(key=lambda account: account.rank, reverse=True)
     judged = judge.verdict(
         clipped=held.counts.get("headers_cut", 0), backwards=held.counts.get("backwards", 0)
     )
@@ -242,22 +244,24 @@ def icmp_errors(connections: numpy.ndarray[Any, Any]) -> dict[int, str]:
 def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
     """The findings of all connections, one per reason and pair of ends."""
     groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for one in accounts:
-        for finding in one.findings:
+    for account in accounts:
+        for finding in account.findings:
             key = (finding.reason, finding.waiting, finding.waited_for)
             groups.setdefault(key, []).append(finding)
-    found = [
+    totals = [
         Finding(
             *key,
-            count=sum(one.count for one in own),
-            time_ms=sum(one.time_ms for one in own),
-            longest_ms=max(one.longest_ms for one in own),
-            frames=max(own, key=lambda one: one.longest_ms).frames,
-            confidence=LIKELY if any(one.confidence == LIKELY for one in own) else CERTAIN,
+            count=sum(finding.count for finding in findings),
+            time_ms=sum(finding.time_ms for finding in findings),
+            longest_ms=max(finding.longest_ms for finding in findings),
+            frames=max(findings, key=lambda finding: finding.longest_ms).frames,
+            confidence=LIKELY
+            if any(finding.confidence == LIKELY for finding in findings)
+            else CERTAIN,
         )
-        for key, own in groups.items()
+        for key, findings in groups.items()
     ]
-    return tuple(sorted(found, key=lambda one: -one.time_ms))
+    return tuple(sorted(totals, key=lambda finding: -finding.time_ms))
 
 
 class _Sums:
@@ -288,7 +292,7 @@ class _Sums:
     def findings(self, confidence: dict[str, str]) -> tuple[Finding, ...]:
         made = []
         for key, time_ns in self.times.items():
-            longest = sorted(self.places.get(key, ()), key=lambda one: -one[0])
+            longest = sorted(self.places.get(key, ()), key=lambda place: -place[0])
             made.append(
                 Finding(
                     *key,
@@ -300,25 +304,25 @@ class _Sums:
                     detail=self.details.get(key, ""),
                 )
             )
-        return tuple(sorted(made, key=lambda one: -one.time_ms))
+        return tuple(sorted(made, key=lambda finding: -finding.time_ms))
 
 
 def _account(
-    found: Waits,
+    waits: Waits,
     row: dict[str, Any],
     first: int,
     last: int,
     spread_ms: tuple[float, float, float] | None,
 ) -> Account:
-    known = found.known
-    number = int(known.connection[first])
+    state = waits.state
+    number = int(state.connection[first])
     sums = _Sums()
-    _of_gaps(found, first, last, sums)
-    _of_losses(found, number, sums)
-    _of_ends(found, first, last, sums, found.errors.get(number, ""))
-    turns = _turns(known, first, last)
-    measured = bool(found.far.measured[first])
-    doubtful = not measured or found.holes.get(number, 0) > 0
+    _of_gaps(waits, first, last, sums)
+    _of_losses(waits, number, sums)
+    _of_ends(waits, first, last, sums, waits.errors.get(number, ""))
+    turns = _turns(state, first, last)
+    measured = bool(waits.far.measured[first])
+    doubtful = not measured or waits.holes.get(number, 0) > 0
     findings = sums.findings(
         {
             name: LIKELY
@@ -330,12 +334,12 @@ def _account(
         connection=number,
         client=_end(row["client"], row["client_port"]),
         server=_end(row["server"], row["server_port"]),
-        first_frame=int(known.frame[first]),
-        last_frame=int(known.frame[last - 1]),
-        duration_ms=float(known.time_ns[last - 1] - known.time_ns[first]) / 1e6,
+        first_frame=int(state.frame[first]),
+        last_frame=int(state.frame[last - 1]),
+        duration_ms=float(state.time_ns[last - 1] - state.time_ns[first]) / 1e6,
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
-        rtt_ms=float(found.far.rtt_ns[first]) / 1e6 if measured else None,
+        rtt_ms=float(waits.far.rtt_ns[first]) / 1e6 if measured else None,
         rtt_spread_ms=spread_ms,
         findings=findings,
         turns=turns,
@@ -346,47 +350,47 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _of_gaps(found: Waits, first: int, last: int, sums: _Sums) -> None:
+def _of_gaps(waits: Waits, first: int, last: int, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
-    known = found.known
-    number = int(known.connection[first])
+    state = waits.state
+    number = int(state.connection[first])
     places = numpy.arange(first + 1, last)
-    lengths = numpy.maximum(0, numpy.diff(known.time_ns[first:last]))
+    lengths = numpy.maximum(0, numpy.diff(state.time_ns[first:last]))
     looked_at = numpy.zeros(len(places), dtype=bool)
-    for gap in found.gaps_between(first, last):
+    for gap in waits.gaps_between(first, last):
         place = gap.place
         looked_at[place - first - 1] = True
-        frames = int(known.frame[place - 1]), int(known.frame[place])
+        frames = int(state.frame[place - 1]), int(state.frame[place])
         is_free = gap.wait.reason in FREE_EVENTS and gap.instead is None
         if gap.wait_ns and is_free and gap.wait.waiting == NOBODY:
             if gap.wait.reason == DELAYED_ACK and gap.rest not in WINDOWS:
                 sums.add(DELAYED_ACK, 0, frames)  # else the sender did wait for that ACK
-            sums.add(gap.rest, gap.length_ns, frames, _ends_of(known, gap.rest, place))
+            sums.add(gap.rest, gap.length_ns, frames, _ends_of(state, gap.rest, place))
             continue
         if gap.wait_ns:
             cause = gap.cause
             key = sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
             if not gap.is_sure:
                 sums.unsure.add(key)
-            if gap.wait.reason == UNTOLD and known.flags[place] & RST:
+            if gap.wait.reason == UNTOLD and state.flags[place] & RST:
                 sums.details[key] = f"nothing was sent until the {cause.waited_for} reset"
             if gap.instead is not None and gap.wait.reason != SPURIOUS:
                 sums.add(gap.wait.reason, 0, frames)
         if gap.length_ns > gap.wait_ns:
             repairs = gap.rest == FAST_RECOVERY
-            ends = _ends_of(known, gap.rest, place)
+            ends = _ends_of(state, gap.rest, place)
             ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else ends
             sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames, ends)
     for place in places[~looked_at & (lengths >= LOOKED_AT_NS)].tolist():
-        if place in found.undecided:
-            frames = int(known.frame[place - 1]), int(known.frame[place])
+        if place in waits.undecided:
+            frames = int(state.frame[place - 1]), int(state.frame[place])
             sums.add(ROUND_TRIP, int(lengths[place - first - 1]), frames)
             looked_at[place - first - 1] = True
-    _of_short_gaps(found, number, first, places[~looked_at], lengths[~looked_at], sums)
+    _of_short_gaps(waits, number, first, places[~looked_at], lengths[~looked_at], sums)
 
 
 def _of_short_gaps(
-    found: Waits,
+    waits: Waits,
     number: int,
     first: int,
     places: numpy.ndarray[Any, Any],
@@ -394,38 +398,43 @@ def _of_short_gaps(
     sums: _Sums,
 ) -> None:
     """The time of gaps too short to be looked at one by one, by the limit of the round."""
-    known = found.known
-    limits = found.rounds.get(number, [])
+    state = waits.state
+    limits = waits.rounds.get(number, [])
     if not limits:
         if lengths.sum():
             sums.add(SENDING, int(lengths.sum()))
         return
     sender = numpy.where(
-        known.length[places] > 0, known.direction[places], 1 - known.direction[places]
+        state.length[places] > 0, state.direction[places], 1 - state.direction[places]
     )
-    for own in limits:
-        mine = sender == own.direction if len(limits) > 1 else numpy.ones(len(places), dtype=bool)
-        _of_rounds(own, known.time_ns[places - 1][mine], lengths[mine], sums)
+    for rounds in limits:
+        mine = (
+            sender == rounds.direction if len(limits) > 1 else numpy.ones(len(places), dtype=bool)
+        )
+        _of_rounds(rounds, state.time_ns[places - 1][mine], lengths[mine], sums)
 
 
 def _of_rounds(
-    own: Rounds, time: numpy.ndarray[Any, Any], lengths: numpy.ndarray[Any, Any], sums: _Sums
+    rounds: Rounds, time: numpy.ndarray[Any, Any], lengths: numpy.ndarray[Any, Any], sums: _Sums
 ) -> None:
     """The same for one sender: `lengths` are its gaps, `time` when they began."""
-    which, inside = own.at(time)
+    which, inside = rounds.at(time)
     outside = int(lengths[~inside].sum())
     if outside:
         sums.add(SENDING, outside)
-    each = numpy.bincount(own.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
-    for code in numpy.unique(own.reason).tolist():
-        name, chosen = LIMITS[code], own.reason == code
-        ends = round_ends(name, own.direction)
+    each = numpy.bincount(rounds.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
+    for code in numpy.unique(rounds.reason).tolist():
+        name, chosen = LIMITS[code], rounds.reason == code
+        ends = round_ends(name, rounds.direction)
         key = sums.add(name, int(each[code]), None, ends, count=int(chosen.sum()))
-        most, window = int(own.flight_bytes[chosen].max()), int(own.window_bytes[chosen].max())
+        most, window = (
+            int(rounds.flight_bytes[chosen].max()),
+            int(rounds.window_bytes[chosen].max()),
+        )
         sums.details[key] = f"at most {most:,} bytes in flight"
         if window < UNKNOWN_BYTES // 2:
             sums.details[key] += f", window {window:,} bytes"
-        if name == UNTOLD and own.is_even[chosen].all():
+        if name == UNTOLD and rounds.is_even[chosen].all():
             sums.details[key] = "the path's rate, pacing, or a program that writes evenly"
 
 
@@ -438,60 +447,62 @@ def round_ends(reason: str, sender: int) -> tuple[str, str]:
     return NOBODY, NOBODY
 
 
-def _ends_of(known: ConnectionState, reason: str, place: int) -> tuple[str, str]:
-    by = int(known.direction[place])
-    return round_ends(reason, by if known.length[place] else 1 - by)
+def _ends_of(state: ConnectionState, reason: str, place: int) -> tuple[str, str]:
+    by = int(state.direction[place])
+    return round_ends(reason, by if state.length[place] else 1 - by)
 
 
-def _of_losses(found: Waits, number: int, sums: _Sums) -> None:
-    known = found.known
-    for one in found.episodes.get(number, ()):
-        frames = int(known.frame[max(one.first, 0)]), int(known.frame[one.places[0]])
-        ends = (NAMES[1 - one.direction], NAMES[one.direction])
-        key = (one.reason, *ends)
+def _of_losses(waits: Waits, number: int, sums: _Sums) -> None:
+    state = waits.state
+    for episode in waits.episodes.get(number, ()):
+        frames = int(state.frame[max(episode.first, 0)]), int(state.frame[episode.places[0]])
+        ends = (NAMES[1 - episode.direction], NAMES[episode.direction])
+        key = (episode.reason, *ends)
         if key in sums.times:
             continue
-        sums.add(one.reason, 0, frames, ends)
+        sums.add(episode.reason, 0, frames, ends)
     for reason in LOSSES:
-        own = [one for one in found.episodes.get(number, ()) if one.reason == reason]
+        episodes = [
+            episode for episode in waits.episodes.get(number, ()) if episode.reason == reason
+        ]
         for side in (0, 1):
-            mine = [one for one in own if one.direction == side]
+            mine = [episode for episode in episodes if episode.direction == side]
             key = (reason, NAMES[1 - side], NAMES[side])
             if mine and key in sums.times:
-                expired = sum(len(one.timers) for one in mine)
+                expired = sum(len(episode.timers) for episode in mine)
                 sums.counts[key] = max(1, expired) if reason == TIMEOUT else len(mine)
-                repeated = sum(len(one.places) for one in mine)
+                repeated = sum(len(episode.places) for episode in mine)
                 if repeated > sums.counts[key]:
                     sums.details[key] = f"{repeated:,} retransmissions"
 
 
-def _of_ends(found: Waits, first: int, last: int, sums: _Sums, error: str) -> None:
+def _of_ends(waits: Waits, first: int, last: int, sums: _Sums, error: str) -> None:
     """How the connection began and ended, where that is trouble."""
-    known = found.known
+    state = waits.state
     here = slice(first, last)
-    flags, direction = known.flags[here], known.direction[here]
+    flags, direction = state.flags[here], state.direction[here]
     syn = (flags & SYN) != 0
     acked = (flags & ACK) != 0
     rst = numpy.flatnonzero((flags & RST) != 0)
     asked = bool((syn & ~acked).any())
-    established = bool((syn & acked).any()) or not asked or bool((known.length[here] > 0).any())
+    established = bool((syn & acked).any()) or not asked or bool((state.length[here] > 0).any())
     if not established:
         syns = int((syn & (direction == 0)).sum())
-        refused = refusals(known, first, last)
+        refused = refusals(state, first, last)
         # A single SYN may have been answered where the capture did not see it.
         alone = UNANSWERED if syns > 1 and bool(syn.all()) else UNTOLD
         reason = error or (REFUSED if refused else alone)
         at = refused[0] if refused else first
-        frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
+        frames = int(state.frame[max(first, at - 1)]), int(state.frame[at])
         count = {REFUSED: len(refused), UNANSWERED: syns - 1, UNTOLD: 1}.get(reason, syns)
         _as_one(sums, reason, frames, count)
         return
     if not len(rst) or direction.min() == direction.max():
         return
     at = first + int(rst[0])
-    by = int(known.direction[at])
+    by = int(state.direction[at])
     left = [
-        int(known.sent[side][at] - max(0, known.acked[side][at])) if known.sent[side][at] > 0 else 0
+        int(state.sent[side][at] - max(0, state.acked[side][at])) if state.sent[side][at] > 0 else 0
         for side in (0, 1)
     ]
     fins = [bool(((flags & FIN) != 0)[direction == side].any()) for side in (0, 1)]
@@ -504,7 +515,7 @@ def _of_ends(found: Waits, first: int, last: int, sums: _Sums, error: str) -> No
         return
     if fins_before[by] and left[1 - by] <= 1 and left[by] <= 1:
         return
-    frames = int(known.frame[max(first, at - 1)]), int(known.frame[at])
+    frames = int(state.frame[max(first, at - 1)]), int(state.frame[at])
     key = sums.add(RESET, 0, frames, (NAMES[1 - by], NAMES[by]))
     sums.details[key] = "all data had been acknowledged"
     if any(left):
@@ -527,15 +538,15 @@ def _as_one(sums: _Sums, reason: str, frames: tuple[int, int], count: int) -> No
     sums.counts[made] = count
 
 
-def _turns(known: ConnectionState, first: int, last: int) -> dict[str, int]:
+def _turns(state: ConnectionState, first: int, last: int) -> dict[str, int]:
     """How many requests the server answered, by what they begin with."""
     here = slice(first, last)
-    carrying = numpy.flatnonzero(known.length[here] > 0)
+    carrying = numpy.flatnonzero(state.length[here] > 0)
     if not len(carrying):
         return {}
-    direction = known.direction[here][carrying]
+    direction = state.direction[here][carrying]
     answers = numpy.flatnonzero((direction[1:] == 1) & (direction[:-1] == 0)) + 1
-    content = known.content[here][carrying]
+    content = state.content[here][carrying]
     kinds = Counter(
         TLS_TURN
         if TLS_HANDSHAKE in (content[place], content[place - 1])

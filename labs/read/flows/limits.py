@@ -104,7 +104,7 @@ class Rounds:
 
 
 def rounds(
-    known: ConnectionState,
+    state: ConnectionState,
     far: Distance,
     first: int,
     last: int,
@@ -114,57 +114,57 @@ def rounds(
     """The rounds of one sender of a connection; None if it sends no bulk. `lost` are the times at
     which an episode of loss begins and ends."""
     here = slice(first, last)
-    sends = (known.direction[here] == direction) & (known.length[here] > 0)
-    sends &= (known.flags[here] & SYN) == 0
+    sends = (state.direction[here] == direction) & (state.length[here] > 0)
+    sends &= (state.flags[here] & SYN) == 0
     data = numpy.flatnonzero(sends) + first
-    full = int(known.mss_bytes[first])
-    if not len(data) or known.length[data].sum() < BULK_SEGMENTS * full:
+    full = int(state.mss_bytes[first])
+    if not len(data) or state.length[data].sum() < BULK_SEGMENTS * full:
         return None
     acks = numpy.flatnonzero(
-        (known.direction[here] != direction) & ((known.flags[here] & ACK) != 0)
+        (state.direction[here] != direction) & ((state.flags[here] & ACK) != 0)
     )
     acks += first
     if not len(acks):
         return None
-    heard_ns = numpy.maximum.accumulate(known.time_ns[acks] + far.far_ns[direction])
-    reach = numpy.maximum.accumulate(known.ack[acks])
-    window = known.ack[acks] + _window(known, acks)
-    times = known.time_ns[data]
-    sent = numpy.maximum.accumulate(known.end[data])
+    heard_ns = numpy.maximum.accumulate(state.time_ns[acks] + far.far_ns[direction])
+    reach = numpy.maximum.accumulate(state.ack[acks])
+    window = state.ack[acks] + _window(state, acks)
+    times = state.time_ns[data]
+    sent = numpy.maximum.accumulate(state.end[data])
     # The ACKs that had reached the sender before each of its segments; a tie counts as heard.
     before = numpy.searchsorted(heard_ns, times + _early_ns(far.rtt_ns), side="right") - 1
     heard = numpy.maximum(before, 0)
-    from_other = (known.direction[here] != direction) & (known.length[here] > 0)
+    from_other = (state.direction[here] != direction) & (state.length[here] > 0)
     sender = _Sender(
         times_ns=times,
-        lengths=known.length[data],
-        asked_ns=known.time_ns[here][from_other] + far.far_ns[direction],
+        lengths=state.length[data],
+        asked_ns=state.time_ns[here][from_other] + far.far_ns[direction],
         flight=sent - numpy.where(before >= 0, reach[heard], 0),
         room=numpy.where(before >= 0, window[heard], 1 << 40) - sent,
-        offered=_window(known, acks)[heard],
+        offered=_window(state, acks)[heard],
         heard_ns=heard_ns,
         answered=numpy.searchsorted(reach, sent, side="left"),
-        unheard_ns=_unheard_ns(known, data, acks) - far.far_ns[direction],
+        unheard_ns=_unheard_ns(state, data, acks) - far.far_ns[direction],
         full=full,
         rtt_ns=far.rtt_ns,
         direction=direction,
     )
     # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
-    reduced = known.time_ns[data[(known.flags[data] & CWR) != 0]].tolist()
+    reduced = state.time_ns[data[(state.flags[data] & CWR) != 0]].tolist()
     return _limited(sender, _seen(sender, [*lost, *((at, at) for at in reduced)]))
 
 
-def _unheard_ns(known: ConnectionState, data: Array, acks: Array) -> Array:
+def _unheard_ns(state: ConnectionState, data: Array, acks: Array) -> Array:
     """For each data segment how long before it the first ACK passed whose timestamp is newer than
     the one that it echoes; 0 if none. It was sent before that ACK arrived at its sender: what
     exceeds the time to the sender and back it spent in a queue (RFC 7323 4.3)."""
-    stamps = numpy.maximum.accumulate(known.tsval[acks])
-    echoed = known.tsecr[data]
+    stamps = numpy.maximum.accumulate(state.tsval[acks])
+    echoed = state.tsecr[data]
     newer = numpy.searchsorted(stamps, echoed, side="right")
-    told = (newer < len(acks)) & (echoed >= numpy.maximum(stamps[0], 0))
-    since = known.time_ns[acks[numpy.minimum(newer, len(acks) - 1)]]
-    found: Array = numpy.where(told, numpy.maximum(known.time_ns[data] - since, 0), 0)
-    return found
+    has_newer = (newer < len(acks)) & (echoed >= numpy.maximum(stamps[0], 0))
+    since = state.time_ns[acks[numpy.minimum(newer, len(acks) - 1)]]
+    unheard_ns: Array = numpy.where(has_newer, numpy.maximum(state.time_ns[data] - since, 0), 0)
+    return unheard_ns
 
 
 def _early_ns(rtt_ns: int) -> int:
@@ -212,11 +212,11 @@ class _Seen(NamedTuple):
     losses: Array  # that began before it
 
 
-def _window(known: ConnectionState, places: Array) -> Array:
+def _window(state: ConnectionState, places: Array) -> Array:
     """The window of these segments in bytes, -1 (unknown) as very large."""
-    told = known.offered[places]
-    found: Array = numpy.where(told >= 0, told, UNKNOWN_BYTES)
-    return found
+    offered = state.offered[places]
+    window: Array = numpy.where(offered >= 0, offered, UNKNOWN_BYTES)
+    return window
 
 
 def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
@@ -305,7 +305,10 @@ def _limited(sender: _Sender, seen: _Seen) -> Rounds:
             since.slow & begins,
             since.slow & (flat_rounds >= PLATEAU),
         ),
-        [LIMITS.index(one) for one in (SILLY_WINDOW, FULL_WINDOW, PATH, SLOW_START, SEND_BUFFER)],
+        [
+            LIMITS.index(limit)
+            for limit in (SILLY_WINDOW, FULL_WINDOW, PATH, SLOW_START, SEND_BUFFER)
+        ],
         LIMITS.index(CONGESTION_WINDOW),
     )
     goes_on = seen.is_whole | seen.is_full
@@ -327,7 +330,7 @@ def _limited(sender: _Sender, seen: _Seen) -> Rounds:
         end_ns[-1] = max(end_ns[-1], sender.heard_ns[sender.answered[-1]])  # all is acknowledged
     order = numpy.argsort(seen.begin_ns, kind="stable")  # a clock may step back
     columns = (seen.begin_ns, end_ns, reason, seen.most, seen.window, is_even)
-    return Rounds(sender.direction, *(one[order] for one in columns))
+    return Rounds(sender.direction, *(column[order] for column in columns))
 
 
 class _SinceIdle(NamedTuple):
@@ -358,14 +361,16 @@ def _highest_so_far(values: Array, starts: Array) -> Array:
     """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
     least, count = int(values.min()), len(starts) - 1
     span = int(values.max()) - least + 1
-    found: Array
+    highest: Array
     if span * count < MOST_WORD:  # one pass, with the connections above each other
         floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
-        found = numpy.maximum.accumulate(values + floor) - floor
-        return found
+        highest = numpy.maximum.accumulate(values + floor) - floor
+        return highest
     parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    found = numpy.concatenate([numpy.maximum.accumulate(values[one:end]) for one, end in parts])
-    return found
+    highest = numpy.concatenate(
+        [numpy.maximum.accumulate(values[begin:end]) for begin, end in parts]
+    )
+    return highest
 
 
 def _filled(seen: _Seen, slow: Array) -> tuple[Array, float]:
@@ -386,8 +391,8 @@ def _leads(reason: Array, flight: Array) -> Array:
     count, place = len(reason), numpy.arange(len(reason))
 
     def following(which: Array) -> Array:
-        found: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
-        return found
+        next_places: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
+        return next_places
 
     plateaus = reason == LIMITS.index(SEND_BUFFER)
     after = following(plateaus)
@@ -400,30 +405,30 @@ def _leads(reason: Array, flight: Array) -> Array:
 def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> Array:
     """For each round the rate in bytes per ns at which its segments followed each other, without
     the longest pause; 0 if they are too few."""
-    found = numpy.zeros(len(firsts))
+    rates = numpy.zeros(len(firsts))
     total = numpy.cumsum(lengths)
     for number in numpy.flatnonzero(lasts - firsts >= BURST_SEGMENTS).tolist():
         first, last = int(firsts[number]), int(lasts[number])
         steps = numpy.diff(times[first : last + 1])
         spent = int(steps.sum() - steps.max())
         carried = int(total[last] - total[first] - lengths[first + 1 + int(steps.argmax())])
-        found[number] = carried / spent if spent > 0 else 0.0
-    return found
+        rates[number] = carried / spent if spent > 0 else 0.0
+    return rates
 
 
 def _chain(following: Array) -> Array:
     """The places 0, following[0], following[following[0]] and so on."""
-    found = numpy.empty(len(following), dtype=numpy.int64)
-    return found[: _follow_chain(following, found)]
+    chain = numpy.empty(len(following), dtype=numpy.int64)
+    return chain[: _follow_chain(following, chain)]
 
 
 @native
-def _follow_chain(following: Int64s, found: Int64s) -> int:
-    """Write the places that `_chain` returns into `found`; return how many there are. Each entry of
+def _follow_chain(following: Int64s, chain: Int64s) -> int:
+    """Write the places that `_chain` returns into `chain`; return how many there are. Each entry of
     `following` must be greater than its own place."""
     at, count = 0, 0
-    while at < len(following) and count < len(found):
-        found[count] = at
+    while at < len(following) and count < len(chain):
+        chain[count] = at
         count += 1
         at = following[at]
     return count

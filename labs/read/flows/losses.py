@@ -76,50 +76,50 @@ class _Heard:
         return None
 
 
-def episodes(known: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
+def episodes(state: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
     """The episodes of the connection on the places `first` to `last` - 1, in order."""
-    found: list[Episode] = []
+    losses: list[Episode] = []
     for direction in (0, 1):
-        found += _of_direction(known, far, first, last, direction)
-    return sorted(found, key=lambda one: one.first)
+        losses += _of_direction(state, far, first, last, direction)
+    return sorted(losses, key=lambda episode: episode.first)
 
 
 def _of_direction(
-    known: ConnectionState, far: Distance, first: int, last: int, direction: int
+    state: ConnectionState, far: Distance, first: int, last: int, direction: int
 ) -> list[Episode]:
     here = slice(first, last)
-    own = known.direction[here] == direction
-    carries = (known.length[here] > 0) | ((known.flags[here] & FIN) != 0)
-    old = known.begin[here] < known.sent[direction][here]
-    plain = (known.flags[here] & (SYN | RST)) == 0
-    probe = (known.marks[here] & PROBES) != 0
-    again = numpy.flatnonzero(own & carries & old & plain & ~probe) + first
+    sent = state.direction[here] == direction
+    carries = (state.length[here] > 0) | ((state.flags[here] & FIN) != 0)
+    old = state.begin[here] < state.sent[direction][here]
+    plain = (state.flags[here] & (SYN | RST)) == 0
+    probe = (state.marks[here] & PROBES) != 0
+    again = numpy.flatnonzero(sent & carries & old & plain & ~probe) + first
     if not len(again):
         return []
-    acks = numpy.flatnonzero(~own & ((known.flags[here] & ACK) != 0)) + first
-    dsacks = numpy.flatnonzero(~own & (known.repeats[here] >= 0)) + first
-    numbers = known.ack[acks]
+    acks = numpy.flatnonzero(~sent & ((state.flags[here] & ACK) != 0)) + first
+    dsacks = numpy.flatnonzero(~sent & (state.repeats[here] >= 0)) + first
+    numbers = state.ack[acks]
     copies: dict[int, list[int]] = {}
     if len(dsacks):
-        for place, seq in zip(again.tolist(), known.begin[again].tolist(), strict=True):
+        for place, seq in zip(again.tolist(), state.begin[again].tolist(), strict=True):
             copies.setdefault(seq, []).append(place)
     highest = numpy.maximum.accumulate(numbers)
     heard = _Heard(acks.data, numbers.data, highest.data, dsacks.data, copies)
-    each = known.each
-    found: list[Episode] = []
+    each = state.each
+    episodes: list[Episode] = []
     for at in again.tolist():
-        if found and not found[-1].ended:
-            _end(heard, found[-1], at)
-        if not found or found[-1].ended:
+        if episodes and not episodes[-1].ended:
+            _end(heard, episodes[-1], at)
+        if not episodes or episodes[-1].ended:
             if _is_reordered(each, far, first, at):
                 continue
-            found.append(_begun(each, first, at))
-        _add(each, far, first, found[-1], at)
-    for one in found:
-        if not one.ended:
-            _end(heard, one, last)
-        _judge(known, heard, last, one)
-    return found
+            episodes.append(_begun(each, first, at))
+        _add(each, far, first, episodes[-1], at)
+    for episode in episodes:
+        if not episode.ended:
+            _end(heard, episode, last)
+        _judge(state, heard, last, episode)
+    return episodes
 
 
 def _is_reordered(each: Elements, far: Distance, first: int, at: int) -> bool:
@@ -263,15 +263,15 @@ def _is_tail(each: Elements, first: int, at: int) -> bool:
 def _end(heard: _Heard, episode: Episode, before: int) -> None:
     """End the episode at the first ACK before that place of everything sent when it began."""
     start = episode.places[-1] if episode.places else episode.first
-    found = heard.first_of(episode.recover, max(start, episode.first) + 1, before)
-    episode.last, episode.ended = before - 1 if found is None else found, found is not None
+    place = heard.first_of(episode.recover, max(start, episode.first) + 1, before)
+    episode.last, episode.ended = before - 1 if place is None else place, place is not None
 
 
-def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -> None:
+def _judge(state: ConnectionState, heard: _Heard, last: int, episode: Episode) -> None:
     """Is it spurious, or did the sender give up?"""
     at = episode.places[0]
     direction = episode.direction
-    each = known.each
+    each = state.each
     sent = Counter([each.begin[place] for place in episode.places])
     twice = _came_twice(each, heard, min(last, episode.last + 40), episode)
     # A hole that ACKs report is a loss, which the first retransmission repairs: only further ones
@@ -283,7 +283,7 @@ def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -
     elif episode.reason == DOUBLE_LOSS and not episode.timers and needed == 1:
         episode.reason = FAST_RECOVERY
     if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
-        is_answer = known.direction[at:last] != direction
+        is_answer = state.direction[at:last] != direction
         if len(episode.timers) > 2 and not is_answer.any():
             episode.reason = GAVE_UP
             episode.last = last - 1
@@ -292,14 +292,14 @@ def _judge(known: ConnectionState, heard: _Heard, last: int, episode: Episode) -
 def _came_twice(each: Elements, heard: _Heard, before: int, episode: Episode) -> dict[int, int]:
     """How often DSACKs before that place say of each segment of an episode that it came twice. Each
     DSACK is assigned to the latest retransmission before it."""
-    found: dict[int, int] = {}
+    twice: dict[int, int] = {}
     first = bisect_left(heard.dsacks, episode.places[0] + 1)
     last = bisect_left(heard.dsacks, before)
-    own = set(episode.places) if last > first else set()
+    places = set(episode.places) if last > first else set()
     for place in heard.dsacks[first:last]:
         seq = each.repeats[place]
         copies = heard.copies.get(seq, [])
         latest = bisect_left(copies, place) - 1
-        if latest >= 0 and copies[latest] in own:
-            found[seq] = found.get(seq, 0) + 1
-    return found
+        if latest >= 0 and copies[latest] in places:
+            twice[seq] = twice.get(seq, 0) + 1
+    return twice

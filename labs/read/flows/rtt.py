@@ -28,37 +28,37 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     """
     from pandas import DataFrame  # noqa: PLC0415  slow to load
 
-    known = connection_state(segments)
+    state = connection_state(segments)
     parts = [
-        first_acks(known, int(first), int(last), side)
-        for first, last in zip(known.starts[:-1], known.starts[1:], strict=True)
+        first_acks(state, int(first), int(last), side)
+        for first, last in zip(state.starts[:-1], state.starts[1:], strict=True)
         for side in (0, 1)
     ]
     at = numpy.concatenate([part[0] for part in parts]) if parts else numpy.zeros(0, int)
     by = numpy.concatenate([part[1] for part in parts]) if parts else numpy.zeros(0, int)
     acked = by >= 0
     ms = numpy.full(len(at), numpy.nan)
-    ms[acked] = (known.time_ns[by[acked]] - known.time_ns[at[acked]]) / 1e6
-    found = DataFrame(
+    ms[acked] = (state.time_ns[by[acked]] - state.time_ns[at[acked]]) / 1e6
+    table = DataFrame(
         {
-            "row": known.rows[at],
-            "connection": known.connection[at],
-            "direction": known.direction[at].astype(numpy.int64),
-            "at_ns": known.time_ns[at],
-            "payload_bytes": known.length[at],
+            "row": state.rows[at],
+            "connection": state.connection[at],
+            "direction": state.direction[at].astype(numpy.int64),
+            "at_ns": state.time_ns[at],
+            "payload_bytes": state.length[at],
             "ms": ms,
         }
     )
-    labels = DataFrame({"acked_by": known.rows[by]}).where(acked[:, None])
-    found["acked_by"] = labels["acked_by"].astype("Int64")
-    return found.sort_values("at_ns", kind="stable", ignore_index=True)
+    labels = DataFrame({"acked_by": state.rows[by]}).where(acked[:, None])
+    table["acked_by"] = labels["acked_by"].astype("Int64")
+    return table.sort_values("at_ns", kind="stable", ignore_index=True)
 
 
-def first_acks(known: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
+def first_acks(state: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
     """For the connection between two places: the places of one side's data that was sent once, and
     of the first ACKs that cover it; -1 if there is none."""
-    by = known.acked_by[first:last]
-    at = numpy.flatnonzero((by > NOT_ONCE) & (known.direction[first:last] == side))
+    by = state.acked_by[first:last]
+    at = numpy.flatnonzero((by > NOT_ONCE) & (state.direction[first:last] == side))
     return at + first, by[at]
 
 
@@ -103,19 +103,19 @@ class Distances:
         return Distance(int(self.rtt_ns[at]), (int(self.far_ns[0][at]), int(self.far_ns[1][at])))
 
 
-def distances(known: ConnectionState) -> Distances:
+def distances(state: ConnectionState) -> Distances:
     """Measure how far both ends of each connection are."""
-    count = len(known.starts) - 1
-    which = numpy.repeat(numpy.arange(count), numpy.diff(known.starts))
+    count = len(state.starts) - 1
+    which = numpy.repeat(numpy.arange(count), numpy.diff(state.starts))
     handshake, shortest = numpy.full((2, 2, count), UNBOUNDED_NS)
     at_once = numpy.zeros((2, count), dtype=numpy.int64)
-    columns = (known.direction, known.flags, known.time_ns, known.end, known.ack)
+    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack)
     _find_distances(
-        known.starts,
+        state.starts,
         *columns,
-        *known.acked,
-        known.mss_bytes,
-        known.acked_by,
+        *state.acked,
+        state.mss_bytes,
+        state.acked_by,
         handshake,
         shortest,
         at_once,
@@ -199,28 +199,30 @@ def _time_handshake(
         handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
-def spreads_ms(known: ConnectionState) -> list[tuple[float, float, float] | None]:
+def spreads_ms(state: ConnectionState) -> list[tuple[float, float, float] | None]:
     """The 10th, 50th and 90th percentile of each connection's RTT as the senders of its data saw
     it, by the ACKs of data that was sent once; None without any."""
-    at = numpy.flatnonzero(known.acked_by >= 0)
-    times = known.time_ns[known.acked_by[at]] - known.time_ns[at]
-    edges = numpy.searchsorted(at, known.starts)
+    at = numpy.flatnonzero(state.acked_by >= 0)
+    times = state.time_ns[state.acked_by[at]] - state.time_ns[at]
+    edges = numpy.searchsorted(at, state.starts)
     counts = numpy.diff(edges)
     if not len(at):
         return [None] * len(counts)
     times = times[numpy.lexsort((times, numpy.repeat(numpy.arange(len(counts)), counts)))]
-    found = []
+    percentiles = []
     for share in (0.1, 0.5, 0.9):  # as numpy.percentile, for all connections at once
         place = numpy.maximum(counts - 1, 0) * share
         low = numpy.floor(place).astype(numpy.int64)
         part = place - low
-        one, two = (
+        lower, upper = (
             times[numpy.minimum(edges[:-1] + which, numpy.maximum(edges[1:] - 1, 0))]
             for which in (low, low + 1)
         )
-        value = numpy.where(part < 0.5, one + (two - one) * part, two - (two - one) * (1 - part))
-        found.append((value / 1e6).tolist())
+        value = numpy.where(
+            part < 0.5, lower + (upper - lower) * part, upper - (upper - lower) * (1 - part)
+        )
+        percentiles.append((value / 1e6).tolist())
     return [
         three if count else None
-        for three, count in zip(zip(*found, strict=True), counts.tolist(), strict=True)
+        for three, count in zip(zip(*percentiles, strict=True), counts.tolist(), strict=True)
     ]

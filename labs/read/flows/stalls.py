@@ -77,24 +77,24 @@ def stalls(
     return find_stalls(explained_waits(segments, errors)[0], min_gap_ms=min_gap_ms).table
 
 
-def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
+def find_stalls(waits: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
     """The same, with the number of connections of unknown RTT and of undecided gaps."""
-    known, far = found.known, found.far
+    state, far = waits.state, waits.far
     least_ns = min_gap_ms * 1e6
-    chosen = [gap for gap in found.gaps.values() if gap.wait_ns >= least_ns]
+    chosen = [gap for gap in waits.gaps.values() if gap.wait_ns >= least_ns]
     must_fit(len(chosen) * STALL_BYTES, f"{len(chosen):,} stalls", IN_PARTS)
     places = numpy.array([gap.place for gap in chosen], dtype=numpy.int64)
-    labels = zip(known.rows[places - 1].tolist(), known.rows[places].tolist(), strict=True)
+    labels = zip(state.rows[places - 1].tolist(), state.rows[places].tolist(), strict=True)
     rows = [
         (
-            int(known.connection[gap.place]),
-            int(known.time_ns[gap.place - 1]),
+            int(state.connection[gap.place]),
+            int(state.time_ns[gap.place - 1]),
             gap.length_ns / 1e6,
             gap.wait_ns / 1e6,
             *label,
-            int(known.frame[gap.place - 1]),
-            int(known.frame[gap.place]),
-            NAMES[known.direction[gap.place]],
+            int(state.frame[gap.place - 1]),
+            int(state.frame[gap.place]),
+            NAMES[state.direction[gap.place]],
             gap.wait.reason,
             gap.wait.waiting,
             gap.wait.waited_for,
@@ -103,24 +103,24 @@ def find_stalls(found: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
         for gap, label in zip(chosen, labels, strict=True)
     ]
     undecided = [
-        float(known.time_ns[place] - known.time_ns[place - 1]) / 1e6 for place in found.undecided
+        float(state.time_ns[place] - state.time_ns[place - 1]) / 1e6 for place in waits.undecided
     ]
     undecided = [ms for ms in undecided if ms >= min_gap_ms]
     return Stalls(
         sorted(rows, key=BY_TIME),
-        int((~far.measured[known.starts[:-1]]).sum()),
+        int((~far.measured[state.starts[:-1]]).sum()),
         len(undecided),
         max(undecided, default=0.0),
-        int(((known.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
+        int(((state.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
     )
 
 
 def together(parts: Sequence[Stalls]) -> Stalls:
     """The stalls of all parts of a capture."""
     return Stalls(
-        sorted((row for one in parts for row in one.rows), key=BY_TIME),
-        sum(one.rtt_unknown for one in parts),
-        sum(one.undecided for one in parts),
-        max((one.longest_undecided_ms for one in parts), default=0.0),
-        sum(one.acks_of_missing for one in parts),
+        sorted((row for part in parts for row in part.rows), key=BY_TIME),
+        sum(part.rtt_unknown for part in parts),
+        sum(part.undecided for part in parts),
+        max((part.longest_undecided_ms for part in parts), default=0.0),
+        sum(part.acks_of_missing for part in parts),
     )

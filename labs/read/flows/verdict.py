@@ -39,6 +39,56 @@ TICKS_NS: Final = (1e3, 1e6, 1e9 / 300, 4e6, 1e7)
 """What a timestamp counts (RFC 7323 5.4): in Linux 1 ms, or 1 us with tcp_usec_ts; elsewhere ticks
 of 100 to 1000 Hz."""
 TICK_ERROR: Final = 0.2
+SENTENCES: Final = (
+    (
+        "copies_removed",
+        "1 packet was captured twice. The copy is ignored.",
+        "{n} packets were captured twice. The copies are ignored.",
+    ),
+    (
+        "one_direction",
+        "{this} has packets of one direction only. No reason is given for its waits.",
+        "{n} {of} have packets of one direction only. No reason is given for their waits.",
+    ),
+    (
+        "without_syn",
+        "{this} began before the capture, so its window scale is unknown.",
+        "{n} {of} began before the capture, so their window scale is unknown.",
+    ),
+    (
+        "rtt_unknown",
+        "{this} has no measurable RTT. Reasons that need it are not given.",
+        "{n} {of} have no measurable RTT. Reasons that need it are not given.",
+    ),
+    (
+        "holes",
+        "Once the capture lacks packets. No reason is given for a wait next to them.",
+        "{n} times the capture lacks packets. No reason is given for waits next to them.",
+    ),
+    (
+        "filtered",
+        "{this} lacks nearly all its data: a capture filter removed it.",
+        "{n} {of} lack nearly all their data: a capture filter removed it.",
+    ),
+    (
+        "clipped",
+        "1 packet was captured without its whole headers.",
+        "{n} packets were captured without their whole headers.",
+    ),
+    (
+        "clock_steps",
+        "The clock of the capture was set while it ran.",
+        "{n} times the clock of the capture was set while it ran.",
+    ),
+    (
+        "answered_nearby",
+        "{this} was answered by something nearer than the server: a proxy or firewall "
+        "completes the handshake.",
+        "{n} {of} were answered by something nearer than the server: a proxy or firewall "
+        "completes the handshake.",
+    ),
+)
+"""For a count that is not 0: its field, the sentence for 1, and that for more."""
 
 
 @dataclass(frozen=True)
@@ -62,69 +112,21 @@ class Verdict:
     @property
     def lines(self) -> tuple[str, ...]:
         """One sentence per finding."""
-        said = [self._place()]
+        sentences = [self._describe_place()]
         all_of = f"of {self.connections:,} connections"
         if self.large_segments:
-            said.append(
+            sentences.append(
                 f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
                 "or joins them (TSO, GRO), so times within a burst are not those of the wire."
             )
-        for count, one, many in (
-            (
-                self.copies_removed,
-                "1 packet was captured twice. The copy is ignored.",
-                "{n} packets were captured twice. The copies are ignored.",
-            ),
-            (
-                self.one_direction,
-                "{this} has packets of one direction only. No reason is given for its waits.",
-                "{n} {of} have packets of one direction only. No reason is given for their waits.",
-            ),
-            (
-                self.without_syn,
-                "{this} began before the capture, so its window scale is unknown.",
-                "{n} {of} began before the capture, so their window scale is unknown.",
-            ),
-            (
-                self.rtt_unknown,
-                "{this} has no measurable RTT. Reasons that need it are not given.",
-                "{n} {of} have no measurable RTT. Reasons that need it are not given.",
-            ),
-            (
-                self.holes,
-                "Once the capture lacks packets. No reason is given for a wait next to them.",
-                "{n} times the capture lacks packets. No reason is given for waits next to them.",
-            ),
-            (
-                self.filtered,
-                "{this} lacks nearly all its data: a capture filter removed it.",
-                "{n} {of} lack nearly all their data: a capture filter removed it.",
-            ),
-            (
-                self.clipped,
-                "1 packet was captured without its whole headers.",
-                "{n} packets were captured without their whole headers.",
-            ),
-            (
-                self.clock_steps,
-                "The clock of the capture was set while it ran.",
-                "{n} times the clock of the capture was set while it ran.",
-            ),
-            (
-                self.answered_nearby,
-                "{this} was answered by something nearer than the server: a proxy or firewall "
-                "completes the handshake.",
-                "{n} {of} were answered by something nearer than the server: a proxy or firewall "
-                "completes the handshake.",
-            ),
-        ):
-            if count:
+        for name, singular, plural in SENTENCES:
+            if count := getattr(self, name):
                 this = "The connection" if self.connections == 1 else f"1 {all_of}"
-                words = one if count == 1 else many
-                said.append(words.format(n=f"{count:,}", of=all_of, this=this))
-        return tuple(said)
+                words = singular if count == 1 else plural
+                sentences.append(words.format(n=f"{count:,}", of=all_of, this=this))
+        return tuple(sentences)
 
-    def _place(self) -> str:
+    def _describe_place(self) -> str:
         return {
             "client": "The capture was taken at the client, or at a server whose own output queue "
             "delays (netem, a shaper).",
@@ -190,49 +192,49 @@ class Judge:
         self._counts: Counter[str] = Counter()
         self._far_ns: list[Array] = []  # of parts: the distances of measured connections to ends
 
-    def add(self, segments: Table, found: Waits, copies: int = 0) -> None:
-        """Judge some connections: `segments` is their table without copies, `found` its waits."""
-        known, far = found.known, found.far
-        firsts = known.starts[:-1]
-        for first, last in zip(firsts.tolist(), known.starts[1:].tolist(), strict=True):
-            self._counts.update(_of_connection(segments, found, first, last))
+    def add(self, segments: Table, waits: Waits, copies: int = 0) -> None:
+        """Judge some connections: `segments` is their table without copies, `waits` its waits."""
+        state, far = waits.state, waits.far
+        firsts = state.starts[:-1]
+        for first, last in zip(firsts.tolist(), state.starts[1:].tolist(), strict=True):
+            self._counts.update(_of_connection(segments, waits, first, last))
         self._counts["connections"] += len(firsts)
         self._counts["copies_removed"] += copies
-        self._counts["large_segments"] += int((known.length > known.mss_bytes).sum())
+        self._counts["large_segments"] += int((state.length > state.mss_bytes).sum())
         chosen = firsts[far.measured[firsts]]
         self._far_ns.append(numpy.array([side[chosen] for side in far.far_ns]))
 
     def verdict(self, *, clipped: int = 0, backwards: int = 0) -> Verdict:
         """The verdict on all that was added, and on what the reader counted."""
-        counts = {one.name: self._counts[one.name] for one in fields(Verdict)}
+        counts = {field.name: self._counts[field.name] for field in fields(Verdict)}
         far_ns = numpy.concatenate(self._far_ns, axis=1) if self._far_ns else numpy.zeros((2, 0))
-        told = {"clipped": clipped, "backwards": backwards, "place": _place(far_ns)}
-        return Verdict(**{**counts, **told})  # type: ignore[arg-type]
+        from_reader = {"clipped": clipped, "backwards": backwards, "place": _place(far_ns)}
+        return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
 
 
-def _of_connection(segments: Table, found: Waits, first: int, last: int) -> dict[str, int]:
+def _of_connection(segments: Table, waits: Waits, first: int, last: int) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
-    known, far = found.known, found.far
+    state, far = waits.state, waits.far
     here = slice(first, last)
-    flags, direction = known.flags[here], known.direction[here]
+    flags, direction = state.flags[here], state.direction[here]
     opened = bool(((flags & SYN) != 0).any())
     has_both = bool(direction.min() != direction.max())
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
     answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
-    established = answered or not opened or bool(known.length[here].any())
-    reach = int(max(known.end[here].max(), known.ack[here].max()))
-    carried = int(known.length[here].sum())
-    missing = max(0, int(known.end[here][direction == 0].max(initial=0)))
-    missing += max(0, int(known.end[here][direction == 1].max(initial=0)))
+    established = answered or not opened or bool(state.length[here].any())
+    reach = int(max(state.end[here].max(), state.ack[here].max()))
+    carried = int(state.length[here].sum())
+    missing = max(0, int(state.end[here][direction == 0].max(initial=0)))
+    missing += max(0, int(state.end[here][direction == 1].max(initial=0)))
     closed = bool(((flags & FIN) != 0).any())
     return {
         "one_direction": not has_both and not only_syns,
         "without_syn": not opened,
         "rtt_unknown": not far.measured[first] and has_both and established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
-        "holes": found.holes.get(int(known.connection[first]), 0),
-        "answered_nearby": _is_answered_nearby(found, first, last),
-        "clock_steps": _steps(segments, found, first, last),
+        "holes": waits.holes.get(int(state.connection[first]), 0),
+        "answered_nearby": _is_answered_nearby(waits, first, last),
+        "clock_steps": _steps(segments, waits, first, last),
     }
 
 
@@ -249,14 +251,14 @@ def _place(far_ns: Array) -> str:
     return "server" if server <= NEAR * rtt else "between"
 
 
-def _is_answered_nearby(found: Waits, first: int, last: int) -> bool:
+def _is_answered_nearby(waits: Waits, first: int, last: int) -> bool:
     """Whether the SYN-ACK came much sooner than any ACK of data ever does."""
-    known = found.known
-    syns = numpy.flatnonzero((known.flags[first:last] & SYN) != 0) + first
-    if len(syns) != 2 or known.direction[syns[0]] != 0 or known.direction[syns[1]] != 1:
+    state = waits.state
+    syns = numpy.flatnonzero((state.flags[first:last] & SYN) != 0) + first
+    if len(syns) != 2 or state.direction[syns[0]] != 0 or state.direction[syns[1]] != 1:
         return False
-    handshake = int(known.time_ns[syns[1]] - known.time_ns[syns[0]])
-    times = found.ack_times_ns(first, last, 0)
+    handshake = int(state.time_ns[syns[1]] - state.time_ns[syns[0]])
+    times = waits.ack_times_ns(first, last, 0)
     return bool(
         len(times) >= 5
         and times.min() > 4 * handshake
@@ -266,15 +268,15 @@ def _is_answered_nearby(found: Waits, first: int, last: int) -> bool:
     )
 
 
-def _steps(segments: Table, found: Waits, first: int, last: int) -> int:
+def _steps(segments: Table, waits: Waits, first: int, last: int) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
-    known = found.known
+    state = waits.state
     stamps = numpy.asarray(segments["tsval"])
-    place_of = known.order[first:last]
+    place_of = state.order[first:last]
     seen = 0
     for side in (0, 1):
-        own = known.direction[first:last] == side
-        values, times = stamps[place_of[own]], known.time_ns[first:last][own]
+        sent = state.direction[first:last] == side
+        values, times = stamps[place_of[sent]], state.time_ns[first:last][sent]
         if len(values) < LEAST_STAMPS or (values < 0).any():
             return 0
         ticks, lengths = numpy.diff(values), numpy.diff(times)
@@ -285,7 +287,7 @@ def _steps(segments: Table, found: Waits, first: int, last: int) -> int:
         if moving.sum() < LEAST_STAMPS // 2:
             return 0
         tick_ns = numpy.median(lengths[moving] / ticks[moving])
-        measured_ns, tick_ns = tick_ns, min(TICKS_NS, key=lambda one: abs(one - tick_ns))
+        measured_ns, tick_ns = tick_ns, min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - tick_ns))
         if abs(measured_ns - tick_ns) > TICK_ERROR * tick_ns:
             return 0  # a clock of another rate, of which no step can be told
         off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS

@@ -27,7 +27,7 @@ class Waits:
     `undecided` are gaps of unknown distance that may be no longer than a round trip.
     """
 
-    known: ConnectionState
+    state: ConnectionState
     far: Distances
     gaps: dict[int, Gap]
     episodes: dict[int, list[Episode]]
@@ -47,9 +47,9 @@ class Waits:
 
     def ack_times_ns(self, first: int, last: int, side: int) -> Array:
         """How long each segment of that side, sent once, waited for its ACK."""
-        at, by = first_acks(self.known, first, last, side)
-        found: Array = (self.known.time_ns[by] - self.known.time_ns[at])[by >= 0]
-        return found
+        at, by = first_acks(self.state, first, last, side)
+        times_ns: Array = (self.state.time_ns[by] - self.state.time_ns[at])[by >= 0]
+        return times_ns
 
     def is_stalled(self, place: int, min_gap_ns: float) -> bool:
         """Whether the gap before the segment contains a wait of that length."""
@@ -65,39 +65,41 @@ class Waits:
 
 
 def waits(
-    known: ConnectionState, *, errors: Mapping[int, str] | None = None, least_ns: int = LOOKED_AT_NS
+    state: ConnectionState, *, errors: Mapping[int, str] | None = None, least_ns: int = LOOKED_AT_NS
 ) -> Waits:
     """Look at every gap of at least `least_ns`.
 
     `errors` are the connections to which an ICMP error answered, each with its reason.
     """
     errors = errors or {}
-    far = distances(known)
-    lengths = known.gaps_ns()
-    found: dict[int, Gap] = {}
+    far = distances(state)
+    lengths = state.gaps_ns()
+    gaps: dict[int, Gap] = {}
     undecided: list[int] = []
     losses: dict[int, list[Episode]] = {}
     limits: dict[int, list[Rounds]] = {}
     holes: dict[int, int] = {}
     long = numpy.flatnonzero(lengths >= least_ns)
-    edges = numpy.searchsorted(long, known.starts)
+    edges = numpy.searchsorted(long, state.starts)
     for number, (first, last) in enumerate(
-        zip(known.starts[:-1].tolist(), known.starts[1:].tolist(), strict=True)
+        zip(state.starts[:-1].tolist(), state.starts[1:].tolist(), strict=True)
     ):
-        connection = int(known.connection[first])
-        one = ConnectionGaps(known, far, first, last, errors.get(connection, ""))
-        losses[connection] = one.episodes
-        limits[connection] = [own for own in one.bulk if own is not None]
-        holes[connection] = one.hole_count
+        connection = int(state.connection[first])
+        connection_gaps = ConnectionGaps(state, far, first, last, errors.get(connection, ""))
+        losses[connection] = connection_gaps.episodes
+        limits[connection] = [
+            bulk_rounds for bulk_rounds in connection_gaps.bulk if bulk_rounds is not None
+        ]
+        holes[connection] = connection_gaps.hole_count
         for place in long[edges[number] : edges[number + 1]].tolist():
-            gap = one.gap(place)
+            gap = connection_gaps.gap(place)
             if gap is None:
                 undecided.append(place)
-            elif gap.wait.waiting == NOBODY and one.ends_nothing(place, gap):
-                then = one.instead_of(place)
+            elif gap.wait.waiting == NOBODY and connection_gaps.ends_nothing(place, gap):
+                then = connection_gaps.instead_of(place)
                 if then is not None:
                     gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
-                found[place] = gap
+                gaps[place] = gap
             else:
-                found[place] = gap
-    return Waits(known, far, found, losses, limits, frozenset(undecided), holes, errors)
+                gaps[place] = gap
+    return Waits(state, far, gaps, losses, limits, frozenset(undecided), holes, errors)

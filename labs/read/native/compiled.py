@@ -38,7 +38,7 @@ _ELEMENTS = {
     "Int64s": np.int64,
 }
 _known: dict[Callable[..., Any], bool] = {}
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def compiled(function: Function) -> Function:
@@ -56,13 +56,13 @@ def rare(function: Function) -> Function:
 def native(function: Function) -> Function:
     """A function that is called with arrays of numpy, and performed as C if that is possible."""
     compiled(function)
-    found: list[Callable[..., Any]] = []
+    chosen: list[Callable[..., Any]] = []
 
     @wraps(function)
     def call(*given: Any) -> Any:
-        if not found:
-            found.append(_as_c(function) or _as_python(function))
-        return found[0](*given)
+        if not chosen:
+            chosen.append(_as_c(function) or _as_python(function))
+        return chosen[0](*given)
 
     return cast(Function, call)
 
@@ -70,7 +70,9 @@ def native(function: Function) -> Function:
 def _as_python(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*given: Any) -> Any:
         # An element of a view is a number of Python, which neither wraps nor is slow.
-        return function(*(one.data if isinstance(one, np.ndarray) else one for one in given))
+        return function(
+            *(argument.data if isinstance(argument, np.ndarray) else argument for argument in given)
+        )
 
     return call
 
@@ -80,7 +82,7 @@ class _Array(ctypes.Structure):
 
 
 class _Pair(ctypes.Structure):
-    _fields_ = (("one", ctypes.c_int64), ("two", ctypes.c_int64))
+    _fields_ = (("first", ctypes.c_int64), ("second", ctypes.c_int64))
 
 
 def _as_c(function: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -90,30 +92,30 @@ def _as_c(function: Callable[..., Any]) -> Callable[..., Any] | None:
     try:
         perform = getattr(_library(function), f"f_{function.__name__}")
     except Missing as reason:
-        _say(f"captures are read by Python, which is slow: {reason}")
+        _warn_once(f"captures are read by Python, which is slow: {reason}")
         return None
     kinds = [_ELEMENTS.get(kind) for _, kind in parameters(function)]
     perform.argtypes = [ctypes.c_int64 if kind is None else _Array for kind in kinds]
     result = returned(function)
     perform.restype = {"void": None, "int64_t": ctypes.c_int64, "tuple2": _Pair}[result]
 
-    def passed(kind: type[object] | None, one: Any) -> Any:
+    def passed(kind: type[object] | None, argument: Any) -> Any:
         if kind is None:
-            return one
-        if one.dtype != kind or not one.flags.c_contiguous:
-            raise TypeError(f"{function.__name__} was given {one.dtype} in place of {kind}")
-        return _Array(one.ctypes.data, len(one), one.shape[-1])
+            return argument
+        if argument.dtype != kind or not argument.flags.c_contiguous:
+            raise TypeError(f"{function.__name__} was given {argument.dtype} in place of {kind}")
+        return _Array(argument.ctypes.data, len(argument), argument.shape[-1])
 
     def call(*given: Any) -> Any:
         made = perform(*map(passed, kinds, given))
-        return (made.one, made.two) if result == "tuple2" else made
+        return (made.first, made.second) if result == "tuple2" else made
 
     return call
 
 
-def _say(what: str) -> None:
-    if what not in _said:
-        _said.add(what)
+def _warn_once(what: str) -> None:
+    if what not in _warned:
+        _warned.add(what)
         print(f"labs: {what}", file=sys.stderr)
 
 

@@ -107,7 +107,7 @@ def _make(source: Callable[[], str], folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise Missing(f"{compiler} took more than {COMPILER_S} s") from None
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
-        raise Missing(f"{compiler} failed: {said[0].strip()}")
+        errors = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr]
+        raise Missing(f"{compiler} failed: {errors[0].strip()}")
     made.chmod(0o755)
     return made

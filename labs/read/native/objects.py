@@ -35,29 +35,33 @@ def performed_as_c(method: Callable[[], None], version: str) -> bool:
     `version` names the sources of all classes and functions that it uses. Deques, lists and arrays
     must be empty. Lists and arrays, which may only grow, are copied back, and deques are not.
     """
-    one = method.__self__  # type: ignore[attr-defined]
+    instance = method.__self__  # type: ignore[attr-defined]
     objects: dict[type, object] = {}
-    _find(one, method.__module__.partition(".")[0], objects)
+    _find(instance, method.__module__.partition(".")[0], objects)
     wanted = method.__name__, tuple(objects)
     if wanted not in _programs:
-        _programs[wanted] = _program(objects, type(one), method.__name__, version)
+        _programs[wanted] = _program(objects, type(instance), method.__name__, version)
     program = _programs[wanted]
-    return program is not None and program.perform(one)
+    return program is not None and program.perform(instance)
 
 
-def _find(one: object, package: str, found: dict[type, object]) -> None:
+def _find(instance: object, package: str, objects: dict[type, object]) -> None:
     """An object, and one of each class of the package that it refers to."""
-    found[type(one)] = one
-    for other in vars(one).values():
+    objects[type(instance)] = instance
+    for other in vars(instance).values():
         kind = type(other)
-        if kind not in found and kind.__module__.startswith(package) and hasattr(other, "__dict__"):
-            _find(other, package, found)
+        if (
+            kind not in objects
+            and kind.__module__.startswith(package)
+            and hasattr(other, "__dict__")
+        ):
+            _find(other, package, objects)
 
 
 def _program(
     objects: dict[type, object], owner: type, method: str, version: str
 ) -> _Program | None:
-    names = [f"{one.__module__}.{one.__qualname__}" for one in objects]
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in objects]
     made_of = " ".join((version, method, *names, *FLAGS, sys.platform, platform.machine()))
     digest = sha256(made_of.encode()).hexdigest()[:16]
 
@@ -91,46 +95,46 @@ class _Program:
         layout = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(made, "layout")))
         self.structs: dict[str, dict[str, str]] = json.loads(layout)
         self.types = {
-            name: type(name, (ctypes.Structure,), {"_fields_": [*map(_field, known.items())]})
-            for name, known in self.structs.items()
+            name: type(name, (ctypes.Structure,), {"_fields_": [*map(_field, members.items())]})
+            for name, members in self.structs.items()
         }
 
-    def perform(self, one: object) -> bool:
+    def perform(self, instance: object) -> bool:
         """Copy, call, and copy back."""
         made: dict[int, tuple[Any, Any]] = {}
         try:
-            root = self._filled(one, made)
+            root = self._filled(instance, made)
         except (TypeError, ValueError, AttributeError):
             return False
         try:
             done = bool(self.call(ctypes.addressof(root)))
             if done:
-                for found, struct in made.values():
-                    if isinstance(found, Random):
-                        found.setstate((found.VERSION, tuple(struct), None))
+                for copied, struct in made.values():
+                    if isinstance(copied, Random):
+                        copied.setstate((copied.VERSION, tuple(struct), None))
                     else:
-                        self._copy_back(found, struct)
+                        self._copy_back(copied, struct)
         finally:
-            for found, struct in made.values():
-                for name, kind in self._fields(found):
+            for copied, struct in made.values():
+                for name, kind in self._fields(copied):
                     if kind.startswith("q_"):
                         self.release(getattr(struct, name).at)
         return done
 
-    def _fields(self, one: object) -> list[tuple[str, str]]:
-        return list(self.structs.get(f"s_{type(one).__name__}", {}).items())
+    def _fields(self, instance: object) -> list[tuple[str, str]]:
+        return list(self.structs.get(f"s_{type(instance).__name__}", {}).items())
 
-    def _filled(self, one: object, made: dict[int, tuple[Any, Any]]) -> ctypes.Structure:
+    def _filled(self, instance: object, made: dict[int, tuple[Any, Any]]) -> ctypes.Structure:
         """The structure of an object. TypeError or ValueError for values of other types."""
-        if id(one) in made:
-            known: ctypes.Structure = made[id(one)][1]
-            return known
-        if any(map(callable, vars(one).values())):
+        if id(instance) in made:
+            earlier: ctypes.Structure = made[id(instance)][1]
+            return earlier
+        if any(map(callable, vars(instance).values())):
             raise TypeError("a method of this object is not that of its class")
-        struct: ctypes.Structure = self.types[f"s_{type(one).__name__}"]()
-        made[id(one)] = one, struct
-        for name, kind in self._fields(one):
-            value = getattr(one, name)
+        struct: ctypes.Structure = self.types[f"s_{type(instance).__name__}"]()
+        made[id(instance)] = instance, struct
+        for name, kind in self._fields(instance):
+            value = getattr(instance, name)
             if kind.startswith("q_"):
                 if value:
                     raise ValueError(f"{name} is not empty")
@@ -144,9 +148,9 @@ class _Program:
                 setattr(struct, name, value.encode() if kind == "string" else value)
         return struct
 
-    def _copy_back(self, one: object, struct: ctypes.Structure) -> None:
-        for name, kind in self._fields(one):
-            old, new = getattr(one, name), getattr(struct, name)
+    def _copy_back(self, instance: object, struct: ctypes.Structure) -> None:
+        for name, kind in self._fields(instance):
+            old, new = getattr(instance, name), getattr(struct, name)
             if isinstance(old, array):
                 old.frombytes(_words(new))
             elif isinstance(old, list):
@@ -157,7 +161,7 @@ class _Program:
                 if kind != "double":
                     new = new.decode() if kind == "string" else type(old)(new)
                 if new != old:
-                    setattr(one, name, new)
+                    setattr(instance, name, new)
 
 
 def _words(queue: _Queue) -> bytes:
@@ -165,6 +169,6 @@ def _words(queue: _Queue) -> bytes:
     return ctypes.string_at(queue.at, queue.count * WORD_BYTES)
 
 
-def _field(one: tuple[str, str]) -> tuple[str, Any]:
-    name, kind = one
+def _field(member: tuple[str, str]) -> tuple[str, Any]:
+    name, kind = member
     return name, _Queue if kind.startswith("q_") else _SCALARS.get(kind, ctypes.c_void_p)

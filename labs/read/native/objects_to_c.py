@@ -81,38 +81,39 @@ static inline type *name##_at(name *q, int64_t n) { \
     if (n < 0) n += q->count; \
     if (n < 0 || n >= q->count) f_fail(); \
     return &q->at[(q->first + n) & (q->room - 1)]; } \
-static inline void name##_append(name *q, type one) { \
+static inline void name##_append(name *q, type element) { \
     if (q->count == q->room) name##_grow(q); \
-    q->at[(q->first + q->count++) & (q->room - 1)] = one; } \
-static inline void name##_appendleft(name *q, type one) { \
+    q->at[(q->first + q->count++) & (q->room - 1)] = element; } \
+static inline void name##_appendleft(name *q, type element) { \
     if (q->count == q->room) name##_grow(q); \
-    q->first = (q->first - 1) & (q->room - 1); q->count++; q->at[q->first] = one; } \
+    q->first = (q->first - 1) & (q->room - 1); q->count++; q->at[q->first] = element; } \
 static inline type *name##_pop(name *q) \
-{ type *one = name##_at(q, -1); q->count--; return one; } \
+{ type *element = name##_at(q, -1); q->count--; return element; } \
 static inline type *name##_popleft(name *q) { \
-    type *one = name##_at(q, 0); \
-    q->first = (q->first + 1) & (q->room - 1); q->count--; return one; } \
+    type *element = name##_at(q, 0); \
+    q->first = (q->first + 1) & (q->room - 1); q->count--; return element; } \
 static inline void name##_clear(name *q) { q->first = q->count = 0; } \
 static inline void name##_del(name *q, int64_t n) { \
     name##_at(q, n); \
     for (n += n < 0 ? q->count : 0; n + 1 < q->count; n++) \
         *name##_at(q, n) = *name##_at(q, n + 1); \
     q->count--; } \
-static inline void name##_insert(name *q, int64_t n, type one) { \
+static inline void name##_insert(name *q, int64_t n, type element) { \
     if (n < 0 || n > q->count) f_fail(); \
-    name##_append(q, one); \
+    name##_append(q, element); \
     for (int64_t m = q->count - 1; m > n; m--) *name##_at(q, m) = *name##_at(q, m - 1); \
-    *name##_at(q, n) = one; }
+    *name##_at(q, n) = element; }
 #define REFERENCES(name, type) \
 typedef type *p_##type; \
 QUEUE(name, p_##type) \
-static inline int64_t name##_find(name *q, type *one) \
-{ for (int64_t n = 0; n < q->count; n++) if (*name##_at(q, n) == one) return n; return -1; } \
-static inline int64_t name##_index(name *q, type *one) \
-{ int64_t n = name##_find(q, one); if (n < 0) f_fail(); return n; } \
-static inline void name##_remove(name *q, type *one) { name##_del(q, name##_index(q, one)); } \
-static inline type *new_##type(type one) \
-{ type *made = f_kept(sizeof one); *made = one; return made; }
+static inline int64_t name##_find(name *q, type *element) \
+{ for (int64_t n = 0; n < q->count; n++) if (*name##_at(q, n) == element) return n; return -1; } \
+static inline int64_t name##_index(name *q, type *element) \
+{ int64_t n = name##_find(q, element); if (n < 0) f_fail(); return n; } \
+static inline void name##_remove(name *q, type *element) \
+{ name##_del(q, name##_index(q, element)); } \
+static inline type *new_##type(type element) \
+{ type *made = f_kept(sizeof element); *made = element; return made; }
 typedef struct kept { struct kept *before; int64_t used; char at[1 << 20]; } kept;
 static _Thread_local kept *f_all;
 static void *f_kept(int64_t size)
@@ -127,7 +128,7 @@ static void *f_kept(int64_t size)
     return f_all->at + f_all->used - size;
 }
 static void f_forget(void)
-{ while (f_all) { kept *one = f_all; f_all = one->before; free(one); } }
+{ while (f_all) { kept *block = f_all; f_all = block->before; free(block); } }
 /* Matsumoto and Nishimura, Mersenne Twister, 1998: 624 words, and the place of the next one. */
 typedef uint32_t twister;
 static uint32_t twister_word(twister *words)
@@ -139,9 +140,9 @@ static uint32_t twister_word(twister *words)
         }
         words[624] = 0;
     }
-    uint32_t one = words[words[624]++];
-    one ^= one >> 11; one ^= one << 7 & 0x9d2c5680u; one ^= one << 15 & 0xefc60000u;
-    return one ^ one >> 18;
+    uint32_t word = words[words[624]++];
+    word ^= word >> 11; word ^= word << 7 & 0x9d2c5680u; word ^= word << 15 & 0xefc60000u;
+    return word ^ word >> 18;
 }
 static double twister_random(twister *words)
 { uint32_t high = twister_word(words) >> 5, low = twister_word(words) >> 6;
@@ -163,8 +164,8 @@ class Program:
 
     def __init__(self, objects: dict[type, object]) -> None:
         self.objects = objects
-        self.hints = {one: get_type_hints(one) for one in objects}
-        self.classes = {f"s_{one.__name__}": one for one in objects}
+        self.hints = {kind: get_type_hints(kind) for kind in objects}
+        self.classes = {f"s_{kind.__name__}": kind for kind in objects}
         self.structs: dict[str, dict[str, str]] = {name: {} for name in self.classes}
         self.records: dict[str, dict[str, str]] = {}
         self.references: set[str] = set()
@@ -179,7 +180,7 @@ class Program:
         for name, record in self.records.items():
             queue = "REFERENCES" if name in self.references else "QUEUE"
             structs.append(f"{_struct(name, record)}\n{queue}(q_{name}, {name})")
-        structs += [_struct(name, one) for name, one in self.structs.items()]
+        structs += [_struct(name, members) for name, members in self.structs.items()]
         return "\n".join(
             (
                 *(PRELUDE, *structs, *self.heads, *self.bodies.values()),
@@ -215,21 +216,21 @@ class Program:
         """The type of a field, which becomes part of its structure."""
         if struct in self.records:
             return self.records[struct][name]
-        owner, known = self.classes[struct], self.structs[struct]
-        if name not in known:
+        owner, members = self.classes[struct], self.structs[struct]
+        if name not in members:
             value = getattr(self.objects[owner], name)
             if isinstance(value, array):
-                known[name] = f"q_{ELEMENTS[value.typecode]}"
+                members[name] = f"q_{ELEMENTS[value.typecode]}"
             elif isinstance(value, deque | list):
                 (kind,) = get_args(self.hints[owner][name])
-                known[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
+                members[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
             elif type(value) in self.objects:
-                known[name] = f"s_{type(value).__name__}"
+                members[name] = f"s_{type(value).__name__}"
             elif isinstance(value, Random):
-                known[name] = RANDOM
+                members[name] = RANDOM
             else:
-                known[name] = PLAIN[type(value)]
-        return known[name]
+                members[name] = PLAIN[type(value)]
+        return members[name]
 
     def type_of(self, hint: Any) -> str:
         """The C type of an annotation."""
@@ -247,7 +248,7 @@ class Program:
             hints = get_type_hints(hint)
             if hint.__eq__ is object.__eq__:
                 self.references.add(name)
-            self.records[name] = {one: self.type_of(kind) for one, kind in hints.items()}
+            self.records[name] = {field: self.type_of(kind) for field, kind in hints.items()}
         return f"{name} *"
 
 
@@ -255,13 +256,13 @@ def defining(owner: type, name: str, after: type | None = None) -> type:
     """The class of whose body a method is, the next one `after` another of the owner's classes."""
     classes = owner.__mro__
     rest = classes[classes.index(after) + 1 :] if after else classes
-    return next(one for one in rest if name in vars(one))
+    return next(base for base in rest if name in vars(base))
 
 
-def _struct(name: str, known: dict[str, str]) -> str:
+def _struct(name: str, members: dict[str, str]) -> str:
     body = "".join(
         f"{kind} {'*' if kind.startswith('s_') or kind == RANDOM else ''}f_{field}; "
-        for field, kind in known.items()
+        for field, kind in members.items()
     )
     return f"typedef struct {name} {{ {body or 'int64_t none;'} }} {name};"
 
@@ -318,27 +319,29 @@ class _Body(Translation):
         self.loops += 1
         queue, text = self.typed(over)
         at, step, count = (f"{letter}{self.loops}" for letter in "qin")
-        kind, one = self.held(queue, f"{queue[:-2]}_at({at}, {step})")
+        kind, element = self.held(queue, f"{queue[:-2]}_at({at}, {step})")
         yield f"{{ {queue}{at} = {text}; int64_t {count} = {at}->count;"
         goes_on = f"f_same({at}->count, {count}), {step} < {count}"
         yield f"for (int64_t {step} = 0; {goes_on}; {step}++) {{"
-        yield f"{self.place_of(ast.Name(name), kind)} = {one};"
+        yield f"{self.place_of(ast.Name(name), kind)} = {element};"
         yield from self.block(body)
         yield "}}"
 
     def assignment(self, target: ast.expr, value: ast.expr) -> Iterator[str]:
         match target, value:
             case ast.Tuple(targets), ast.Tuple(values):
-                found = [self.typed(one) for one in values]
-                made = "".join(f"{kind} t{at} = {text}; " for at, (kind, text) in enumerate(found))
+                sources = [self.typed(source) for source in values]
+                made = "".join(
+                    f"{kind} t{at} = {text}; " for at, (kind, text) in enumerate(sources)
+                )
                 yield f"{{ {made}"
-                for at, (one, (kind, _)) in enumerate(zip(targets, found, strict=True)):
-                    yield f"{self.place_of(one, kind)} = t{at};"
+                for at, (element, (kind, _)) in enumerate(zip(targets, sources, strict=True)):
+                    yield f"{self.place_of(element, kind)} = t{at};"
                 yield "}"
             case ast.Tuple(targets), _:
                 yield f"{{ tuple{len(targets)} all = {self.value(value)};"
-                for at, one in enumerate(targets):
-                    yield f"{self.place_of(one, INT)} = all.f{at};"
+                for at, element in enumerate(targets):
+                    yield f"{self.place_of(element, INT)} = all.f{at};"
                 yield "}"
             case _:
                 kind, text = self.typed(value)
@@ -352,8 +355,8 @@ class _Body(Translation):
         if not isinstance(target, ast.Name):
             return self.value(target)
         if target.id not in self.parameters:
-            known = self.locals.setdefault(target.id, kind)
-            if known != kind and (known, kind) != (FLOAT, INT):
+            earlier = self.locals.setdefault(target.id, kind)
+            if earlier != kind and (earlier, kind) != (FLOAT, INT):
                 raise self.refused(target)
         return f"v_{target.id}"
 
@@ -383,29 +386,29 @@ class _Body(Translation):
             case ast.Subscript(of, index):
                 queue, text = self.typed(of)
                 return self.held(queue, f"{queue[:-2]}_at({text}, {self.value(index)})")
-            case ast.BinOp(one, operator, other):
-                return self.arithmetic(self.typed(one), operator, self.typed(other), node)
-            case ast.UnaryOp(ast.Not(), one):
-                return INT, f"(!{self.truth(one)})"
-            case ast.UnaryOp(sign, one):
-                kind, text = self.typed(one)
+            case ast.BinOp(left, operator, right):
+                return self.arithmetic(self.typed(left), operator, self.typed(right), node)
+            case ast.UnaryOp(ast.Not(), operand):
+                return INT, f"(!{self.truth(operand)})"
+            case ast.UnaryOp(sign, operand):
+                kind, text = self.typed(operand)
                 return kind, f"({OPERATORS[type(sign)]}{text})"
             case ast.BoolOp(word, values):
-                found = [self.typed(one) for one in values]
-                if any(kind in (FLOAT, TEXT) for kind, _ in found):
+                operands = [self.typed(value) for value in values]
+                if any(kind in (FLOAT, TEXT) for kind, _ in operands):
                     raise self.refused(node)
                 # Of integers `and` and `or` select one of their values.
-                *tests, last = (self.truth(one) for one in values)
+                *tests, last = (self.truth(value) for value in values)
                 if isinstance(word, ast.Or):
                     return INT, f"({' ?: '.join((*tests, last))})"
                 return INT, f"({' && '.join(tests)} ? {last} : 0)"
-            case ast.IfExp(test, one, other):
-                kind, text = self.typed(one)
-                return kind, f"({self.truth(test)} ? {text} : {self.value(other)})"
+            case ast.IfExp(test, body, otherwise):
+                kind, text = self.typed(body)
+                return kind, f"({self.truth(test)} ? {text} : {self.value(otherwise)})"
             case ast.Compare(first, operators, others):
                 return INT, self.comparisons(first, operators, others)
             case ast.Tuple(values):
-                listed = ", ".join(self.value(one) for one in values)
+                listed = ", ".join(self.value(value) for value in values)
                 return f"tuple{len(values)}", f"(tuple{len(values)}) {{{listed}}}"
             case ast.Call():
                 return self.called(node)
@@ -415,10 +418,10 @@ class _Body(Translation):
     def variable(self, name: str, node: ast.expr) -> Typed:
         if name in self.parameters or name in self.locals:
             return (self.parameters | self.locals)[name], f"v_{name}"
-        found = self.function.__globals__.get(name)
-        if not isinstance(found, int | float | str):
+        constant = self.function.__globals__.get(name)
+        if not isinstance(constant, int | float | str):
             raise self.refused(node)
-        return self.typed(ast.Constant(found))
+        return self.typed(ast.Constant(constant))
 
     def attribute(self, of: ast.expr, name: str) -> Typed:
         struct, text = self.typed(of)
@@ -434,26 +437,28 @@ class _Body(Translation):
             return kind, f"(*{text})" if kind[:-2] in self.program.references else text
         return kind[:-2], f"(*{text})"
 
-    def arithmetic(self, one: Typed, operator: ast.operator, other: Typed, node: ast.expr) -> Typed:
-        if FLOAT in (one[0], other[0]) or isinstance(operator, ast.Div):
+    def arithmetic(
+        self, left: Typed, operator: ast.operator, right: Typed, node: ast.expr
+    ) -> Typed:
+        if FLOAT in (left[0], right[0]) or isinstance(operator, ast.Div):
             match operator:
                 case ast.Div():
-                    return FLOAT, f"f_divide({one[1]}, {other[1]})"
+                    return FLOAT, f"f_divide({left[1]}, {right[1]})"
                 case ast.Pow():
-                    return FLOAT, f"f_pow({one[1]}, {other[1]})"
+                    return FLOAT, f"f_pow({left[1]}, {right[1]})"
                 case ast.Add() | ast.Sub() | ast.Mult():
                     sign = OPERATORS[type(operator)]
-                    return FLOAT, f"((double) {one[1]} {sign} (double) {other[1]})"
-        elif (one[0], other[0]) == (INT, INT):
+                    return FLOAT, f"((double) {left[1]} {sign} (double) {right[1]})"
+        elif (left[0], right[0]) == (INT, INT):
             if name := CHECKED.get(type(operator)):
-                return INT, f"f_{name}({one[1]}, {other[1]})"
-            return INT, f"({one[1]} {OPERATORS[type(operator)]} {other[1]})"
+                return INT, f"f_{name}({left[1]}, {right[1]})"
+            return INT, f"({left[1]} {OPERATORS[type(operator)]} {right[1]})"
         raise self.refused(node)
 
     def comparisons(
         self, first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]
     ) -> str:
-        found, before = [], self.typed(first)
+        terms, before = [], self.typed(first)
         for operator, other in zip(operators, others, strict=True):
             if isinstance(first, ast.Tuple) or isinstance(operator, ast.In | ast.NotIn):
                 if len(operators) > 1:
@@ -462,36 +467,36 @@ class _Body(Translation):
                     return self.pairs(first, operator, other)
                 return self.contained(before, operator, other)
             after = self.typed(other)
-            one, two = before[1], after[1]
+            left, right = before[1], after[1]
             if isinstance(operator, ast.Is):
                 if not before[0] == after[0] or before[0][:-2] not in self.program.references:
                     raise self.refused(other)
-                return f"({one} == {two})"
+                return f"({left} == {right})"
             if before[0].startswith("r_") or after[0].startswith("r_"):
                 raise self.refused(other)
             if TEXT in (before[0], after[0]):
-                one, two = f"strcmp({one}, {two})", "0"
-            found.append(f"{one} {OPERATORS[type(operator)]} {two}")
+                left, right = f"strcmp({left}, {right})", "0"
+            terms.append(f"{left} {OPERATORS[type(operator)]} {right}")
             before = after
-        return f"({' && '.join(found)})"
+        return f"({' && '.join(terms)})"
 
-    def contained(self, one: Typed, operator: ast.cmpop, other: ast.expr) -> str:
+    def contained(self, searched: Typed, operator: ast.cmpop, other: ast.expr) -> str:
         """Whether a number is one of several, or a record that is referred to is in a queue."""
         if isinstance(other, ast.Tuple):
-            if any(self.typed(each)[0] != INT for each in other.elts) or one[0] != INT:
+            if any(self.typed(each)[0] != INT for each in other.elts) or searched[0] != INT:
                 raise self.refused(other)
-            found = " || ".join(f"{one[1]} == {self.value(value)}" for value in other.elts)
+            test = " || ".join(f"{searched[1]} == {self.value(value)}" for value in other.elts)
         else:
             queue, text = self.typed(other)
-            found = f"{queue[:-2]}_find({text}, {one[1]}) >= 0"
-        return f"({'!' if isinstance(operator, ast.NotIn) else ''}({found}))"
+            test = f"{queue[:-2]}_find({text}, {searched[1]}) >= 0"
+        return f"({'!' if isinstance(operator, ast.NotIn) else ''}({test}))"
 
-    def pairs(self, one: ast.Tuple, operator: ast.cmpop, other: ast.Tuple) -> str:
+    def pairs(self, left: ast.Tuple, operator: ast.cmpop, right: ast.Tuple) -> str:
         """Two pairs of numbers are compared by the first that differ. They are written twice, so
         they may call nothing."""
-        if any(isinstance(each, ast.Call) for both in (one, other) for each in ast.walk(both)):
-            raise self.refused(one)
-        (a, b), (c, d) = ([self.value(each) for each in both.elts] for both in (one, other))
+        if any(isinstance(each, ast.Call) for both in (left, right) for each in ast.walk(both)):
+            raise self.refused(left)
+        (a, b), (c, d) = ([self.value(each) for each in both.elts] for both in (left, right))
         sign = OPERATORS[type(operator)]
         return f"({a} == {c} ? {b} {sign} {d} : {a} {sign} {c})"
 
@@ -531,17 +536,24 @@ class _Body(Translation):
 
     def arguments(self, function: Callable[..., Any], node: ast.Call, *, skip: int) -> list[str]:
         """The arguments in the order of the parameters, with the defaults of those left out."""
-        known = list(inspect.signature(function).parameters.values())[skip:]
-        given: dict[str | None, ast.expr] = {one.arg: one.value for one in node.keywords}
-        given |= dict(zip((one.name for one in known), node.args, strict=False))
-        return [self.value(given.get(one.name, ast.Constant(one.default))) for one in known]
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+        given: dict[str | None, ast.expr] = {
+            keyword.arg: keyword.value for keyword in node.keywords
+        }
+        given |= dict(zip((parameter.name for parameter in parameters), node.args, strict=False))
+        return [
+            self.value(given.get(parameter.name, ast.Constant(parameter.default)))
+            for parameter in parameters
+        ]
 
     def record(self, kind: type, node: ast.Call) -> Typed:
         name = self.program.type_of(kind).removesuffix(" *")
-        values = [self.value(one) for one in node.args]
+        values = [self.value(argument) for argument in node.args]
         left = fields(kind)[len(values) :]
         values += [
-            self.value(ast.Constant(one.default)) for one in left if one.default is not MISSING
+            self.value(ast.Constant(field.default))
+            for field in left
+            if field.default is not MISSING
         ]
         made = f"({name}) {{{', '.join(values)}}}"
         return f"{name} *", f"new_{name}({made})" if name in self.program.references else f"&{made}"
@@ -549,21 +561,21 @@ class _Body(Translation):
     def of_queue(self, queue: str, name: str, text: str, given: list[ast.expr]) -> Typed:
         call = f"{queue[:-2]}_{name}"
         if name in ("append", "appendleft", "insert", "remove", "index"):
-            *place, one = (self.value(each) for each in given)
+            *place, element = (self.value(each) for each in given)
             is_copied = queue.startswith("q_r_") and queue[2:-2] not in self.program.references
-            words = ", ".join((text, *place, f"*{one}" if is_copied else one))
+            words = ", ".join((text, *place, f"*{element}" if is_copied else element))
             return INT if name == "index" else "void", f"{call}({words})"
         if name == "clear":
             return "void", f"{call}({text})"
         return self.held(queue, f"{call}({text})")
 
     def built_in(self, name: str, node: ast.Call) -> Typed:
-        found = [self.typed(one) for one in node.args]
-        kinds, values = [kind for kind, _ in found], [text for _, text in found]
+        arguments = [self.typed(argument) for argument in node.args]
+        kinds, values = [kind for kind, _ in arguments], [text for _, text in arguments]
         match name, kinds:
             case (("min" | "max"), [_, _, *_]):
                 kind = FLOAT if FLOAT in kinds else INT
-                return kind, reduce(lambda one, other: f"{kind}_{name}({one}, {other})", values)
+                return kind, reduce(lambda left, right: f"{kind}_{name}({left}, {right})", values)
             case "abs", [kind]:
                 return kind, f"{kind}_abs({values[0]})"
             case "len", [_]:

@@ -49,22 +49,23 @@ RARE = '__attribute__((optimize("O1"), noinline)) static'
 """A compiler that does not know the attribute ignores it."""
 
 
-def translated(function: Function, known: Mapping[Function, bool]) -> str:
-    """A C file that exports `function`. Those that it calls must be in `known`, which says whether
-    they are needed rarely: then they are compiled quickly, and not made part of their callers."""
+def translated(function: Function, functions: Mapping[Function, bool]) -> str:
+    """A C file that exports `function`. Those that it calls must be in `functions`, which says
+    whether they are needed rarely: then they are compiled quickly, and not made part of their
+    callers."""
     bodies: dict[str, str] = {}
-    _add(function, known, bodies)
+    _add(function, functions, bodies)
     name = function.__name__
     bodies[name] = bodies[name].replace("static ", "", 1)
     return "\n".join((*PRELUDE, *bodies.values()))
 
 
-def _add(function: Function, known: Mapping[Function, bool], bodies: dict[str, str]) -> None:
-    one = Translation(function, known)
-    text = one.text()
-    for called in one.calls:
+def _add(function: Function, functions: Mapping[Function, bool], bodies: dict[str, str]) -> None:
+    translation = Translation(function, functions)
+    text = translation.text()
+    for called in translation.calls:
         if called.__name__ not in bodies:
-            _add(called, known, bodies)
+            _add(called, functions, bodies)
     bodies[function.__name__] = text
 
 
@@ -79,10 +80,10 @@ def parameters(function: Function) -> list[tuple[str, str]]:
 
 def returned(function: Function) -> str:
     """What a function returns, in C."""
-    said: str = function.__annotations__["return"]
-    if said.startswith("tuple"):
-        return f"tuple{said.count('int')}"
-    return {"None": "void", "int": "int64_t", "bool": "int64_t"}[said]
+    annotation: str = function.__annotations__["return"]
+    if annotation.startswith("tuple"):
+        return f"tuple{annotation.count('int')}"
+    return {"None": "void", "int": "int64_t", "bool": "int64_t"}[annotation]
 
 
 class Translation:
@@ -90,9 +91,9 @@ class Translation:
 
     linkage = "static"
 
-    def __init__(self, function: Function, known: Mapping[Function, bool]) -> None:
-        self.function, self.known = function, known
-        if known[function]:
+    def __init__(self, function: Function, functions: Mapping[Function, bool]) -> None:
+        self.function, self.functions = function, functions
+        if functions[function]:
             self.linkage = RARE
         self.calls: list[Function] = []
         self.parameters = dict(parameters(function))
@@ -104,7 +105,7 @@ class Translation:
     def text(self) -> str:
         parsed = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
         assert isinstance(parsed, ast.FunctionDef)
-        body = "\n".join(line for one in parsed.body for line in self.statement(one))
+        body = "\n".join(line for statement in parsed.body for line in self.statement(statement))
         taken = ", ".join(f"{kind} v_{name}" for name, kind in self.parameters.items())
         made = "".join(f"{kind} v_{name} = {{0}};\n" for name, kind in self.locals.items())
         return f"{self.linkage} {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
@@ -114,8 +115,8 @@ class Translation:
 
     def block(self, statements: list[ast.stmt]) -> Iterator[str]:
         yield "{"
-        for one in statements:
-            yield from self.statement(one)
+        for statement in statements:
+            yield from self.statement(statement)
         yield "}"
 
     def statement(self, node: ast.stmt) -> Iterator[str]:
@@ -154,8 +155,8 @@ class Translation:
             yield f"{self.place(target, value if array else None)} = {self.value(value)};"
             return
         yield f"{{ tuple{len(target.elts)} all = {self.value(value)};"
-        for number, one in enumerate(target.elts):
-            yield f"{self.place(one)} = all.f{number};"
+        for number, element in enumerate(target.elts):
+            yield f"{self.place(element)} = all.f{number};"
         yield "}"
 
     def place(self, target: ast.expr, array: ast.expr | None = None) -> str:
@@ -189,7 +190,7 @@ class Translation:
                 yield f"for (int64_t {step} = {begin}, {last} = {self.value(end)};"
                 yield f"{step} < {last}; {step}++) {{ {place} = {step};"
             case ast.Tuple(values):
-                listed = ", ".join(self.value(one) for one in values)
+                listed = ", ".join(self.value(value) for value in values)
                 yield f"{{ int64_t all[] = {{{listed}}};"
                 yield f"for (int {step} = 0; {step} < {len(values)}; {step}++) {{"
                 yield f"{place} = all[{step}];"
@@ -221,21 +222,23 @@ class Translation:
                 return f"({self.kind(node)}) {{v_{array}.at + {self.value(first)}, 0, 0}}"
             case ast.Subscript():
                 return f"(int64_t) {self.element(node)}"
-            case ast.BinOp(one, ast.Pow(), other):
-                return f"f_power({self.value(one)}, {self.value(other)})"
-            case ast.BinOp(one, operator, other):
-                return f"({self.value(one)} {OPERATORS[type(operator)]} {self.value(other)})"
-            case ast.UnaryOp(sign, one):
-                return f"({OPERATORS[type(sign)]}{self.value(one)})"
+            case ast.BinOp(left, ast.Pow(), right):
+                return f"f_power({self.value(left)}, {self.value(right)})"
+            case ast.BinOp(left, operator, right):
+                return f"({self.value(left)} {OPERATORS[type(operator)]} {self.value(right)})"
+            case ast.UnaryOp(sign, operand):
+                return f"({OPERATORS[type(sign)]}{self.value(operand)})"
             case ast.BoolOp(word, values):
-                return f"({f' {OPERATORS[type(word)]} '.join(self.value(one) for one in values)})"
-            case ast.IfExp(test, one, other):
-                return f"({self.value(test)} ? {self.value(one)} : {self.value(other)})"
+                return (
+                    f"({f' {OPERATORS[type(word)]} '.join(self.value(value) for value in values)})"
+                )
+            case ast.IfExp(test, body, otherwise):
+                return f"({self.value(test)} ? {self.value(body)} : {self.value(otherwise)})"
             case ast.Tuple(values):
-                listed = ", ".join(self.value(one) for one in values)
+                listed = ", ".join(self.value(value) for value in values)
                 return f"(tuple{len(values)}) {{{listed}}}"
-            case ast.Compare(one, [operator], [other]):
-                return self.comparison(one, operator, other)
+            case ast.Compare(left, [operator], [right]):
+                return self.comparison(left, operator, right)
             case ast.Call(ast.Name(name), given):
                 return self.call(name, given)
             case _:
@@ -244,34 +247,34 @@ class Translation:
     def named(self, name: str, node: ast.expr) -> str:
         if name in self.parameters or name in self.locals:
             return f"v_{name}"
-        found = self.function.__globals__.get(name)
-        if not isinstance(found, int):
+        constant = self.function.__globals__.get(name)
+        if not isinstance(constant, int):
             raise self.refused(node)
-        return f"{int(found)}LL"
+        return f"{int(constant)}LL"
 
-    def comparison(self, one: ast.expr, operator: ast.cmpop, other: ast.expr) -> str:
-        found = self.value(one)
-        match operator, other:
+    def comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        text = self.value(left)
+        match operator, right:
             case ((ast.In() | ast.NotIn()), ast.Tuple(values)):
-                each = " || ".join(f"{found} == {self.value(value)}" for value in values)
+                each = " || ".join(f"{text} == {self.value(value)}" for value in values)
                 return f"({'!' if isinstance(operator, ast.NotIn) else ''}({each}))"
             case ((ast.In() | ast.NotIn()), ast.Name(name)):
                 values = [ast.Constant(value) for value in self.function.__globals__[name]]
-                return self.comparison(one, operator, ast.Tuple(values))
+                return self.comparison(left, operator, ast.Tuple(values))
             case _:
-                return f"({found} {OPERATORS[type(operator)]} {self.value(other)})"
+                return f"({text} {OPERATORS[type(operator)]} {self.value(right)})"
 
     def call(self, name: str, given: list[ast.expr]) -> str:
         if name == "len":
             if not isinstance(given[0], ast.Name):
                 raise self.refused(given[0])
             return f"v_{given[0].id}.length"
-        values = ", ".join(self.value(one) for one in given)
+        values = ", ".join(self.value(argument) for argument in given)
         if name == "int":
             return values
         if name not in ("min", "max"):
             called = self.function.__globals__[name]
-            if called not in self.known:
+            if called not in self.functions:
                 raise TypeError(f"{self.function.__qualname__} calls {name}, which is not compiled")
             self.calls.append(called)
         return f"f_{name}({values})"

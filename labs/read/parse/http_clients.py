@@ -99,34 +99,34 @@ def ab(text: str) -> Ab:
     ab does not print when it fails."""
     if not text.startswith(_AB_BEGIN):
         raise Damaged(f"not the output of ab: it does not begin with {_AB_BEGIN!r}")
-    found = {row["name"]: row["value"] for row in reversed(list(_AB_FIGURE.finditer(text)))}
+    figures = {row["name"]: row["value"] for row in reversed(list(_AB_FIGURE.finditer(text)))}
     mean = _AB_MEAN.search(text)
-    complete = _ab_whole(found, "Complete requests")
+    complete = _ab_whole(figures, "Complete requests")
     if mean is None or not complete:
         raise Damaged("a report of ab without 'Time per request' or complete requests")
-    total, documents = (_ab_whole(found, f"{name} transferred") for name in ("Total", "HTML"))
+    total, documents = (_ab_whole(figures, f"{name} transferred") for name in ("Total", "HTML"))
     return Ab(
-        concurrency=_ab_whole(found, "Concurrency Level"),
-        took_s=float(_ab_value(found, "Time taken for tests")),
+        concurrency=_ab_whole(figures, "Concurrency Level"),
+        took_s=float(_ab_value(figures, "Time taken for tests")),
         complete=complete,
-        failed=_ab_whole(found, "Failed requests"),
-        refused=_ab_whole(found, "Non-2xx responses", "0"),
-        keep_alive=_ab_whole(found, "Keep-Alive requests", "0"),
-        document_bytes=_ab_whole(found, "Document Length"),
+        failed=_ab_whole(figures, "Failed requests"),
+        refused=_ab_whole(figures, "Non-2xx responses", "0"),
+        keep_alive=_ab_whole(figures, "Keep-Alive requests", "0"),
+        document_bytes=_ab_whole(figures, "Document Length"),
         head_bytes=(total - documents) / complete,
         mean_ms=float(mean[1]),
     )
 
 
-def _ab_value(found: dict[str, str], name: str, default: str = "") -> str:
-    value = found.get(name, default)
+def _ab_value(figures: dict[str, str], name: str, default: str = "") -> str:
+    value = figures.get(name, default)
     if not value:
         raise Damaged(f"a report of ab without {name!r}")
     return value
 
 
-def _ab_whole(found: dict[str, str], name: str, default: str = "") -> int:
-    value = _ab_value(found, name, default)
+def _ab_whole(figures: dict[str, str], name: str, default: str = "") -> int:
+    value = _ab_value(figures, name, default)
     if not value.isdigit():
         raise Damaged(f"a report of ab in which {name!r} is not a whole number: {value}")
     return int(value)
@@ -144,7 +144,7 @@ def ab_percentiles(text: str, requests: int) -> dict[int, float]:
     lines = text.split("\n")
     if lines[0] != _AB_PERCENTILES or len(lines) < 3 or lines[-1]:
         raise Damaged(f"not a file of ab: it has no line {_AB_PERCENTILES!r} with rows below it")
-    found, past = {}, []
+    percentiles, past = {}, []
     for number, line in enumerate(lines[1:-1], start=2):
         percent = line.partition(",")[0]
         if percent in _AB_PERCENTS and _ab_place(int(percent), requests) >= requests:
@@ -153,13 +153,13 @@ def ab_percentiles(text: str, requests: int) -> dict[int, float]:
         read = _AB_PERCENTILE.fullmatch(line)
         if read is None:
             raise Damaged(f"line {number} of ab's file is not one of its rows")
-        found[int(read[1])] = float(read[2])
-    if 100 not in found:
+        percentiles[int(read[1])] = float(read[2])
+    if 100 not in percentiles:
         raise Damaged("ab's file has no row for 100 %")
-    found |= dict.fromkeys(past, found[100])
-    if found.keys() != set(range(101)):
+    percentiles |= dict.fromkeys(past, percentiles[100])
+    if percentiles.keys() != set(range(101)):
         raise Damaged("ab's file does not have one row for each of 0 to 100 %")
-    return dict(sorted(found.items()))
+    return dict(sorted(percentiles.items()))
 
 
 def _ab_place(percent: int, requests: int) -> int:
@@ -275,27 +275,27 @@ def _wget_seconds(text: str) -> float | None:
     return sum(float(value) * _WGET_SECONDS[unit] for value, unit in parts)
 
 
-def fetch(said: object) -> dict[str, Any]:
+def fetch(report: object) -> dict[str, Any]:
     """Return what labs/drive/programs/fetch.py wrote, once it can have written that; else Damaged.
 
     Times are in order, and the timeline rises in time and in bytes, up to the body's.
     """
-    if not isinstance(said, dict):
+    if not isinstance(report, dict):
         raise Damaged("not the output of the labs' client: not a JSON object")
-    for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in said)):
-        if not _is_whole(said.get(name)):
+    for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in report)):
+        if not _is_whole(report.get(name)):
             raise Damaged(f"{name} is not a whole number from 0 to 2^63 - 1")
-    points = said.get("timeline")
+    points = report.get("timeline")
     if not isinstance(points, list) or not all(map(_is_point, points)):
         raise Damaged("timeline is not a list of moments and bytes")
-    moments = [said[name] for name in ("connect_ns", "first_byte_ns", "end_ns")]
-    last = [said["end_ns"], said["bytes"]]
-    if moments != sorted(moments) or said.get("before_ns", 0) > said["connect_ns"]:
+    moments = [report[name] for name in ("connect_ns", "first_byte_ns", "end_ns")]
+    last = [report["end_ns"], report["bytes"]]
+    if moments != sorted(moments) or report.get("before_ns", 0) > report["connect_ns"]:
         raise Damaged("its times are not in order")
     steps = pairwise([*points, last])
     if any(at > later or had > more for (at, had), (later, more) in steps):
         raise Damaged("timeline does not increase to end_ns and bytes")
-    return said
+    return report
 
 
 def _is_whole(value: object) -> bool:
@@ -306,9 +306,9 @@ def _is_point(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
 
 
-def ask(said: object) -> tuple[float, ...]:
+def ask(report: object) -> tuple[float, ...]:
     """Read the times, in ms, that labs/drive/programs/ask.py wrote; Damaged for other content."""
-    times = said.get("times_ms") if isinstance(said, dict) else None
+    times = report.get("times_ms") if isinstance(report, dict) else None
     if not isinstance(times, list) or not times or not all(map(_is_time, times)):
         raise Damaged("times_ms is not a list of times in ms")
     return tuple(map(float, times))

@@ -105,8 +105,8 @@ def vegeta(text: str) -> tuple[Hit, ...]:
         rows = list(csv.reader(io.StringIO(text)))
     except csv.Error as error:
         raise Damaged(f"the lines of vegeta are not CSV: {error}") from None
-    hits = sorted(map(_hit, rows), key=lambda one: one.sequence)
-    if not hits or [one.sequence for one in hits] != list(range(len(hits))):
+    hits = sorted(map(_hit, rows), key=lambda hit: hit.sequence)
+    if not hits or [hit.sequence for hit in hits] != list(range(len(hits))):
         raise Damaged("the requests of vegeta are not numbered from 0 without a gap")
     return tuple(hits)
 
@@ -124,9 +124,9 @@ def intended_us(hits: Sequence[Hit], rate_per_s: int) -> list[int]:
     """The latency of each request from the moment at which it was intended, in microseconds; with
     rate 0 from the moment at which it was sent."""
     if not rate_per_s:
-        return [one.latency_ns // 1000 for one in hits]
+        return [hit.latency_ns // 1000 for hit in hits]
     first = hits[0].began_ns
-    late_ns = (one.began_ns - first - one.sequence * 1_000_000_000 // rate_per_s for one in hits)
+    late_ns = (hit.began_ns - first - hit.sequence * 1_000_000_000 // rate_per_s for hit in hits)
     return [
-        (one.latency_ns + max(0, late)) // 1000 for one, late in zip(hits, late_ns, strict=True)
+        (hit.latency_ns + max(0, late)) // 1000 for hit, late in zip(hits, late_ns, strict=True)
     ]

@@ -136,15 +136,15 @@ _WSCALES_AT = 6
 
 def _singles(codes: str) -> tuple[str, ...]:
     """The codes one by one: `2I1Q` is I, I, Q."""
-    found: list[str] = []
+    singles: list[str] = []
     count = ""
     for letter in codes:
         if letter.isdigit():
             count += letter
         else:
-            found += [letter] * int(count)
+            singles += [letter] * int(count)
             count = ""
-    return tuple(found)
+    return tuple(singles)
 
 
 @lru_cache(maxsize=64)
@@ -387,14 +387,14 @@ def shape_of(message: bytes) -> Shape:
     at, end = _MESSAGE.size, len(message)
     if end < at:
         raise Damaged(f"an inet_diag message of {end} bytes. Allowed: at least {at}")
-    found = []
+    attributes = []
     while at + _ATTRIBUTE.size <= end:
         length, kind = _ATTRIBUTE.unpack_from(message, at)
         if length < _ATTRIBUTE.size or at + length > end:
             raise Damaged(f"an inet_diag attribute of {length} bytes, with {end - at} bytes left")
-        found.append((kind & 0x3FFF, at + _ATTRIBUTE.size, at + length))
+        attributes.append((kind & 0x3FFF, at + _ATTRIBUTE.size, at + length))
         at += (length + 3) & ~3
-    return tuple(found)
+    return tuple(attributes)
 
 
 def word(names: tuple[str, ...], number: int) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from labs.errors import Damaged
 
 
-def error(said: object) -> str | None:
+def error(report: object) -> str | None:
     """The error of a report; None for a report without one. Damaged for what iperf3 cannot have
     written."""
-    if not isinstance(said, dict) or not isinstance(said.get("start"), dict):
+    if not isinstance(report, dict) or not isinstance(report.get("start"), dict):
         raise Damaged("not a report of iperf3: not a JSON object with start")
-    found = said.get("error")
-    if found is not None and (not isinstance(found, str) or not found):
+    message = report.get("error")
+    if message is not None and (not isinstance(message, str) or not message):
         raise Damaged("error is not a text")
-    return found
+    return message

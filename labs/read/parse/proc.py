@@ -62,14 +62,14 @@ class CpuTimes:
 
 def cpu_times(stat: str) -> dict[str, CpuTimes]:
     """The CPUs of /proc/stat by name, `cpu` for all together; Damaged without that."""
-    found = {}
+    cpus = {}
     for line in filter(_CPU.fullmatch, stat.splitlines()):
         name, *words = line.split()
         times = [int(word) for word in words[:TIMES]]
-        found[name] = CpuTimes(sum(times), times[IDLE] + times[IOWAIT], times[STEAL])
-    if "cpu" not in found:
+        cpus[name] = CpuTimes(sum(times), times[IDLE] + times[IOWAIT], times[STEAL])
+    if "cpu" not in cpus:
         raise Damaged("/proc/stat has no line 'cpu' with its times")
-    return found
+    return cpus
 
 
 def load(loadavg: str) -> float:
@@ -89,7 +89,7 @@ def hz(before: str, after: str) -> int | None:
     if None in (now_0, ticks_0, now_1, ticks_1) or now_1 == now_0:
         return None
     counted = 1e9 * (ticks_1 - ticks_0) / (now_1 - now_0)  # type: ignore[operator]
-    near = min(HZ, key=lambda known: abs(counted / known - 1))
+    near = min(HZ, key=lambda usual_hz: abs(counted / usual_hz - 1))
     return near if abs(counted / near - 1) <= HZ_TOLERANCE else None
 
 
@@ -101,7 +101,7 @@ def _ticks(timer_list: str) -> tuple[int | None, int | None]:
 def driver(printed: str) -> str | None:
     """The driver's name in `ethtool -i`."""
     match = _DRIVER.search(printed)
-    return match and match[1]
+    return match[1] if match else None
 
 
 def offloads(printed: str) -> dict[str, bool]:
@@ -114,11 +114,11 @@ def offloads(printed: str) -> dict[str, bool]:
     }
 
 
-def machines(said: object) -> dict[str, dict[str, Any]]:
+def machines(states: object) -> dict[str, dict[str, Any]]:
     """Return what labs/drive/host_load.py wrote, once it has that shape; else raise Damaged."""
-    if not isinstance(said, dict):
+    if not isinstance(states, dict):
         raise Damaged("not an object with an entry per machine")
-    for name, about in said.items():
+    for name, about in states.items():
         if not isinstance(about, dict) or not {"before", "after"} <= about.keys():
             raise Damaged(f"{name} has no state before and after")
         for moment in (about["before"], about["after"]):
@@ -130,7 +130,7 @@ def machines(said: object) -> dict[str, dict[str, Any]]:
         for entry, value in about.items():
             if entry not in ("before", "after"):
                 _as_text(name, value)
-    return said
+    return states
 
 
 def _as_text(name: str, value: object) -> str:
@@ -147,9 +147,9 @@ class Sampling:
     mean_period_ms: float
 
 
-def sampling(said: object) -> Sampling:
+def sampling(report: object) -> Sampling:
     """Read what the sampler reports about itself at its end; Damaged for another shape."""
-    match said:
+    match report:
         case {"samples": int(samples), "mean_period_ms": int() | float() as period_ms}:
             return Sampling(samples, float(period_ms))
     raise Damaged("not a sampler's report: it lacks samples or mean_period_ms")
@@ -160,15 +160,15 @@ def counters(text: str) -> dict[str, int]:
 
     Raises Damaged for a line that is neither a comment (`#kernel`) nor a name and a number.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _COUNTER.fullmatch(line)
         if match is None:
             raise Damaged(f"nstat, line {number}: a name and a number expected: {line[:60]!r}")
-        found[match[1]] = int(match[2])
-    return found
+        counts[match[1]] = int(match[2])
+    return counts
 
 
 def changes(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:

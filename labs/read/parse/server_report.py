@@ -40,31 +40,33 @@ class ServerReport:
 
     @property
     def requests(self) -> int:
-        return sum(one.requests for one in self.threads)
+        return sum(thread.requests for thread in self.threads)
 
     @property
     def serving(self) -> int:
         """The number of threads that answered a request."""
-        return sum(one.requests > 0 for one in self.threads)
+        return sum(thread.requests > 0 for thread in self.threads)
 
 
-def server(said: object) -> ServerReport:
+def server(report: object) -> ServerReport:
     """The report of epoll_server; Damaged for another object."""
-    top = _whole(said, ("user_us", "system_us", "voluntary_switches", "involuntary_switches"))
-    threads = said.get("threads") if isinstance(said, dict) else None
+    top = _whole(report, ("user_us", "system_us", "voluntary_switches", "involuntary_switches"))
+    threads = report.get("threads") if isinstance(report, dict) else None
     if not isinstance(threads, list) or not threads:
         raise Damaged("the report of the server has no threads")
     names = tuple(ServerThread.__dataclass_fields__)
-    return ServerReport(**top, threads=tuple(ServerThread(**_whole(one, names)) for one in threads))
+    return ServerReport(
+        **top, threads=tuple(ServerThread(**_whole(thread, names)) for thread in threads)
+    )
 
 
-def _whole(said: object, names: tuple[str, ...]) -> dict[str, int]:
-    if not isinstance(said, dict):
+def _whole(report: object, names: tuple[str, ...]) -> dict[str, int]:
+    if not isinstance(report, dict):
         raise Damaged("the report of the server is not an object")
     for name in names:
-        if type(said.get(name)) is not int:
-            raise Damaged(f"{name} is {str(said.get(name))[:40]!r}, not a whole number")
-    return {name: said[name] for name in names}
+        if type(report.get(name)) is not int:
+            raise Damaged(f"{name} is {str(report.get(name))[:40]!r}, not a whole number")
+    return {name: report[name] for name in names}
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,19 @@ class Setting:
     because: str
 
 
-def settings(said: object) -> tuple[Setting, ...]:
+def settings(entries: object) -> tuple[Setting, ...]:
     """The settings that a run read back; Damaged for another object."""
-    if not isinstance(said, list):
+    if not isinstance(entries, list):
         raise Damaged("the settings are not a list")
-    for one in said:
+    for entry in entries:
         texts = ("factor", "requested", "found", "because")
-        if not isinstance(one, dict) or set(one) != {*texts, "effective"}:
+        if not isinstance(entry, dict) or set(entry) != {*texts, "effective"}:
             raise Damaged("a setting has other fields than factor, requested, found, effective")
-        if type(one["effective"]) is not bool or not all(type(one[key]) is str for key in texts):
+        if type(entry["effective"]) is not bool or not all(
+            type(entry[key]) is str for key in texts
+        ):
             raise Damaged("a setting has a field of another type")
-    return tuple(Setting(**one) for one in said)
+    return tuple(Setting(**entry) for entry in entries)
 
 
 def softirqs(text: str) -> dict[str, int]:
@@ -103,15 +107,15 @@ def interrupts(text: str) -> dict[str, int]:
 
 def _sums(text: str, pattern: re.Pattern[str]) -> dict[str, int]:
     matches = (pattern.fullmatch(line) for line in text.splitlines()[1:])
-    found = {match[1]: sum(map(int, match[2].split())) for match in matches if match}
-    if not found:
+    sums = {match[1]: sum(map(int, match[2].split())) for match in matches if match}
+    if not sums:
         raise Damaged("no line has a name and numbers")
-    return found
+    return sums
 
 
 def switches(stat: str) -> Mapping[str, int]:
     """Context switches (`ctxt`) and interrupts (`intr`) of /proc/stat since the machine booted."""
-    found = {name: int(value) for name, value in _COUNTER.findall(stat)}
-    if len(found) != 2:
+    counts = {name: int(value) for name, value in _COUNTER.findall(stat)}
+    if len(counts) != 2:
         raise Damaged("/proc/stat has no line ctxt, or no line intr")
-    return found
+    return counts

@@ -39,7 +39,7 @@ class SocketSample:
     counters: Mapping[str, int | None]
 
 
-SAMPLED = tuple(one.name for one in fields(SocketSample) if one.name != "counters")
+SAMPLED = tuple(field.name for field in fields(SocketSample) if field.name != "counters")
 NO_WINDOW = -1
 TRUESIZES = "payload_bytes,truesize_bytes"
 # Numbers that 64 bits hold in any case (times have 19 digits), or nothing.
@@ -65,15 +65,17 @@ def _sample(names: list[str], row: str, line: int) -> SocketSample:
             values = [int(word) if word else None for word in row.split(",")]
         else:
             values = [_number(word) for word in row.split(",")]
-        found = dict(zip(names, values, strict=True))
+        columns = dict(zip(names, values, strict=True))
     except ValueError:
         raise Damaged(f"line {line}: whole numbers expected: {row[:60]!r}") from None
-    own = {name: found.pop(name) for name in SAMPLED}
-    window = own.pop("rcv_wnd")
-    known = {name: value for name, value in own.items() if value is not None}
-    if len(known) < len(own) or window is None:
+    sampled = {name: columns.pop(name) for name in SAMPLED}
+    window = sampled.pop("rcv_wnd")
+    present = {name: value for name, value in sampled.items() if value is not None}
+    if len(present) < len(sampled) or window is None:
         raise Damaged(f"line {line}: a column of the socket is empty")
-    return SocketSample(**known, rcv_wnd=None if window == NO_WINDOW else window, counters=found)
+    return SocketSample(
+        **present, rcv_wnd=None if window == NO_WINDOW else window, counters=columns
+    )
 
 
 def _number(word: str) -> int | None:
@@ -91,8 +93,8 @@ def truesizes(text: str) -> tuple[tuple[int, int], ...]:
     """Payloads, and the memory that the kernel charged for a packet with each; at least one.
     Raises Damaged for anything else."""
     header, *lines = text.splitlines() or [""]
-    found = [_PAIR.fullmatch(line) for line in lines]
-    pairs = tuple((int(one[1]), int(one[2])) for one in found if one)
+    matches = [_PAIR.fullmatch(line) for line in lines]
+    pairs = tuple((int(match[1]), int(match[2])) for match in matches if match)
     larger = all(payload < truesize for payload, truesize in pairs)
     if header != TRUESIZES or not pairs or len(pairs) < len(lines) or not larger:
         raise Damaged("truesizes are lines of a payload and of a larger memory, both in bytes")

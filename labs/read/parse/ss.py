@@ -251,7 +251,7 @@ def blocks(text: str) -> tuple[Block, ...]:
     """
     if text and not text.endswith("\n"):
         raise Damaged("ss.txt ends in the middle of a line: it was truncated. Repeat the run")
-    found: list[Block] = []
+    closed: list[Block] = []
     head: tuple[int, str] | None = None
     lines: list[str] = []
     for line in text.split("\n"):
@@ -259,19 +259,19 @@ def blocks(text: str) -> tuple[Block, ...]:
         if match is None:
             lines.append(line)
             continue
-        _close(found, head, lines)
+        _close(closed, head, lines)
         at_ns = int(match[1])
         if at_ns >= LATEST_NS:
             raise Damaged(f"ss.txt has a block of {at_ns} ns: after the year 2262")
         head = (at_ns, "" if match[2] == "-" else match[2])
         lines = []
-    _close(found, head, lines)
-    return tuple(found)
+    _close(closed, head, lines)
+    return tuple(closed)
 
 
-def _close(found: list[Block], head: tuple[int, str] | None, lines: list[str]) -> None:
+def _close(closed: list[Block], head: tuple[int, str] | None, lines: list[str]) -> None:
     if head is not None:
-        found.append(Block(head[0], head[1], rows("\n".join(lines))))
+        closed.append(Block(head[0], head[1], rows("\n".join(lines))))
     elif any(line.strip() for line in lines):
         raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was edited")
 
@@ -298,8 +298,8 @@ def _socket(number: int, record: str) -> Socket:
     match = _HEAD.fullmatch(record.strip())
     if match is None:
         raise Damaged(f"ss, line {number}: not a TCP socket: {record.strip()[:60]!r}")
-    found = _Tokens()
-    _read_tokens(match["rest"] or "", found)
+    tokens = _Tokens()
+    _read_tokens(match["rest"] or "", tokens)
     local_address, local_port = _endpoint(match["local"])
     peer_address, peer_port = _endpoint(match["peer"])
     return Socket(
@@ -310,14 +310,14 @@ def _socket(number: int, record: str) -> Socket:
         local_port=local_port,
         peer_address=peer_address,
         peer_port=peer_port,
-        timer=None if found.timer is None else Timer(*found.timer),
-        memory=found.memory,
-        congestion=found.congestion,
-        shutdown=found.shutdown,
-        flags=tuple(found.flags),
-        info=found.info,
-        details=found.details,
-        unknown=tuple(found.unknown),
+        timer=None if tokens.timer is None else Timer(*tokens.timer),
+        memory=tokens.memory,
+        congestion=tokens.congestion,
+        shutdown=tokens.shutdown,
+        flags=tuple(tokens.flags),
+        info=tokens.info,
+        details=tokens.details,
+        unknown=tuple(tokens.unknown),
     )
 
 
@@ -342,8 +342,8 @@ class _Tokens:
     unknown: list[str] = field(default_factory=list)
 
 
-def _read_tokens(text: str, found: _Tokens) -> None:
-    """Sort the tokens of `text` into `found`; what is not understood goes to `found.unknown`.
+def _read_tokens(text: str, tokens: _Tokens) -> None:
+    """Sort the tokens of `text` into `tokens`; what is not understood goes to `tokens.unknown`.
 
     A congestion control that is not in ALGORITHMS (one made with BPF) is known by its neighbour:
     ss prints the name, a bare word, right before the first field of TCP_INFO.
@@ -355,45 +355,45 @@ def _read_tokens(text: str, found: _Tokens) -> None:
         if not colon and " " in token:
             name, _, value = token.partition(" ")
         if not value and not colon:
-            if not _word(token, found):
-                found.unknown.append(token)
+            if not _word(token, tokens):
+                tokens.unknown.append(token)
                 candidate = None if fields_began else token
-        elif _detail(name, value, found):
+        elif _detail(name, value, tokens):
             continue
         elif name in FIELDS and (fields := _fields(name, value)):
-            found.info |= fields
-            if not fields_began and candidate is not None and found.congestion is None:
-                found.congestion = candidate
-                found.unknown.remove(candidate)
+            tokens.info |= fields
+            if not fields_began and candidate is not None and tokens.congestion is None:
+                tokens.congestion = candidate
+                tokens.unknown.remove(candidate)
             fields_began = True
         else:
-            found.unknown.append(token)
+            tokens.unknown.append(token)
 
 
-def _word(token: str, found: _Tokens) -> bool:
+def _word(token: str, tokens: _Tokens) -> bool:
     if token in FLAGS:
-        found.flags.append(token)
+        tokens.flags.append(token)
     elif token in SHUTDOWNS:
-        found.shutdown = token
-    elif token in ALGORITHMS and found.congestion is None:
-        found.congestion = token
+        tokens.shutdown = token
+    elif token in ALGORITHMS and tokens.congestion is None:
+        tokens.congestion = token
     elif token.startswith(ULP):
-        found.details["ulp"] = token.removeprefix(ULP)
+        tokens.details["ulp"] = token.removeprefix(ULP)
     else:
         return False
     return True
 
 
-def _detail(name: str, value: str, found: _Tokens) -> bool:
+def _detail(name: str, value: str, tokens: _Tokens) -> bool:
     if name in DETAILS:
-        found.details[name] = value.strip()
+        tokens.details[name] = value.strip()
         return True
     if name == "timer":
-        found.timer = _timer(value)
-        return found.timer is not None
+        tokens.timer = _timer(value)
+        return tokens.timer is not None
     if name == "skmem":
-        found.memory = _memory(value)
-        return found.memory is not None
+        tokens.memory = _memory(value)
+        return tokens.memory is not None
     return False
 
 
@@ -418,8 +418,8 @@ def _fields(name: str, value: str) -> Mapping[str, int | float]:
         read = _limited(name, value)
     elif name in GROUPS and value.startswith("(") and value.endswith(")"):
         read = _group(GROUPS[name], value[1:-1])
-    known = {key: number for key, number in read.items() if number is not None}
-    return known if len(known) == len(read) else {}
+    numbers = {key: number for key, number in read.items() if number is not None}
+    return numbers if len(numbers) == len(read) else {}
 
 
 def _group(names: dict[str, str], text: str) -> dict[str, int | float | None]:

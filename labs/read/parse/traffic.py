@@ -50,29 +50,29 @@ class RequestReport:
 
 def streams(data: Any) -> tuple[StreamReport, ...]:
     """The flows of a `stream.json`; Damaged for anything else."""
-    return tuple(_stream(one) for one in _listed(data, "flows"))
+    return tuple(_stream(flow) for flow in _listed(data, "flows"))
 
 
 def requests(data: Any) -> tuple[RequestReport, ...]:
     """The requests of a `requests.json`, in order; Damaged for anything else."""
     return tuple(
         RequestReport(
-            due_ns=_whole(one, "due_ns"),
-            sent_ns=_whole_or_none(one, "sent_ns"),
-            done_ns=_whole_or_none(one, "done_ns"),
-            bytes=_whole_or_none(one, "bytes"),
+            due_ns=_whole(request, "due_ns"),
+            sent_ns=_whole_or_none(request, "sent_ns"),
+            done_ns=_whole_or_none(request, "done_ns"),
+            bytes=_whole_or_none(request, "bytes"),
         )
-        for one in _listed(data, "requests")
+        for request in _listed(data, "requests")
     )
 
 
 def marked_packets(data: Any) -> int:
     """The packets that the qdiscs of a `tc -s -j qdisc show` marked; Damaged for anything else."""
     if isinstance(data, Mapping):
-        return sum(marked_packets(one) for one in data.values())
+        return sum(marked_packets(qdiscs) for qdiscs in data.values())
     if not isinstance(data, list):
         raise Damaged("the output of tc is not a list of qdiscs")
-    return sum(sum(_marks(one)) for one in data)
+    return sum(sum(_marks(qdisc)) for qdisc in data)
 
 
 def as_is(data: Any) -> Mapping[str, Any]:
@@ -82,9 +82,9 @@ def as_is(data: Any) -> Mapping[str, Any]:
     return data
 
 
-def _marks(one: Any) -> Iterator[int]:
-    if isinstance(one, Mapping):
-        for name, value in one.items():
+def _marks(qdisc: Any) -> Iterator[int]:
+    if isinstance(qdisc, Mapping):
+        for name, value in qdisc.items():
             if name in MARKED and isinstance(value, int):
                 yield value
             elif name == "tins" and isinstance(value, list):
@@ -92,42 +92,42 @@ def _marks(one: Any) -> Iterator[int]:
                     yield from _marks(tin)
 
 
-def _stream(one: Mapping[str, Any]) -> StreamReport:
-    timeline = one.get("timeline")
+def _stream(flow: Mapping[str, Any]) -> StreamReport:
+    timeline = flow.get("timeline")
     if not isinstance(timeline, list) or not all(
         isinstance(point, list) and len(point) == 2 and all(isinstance(each, int) for each in point)
         for point in timeline
     ):
         raise Damaged("the timeline of a flow is not a list of moments and bytes")
-    role = one.get("role")
+    role = flow.get("role")
     if role not in ("send", "receive"):
         raise Damaged(f"the role of a flow is {str(role)[:20]!r}. Allowed: send, receive")
     return StreamReport(
-        flow=_whole(one, "flow"),
+        flow=_whole(flow, "flow"),
         role=role,
-        begin_ns=_whole(one, "begin_ns"),
-        end_ns=_whole(one, "end_ns"),
-        bytes=_whole(one, "bytes"),
-        ended=str(one.get("ended", "")),
-        control=str(one.get("control", "")),
+        begin_ns=_whole(flow, "begin_ns"),
+        end_ns=_whole(flow, "end_ns"),
+        bytes=_whole(flow, "bytes"),
+        ended=str(flow.get("ended", "")),
+        control=str(flow.get("control", "")),
         timeline=tuple((point[0], point[1]) for point in timeline),
-        kernel_bytes=_whole_or_none(one, "kernel_bytes"),
+        kernel_bytes=_whole_or_none(flow, "kernel_bytes"),
     )
 
 
 def _listed(data: Any, name: str) -> list[Mapping[str, Any]]:
-    found = data.get(name) if isinstance(data, Mapping) else None
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+    entries = data.get(name) if isinstance(data, Mapping) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise Damaged(f"it has no list of {name}")
-    return found
+    return entries
 
 
-def _whole(one: Mapping[str, Any], name: str) -> int:
-    value = one.get(name)
+def _whole(entry: Mapping[str, Any], name: str) -> int:
+    value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise Damaged(f"{name} is {str(value)[:20]!r}. Allowed: a whole number, 0 or more")
     return value
 
 
-def _whole_or_none(one: Mapping[str, Any], name: str) -> int | None:
-    return None if one.get(name) is None else _whole(one, name)
+def _whole_or_none(entry: Mapping[str, Any], name: str) -> int | None:
+    return None if entry.get(name) is None else _whole(entry, name)

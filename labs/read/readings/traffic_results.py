@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 
 import numpy
@@ -14,6 +14,7 @@ from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
+    Carried,
     apart_pct,
     begin_ns,
     carried,
@@ -28,8 +29,8 @@ from labs.read.readings.flows import (
     window_cuts,
 )
 from labs.read.readings.instruments import ALLOWED_PCT, capture_losses, under_memory_pressure
-from labs.read.readings.requests import request_latency
-from labs.read.readings.traffic_prediction import first_ones, predicted
+from labs.read.readings.requests import RequestLatency, request_latency
+from labs.read.readings.traffic_prediction import Prediction, first_ones, predicted
 from labs.read.runs.raw_files import PATH
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import payload_share
@@ -37,207 +38,286 @@ from labs.read.theory.fair_queueing import jain
 from labs.read.theory.rtt_unfairness import power_of_rtt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """The figures of one run; None for those that it does not have. Steady state is the second half
-    of the time in which all long flows run; `down` is from server to client."""
+class TrafficResults:
+    """The figures of a run with several flows; None for those that it does not have. Steady state
+    is the second half of the time in which all long flows run; `down` is from server to client."""
 
-    goodput_mbit: float | None = column(
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        return traffic_of(self.run)
+
+    @cached_property
+    def prediction(self) -> Prediction:
+        return predicted(self.traffic)
+
+    @cached_property
+    def flows_down(self) -> tuple[Carried, ...]:
+        return downward(self.run)
+
+    @cached_property
+    def goodputs(self) -> tuple[float, ...]:
+        """The goodput of each flow down, in Mbit/s."""
+        return goodputs_mbit(self.run)
+
+    @property
+    def are_several(self) -> bool:
+        """Whether several flows carried anything, so that shares have a meaning."""
+        return len(self.flows_down) > 1 and sum(self.goodputs) > 0
+
+    @cached_property
+    def delays_ms(self) -> tuple[float, ...]:
+        return bottleneck.delays_ms(self.run)
+
+    def delay_percentile_ms(self, percent: int) -> float | None:
+        return float(numpy.percentile(self.delays_ms, percent)) if self.delays_ms else None
+
+    @cached_property
+    def latency(self) -> RequestLatency | None:
+        return request_latency(self.run)
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        return window_cuts(self.run)
+
+    @cached_property
+    def server_counters(self) -> dict[str, int]:
+        return self.run.nstat("server")
+
+    @column(
         "goodput of all flows down, steady state",
         unit="Mbit/s",
         predicted_by="predicted_goodput_mbit",
         headline=True,
     )
-    predicted_goodput_mbit: float | None = column("predicted goodput", unit="Mbit/s")
-    utilisation_pct: float | None = column(
+    def goodput_mbit(self) -> float | None:
+        return sum(self.goodputs)
+
+    @column("predicted goodput", unit="Mbit/s")
+    def predicted_goodput_mbit(self) -> float | None:
+        return self.prediction.goodput_mbit
+
+    @column(
         "share of the link's rate in use, steady state",
         unit="%",
         predicted_by="predicted_utilisation_pct",
     )
-    predicted_utilisation_pct: float | None = column("predicted utilisation", unit="%")
-    share_pct: float | None = column(
+    def utilisation_pct(self) -> float | None:
+        return bottleneck.utilisation_pct(self.run)
+
+    @column("predicted utilisation", unit="%")
+    def predicted_utilisation_pct(self) -> float | None:
+        return self.prediction.utilisation_pct
+
+    @column(
         "share of the first flow, or of all with its congestion control",
         unit="%",
         predicted_by="predicted_share_pct",
     )
-    predicted_share_pct: float | None = column("predicted share", unit="%")
-    jain: float | None = column("Jain's index of the goodputs in steady state")
-    jain_1s: float | None = column("Jain's index, median of windows of 1 s")
-    fair_after_s: float | None = column(
-        "time from the last start until all flows are within 10 % of an equal share", unit="s"
-    )
-    queue_p50_ms: float | None = column(
-        "delay in the queue, median over time", unit="ms", predicted_by="predicted_queue_ms"
-    )
-    queue_p95_ms: float | None = column("delay in the queue, 95th percentile", unit="ms")
-    queue_p99_ms: float | None = column("delay in the queue, 99th percentile", unit="ms")
-    queue_min_ms: float | None = column(
-        "delay in the queue, 5th percentile: the standing queue", unit="ms", hidden=True
-    )
-    predicted_queue_ms: float | None = column("predicted median delay in the queue", unit="ms")
-    lost_pct: float | None = column("packets that the queue dropped", unit="%")
-    marked_pct: float | None = column("packets that the queue marked (ECN)", unit="%")
-    retransmitted_pct: float | None = column("payload that was sent again", unit="%")
-    request_idle_ms: float | None = column(
-        "median latency of a request before the flows", unit="ms"
-    )
-    request_p50_ms: float | None = column(
+    def share_pct(self) -> float | None:
+        if not self.are_several:
+            return None
+        places = first_ones([carried.flow for carried in self.flows_down])
+        return 100 * sum(self.goodputs[place] for place in places) / sum(self.goodputs)
+
+    @column("predicted share", unit="%")
+    def predicted_share_pct(self) -> float | None:
+        return self.prediction.share_pct
+
+    @column("Jain's index of the goodputs in steady state")
+    def jain(self) -> float | None:
+        return jain(self.goodputs) if self.are_several else None
+
+    @column("Jain's index, median of windows of 1 s")
+    def jain_1s(self) -> float | None:
+        return median(jain_in_windows(self.run)) if self.are_several else None
+
+    @column("time from the last start until all flows are within 10 % of an equal share", unit="s")
+    def fair_after_s(self) -> float | None:
+        return fair_after_s(self.run)
+
+    @column("delay in the queue, median over time", unit="ms", predicted_by="predicted_queue_ms")
+    def queue_p50_ms(self) -> float | None:
+        return self.delay_percentile_ms(50)
+
+    @column("delay in the queue, 95th percentile", unit="ms")
+    def queue_p95_ms(self) -> float | None:
+        return self.delay_percentile_ms(95)
+
+    @column("delay in the queue, 99th percentile", unit="ms")
+    def queue_p99_ms(self) -> float | None:
+        return self.delay_percentile_ms(99)
+
+    @column("delay in the queue, 5th percentile: the standing queue", unit="ms", hidden=True)
+    def queue_min_ms(self) -> float | None:
+        return self.delay_percentile_ms(5)
+
+    @column("predicted median delay in the queue", unit="ms")
+    def predicted_queue_ms(self) -> float | None:
+        return self.prediction.queue_ms
+
+    @column("packets that the queue dropped", unit="%")
+    def lost_pct(self) -> float | None:
+        return bottleneck.lost_pct(self.run)
+
+    @column("packets that the queue marked (ECN)", unit="%")
+    def marked_pct(self) -> float | None:
+        return bottleneck.marked_pct(self.run)
+
+    @column("payload that was sent again", unit="%")
+    def retransmitted_pct(self) -> float | None:
+        return retransmitted_pct(self.run)
+
+    @column("median latency of a request before the flows", unit="ms")
+    def request_idle_ms(self) -> float | None:
+        return self.latency.idle_p50_ms if self.latency else None
+
+    @column(
         "median latency of a request beside the flows",
         unit="ms",
         predicted_by="predicted_request_ms",
     )
-    request_p99_ms: float | None = column("99th percentile of that latency", unit="ms")
-    request_ratio: float | None = column("latency beside the flows as a multiple of the idle one")
-    predicted_request_ms: float | None = column("predicted median latency", unit="ms")
-    completed_ms: float | None = column(
-        "from the first start until the last flow with a size has arrived", unit="ms"
-    )
-    goodput_up_mbit: float | None = column("goodput of all flows up, steady state", unit="Mbit/s")
-    beyond_transfer_ms: float | None = column(
+    def request_p50_ms(self) -> float | None:
+        return self.latency.p50_ms if self.latency else None
+
+    @column("99th percentile of that latency", unit="ms")
+    def request_p99_ms(self) -> float | None:
+        return self.latency.p99_ms if self.latency else None
+
+    @column("latency beside the flows as a multiple of the idle one")
+    def request_ratio(self) -> float | None:
+        return self.latency.ratio if self.latency else None
+
+    @column("predicted median latency", unit="ms")
+    def predicted_request_ms(self) -> float | None:
+        return self.prediction.request_ms
+
+    @column("from the first start until the last flow with a size has arrived", unit="ms")
+    def completed_ms(self) -> float | None:
+        sized = [flow for flow in carried(self.run) if flow.flow.size_bytes is not None]
+        if not sized or any(
+            flow.received.bytes < (flow.flow.size_bytes or 0) or not flow.received.end_ns
+            for flow in sized
+        ):
+            return None  # one did not end
+        first_ns = begin_ns(self.run) + min(flow.flow.start_s for flow in sized) * SECOND_NS
+        return (max(flow.received.end_ns for flow in sized) - first_ns) / 1e6
+
+    @column("goodput of all flows up, steady state", unit="Mbit/s")
+    def goodput_up_mbit(self) -> float | None:
+        upward = [flow for flow in carried(self.run) if flow.flow.direction == "up"]
+        return sum(goodputs_mbit(self.run, upward)) if upward else None
+
+    @column(
         "time that flows with a size take beyond what the link needs for their bytes",
         unit="ms",
         hidden=True,
     )
-    power_of_rtt: float | None = column(
+    def beyond_transfer_ms(self) -> float | None:
+        return beyond_transfer_ms(self.traffic, self.completed_ms)
+
+    @column(
         "power of 1/RTT by which the goodputs of two flows differ, from mean RTTs with the queue",
         hidden=True,
     )
-    window_left: float | None = column(
+    def power_of_rtt(self) -> float | None:
+        delays = {flow.flow.extra_delay_ms for flow in self.flows_down}
+        if len(self.flows_down) != 2 or len(delays) != 2:
+            return None
+        far, near = self.goodputs
+        far_ms, near_ms = mean_rtts_ms(self.run)
+        return power_of_rtt((far, near), (far_ms, near_ms))
+
+    @column(
         "window after a loss as a share of the one before, median of the first flow's losses after "
         "slow start",
         hidden=True,
     )
-    window_cuts: int | None = column("number of these losses in the samples", hidden=True)
-    outside_probe_rtt_pct: float | None = column(
+    def window_left(self) -> float | None:
+        return median(self.cuts) if self.cuts else None
+
+    @column("number of these losses in the samples", hidden=True)
+    def window_cuts(self) -> int | None:
+        return len(self.cuts)
+
+    @column(
         "share of the time that BBR's window is above the four segments of ProbeRTT",
         unit="%",
         hidden=True,
     )
-    timeouts: int | None = column("retransmission timeouts of the server", hidden=True)
-    loss_probes: int | None = column("tail loss probes of the server", hidden=True)
-    theory: str | None = column("what the prediction is from", hidden=True)
-    queue: str | None = column("the queue", hidden=True)
-    buffer_bdp: float | None = column("size of the queue", unit="BDP", hidden=True)
-    flows: int | None = column("number of flows", hidden=True)
-    controls: str | None = column("congestion controls, in the order of the flows", hidden=True)
-    instruments_pct: float | None = column(
-        "largest deviation between the instruments", unit="%", hidden=True
-    )
-    notes: tuple[Note, ...] = field(default=())
+    def outside_probe_rtt_pct(self) -> float | None:
+        outside = outside_probe_rtt(self.run)
+        return None if outside is None else 100 * outside
 
+    @column("retransmission timeouts of the server", hidden=True)
+    def timeouts(self) -> int | None:
+        return self.server_counters.get("TcpExtTCPTimeouts")
 
-def results(run: Run) -> Results:
-    """The figures of one run."""
-    traffic, flows, theory = traffic_of(run), downward(run), predicted(traffic_of(run))
-    rates = goodputs_mbit(run)
-    total, chosen = sum(rates), first_ones([one.flow for one in flows])
-    several = len(flows) > 1 and total > 0
-    delays = bottleneck.delays_ms(run)
-    at = {q: float(numpy.percentile(delays, q)) if delays else None for q in (5, 50, 95, 99)}
-    took = request_latency(run)
-    upward = [one for one in carried(run) if one.flow.direction == "up"]
-    apart, counted = apart_pct(run), run.nstat("server")
-    queue, took_ms = traffic.path.queue("down"), completed_ms(run)
-    cuts, outside = window_cuts(run), outside_probe_rtt(run)
-    return Results(
-        goodput_mbit=total,
-        predicted_goodput_mbit=theory.goodput_mbit,
-        utilisation_pct=bottleneck.utilisation_pct(run),
-        predicted_utilisation_pct=theory.utilisation_pct,
-        share_pct=100 * sum(rates[place] for place in chosen) / total if several else None,
-        predicted_share_pct=theory.share_pct,
-        jain=jain(rates) if several else None,
-        jain_1s=median(jain_in_windows(run)) if several else None,
-        fair_after_s=fair_after_s(run),
-        queue_p50_ms=at[50],
-        queue_p95_ms=at[95],
-        queue_p99_ms=at[99],
-        queue_min_ms=at[5],
-        predicted_queue_ms=theory.queue_ms,
-        lost_pct=bottleneck.lost_pct(run),
-        marked_pct=bottleneck.marked_pct(run),
-        retransmitted_pct=retransmitted_pct(run),
-        request_idle_ms=took.idle_p50_ms if took else None,
-        request_p50_ms=took.p50_ms if took else None,
-        request_p99_ms=took.p99_ms if took else None,
-        request_ratio=took.ratio if took else None,
-        predicted_request_ms=theory.request_ms,
-        completed_ms=took_ms,
-        goodput_up_mbit=sum(goodputs_mbit(run, upward)) if upward else None,
-        beyond_transfer_ms=beyond_transfer_ms(traffic, took_ms),
-        power_of_rtt=power_of_rtt_of(run),
-        window_left=median(cuts) if cuts else None,
-        window_cuts=len(cuts),
-        outside_probe_rtt_pct=None if outside is None else 100 * outside,
-        timeouts=counted.get("TcpExtTCPTimeouts"),
-        loss_probes=counted.get("TcpExtTCPLossProbes"),
-        theory=theory.theory or None,
-        queue=queue.kind if queue else None,
-        buffer_bdp=buffer_bdp(run),
-        flows=len(traffic.flows),
-        controls=", ".join(one.control for one in traffic.flows),
-        instruments_pct=apart,
-        notes=tuple(notes(run, apart)),
-    )
+    @column("tail loss probes of the server", hidden=True)
+    def loss_probes(self) -> int | None:
+        return self.server_counters.get("TcpExtTCPLossProbes")
 
+    @column("what the prediction is from", hidden=True)
+    def theory(self) -> str | None:
+        return self.prediction.theory or None
 
-def buffer_bdp(run: Run) -> float | None:
-    """The size of the queue towards the client in BDPs; None if it has no size of its own."""
-    path = traffic_of(run).path
-    queue, bdp = path.queue("down"), path.bdp_bytes("down")
-    if queue is None or not bdp:
-        return None
-    if queue.packets is not None:
-        return queue.packets * FRAME_BYTES / bdp
-    return None if queue.size_bytes is None else queue.size_bytes / bdp
+    @column("the queue", hidden=True)
+    def queue(self) -> str | None:
+        queue = self.traffic.path.queue("down")
+        return queue.kind if queue else None
 
+    @column("size of the queue", unit="BDP", hidden=True)
+    def buffer_bdp(self) -> float | None:
+        path = self.traffic.path
+        queue, bdp = path.queue("down"), path.bdp_bytes("down")
+        if queue is None or not bdp:
+            return None
+        if queue.packets is not None:
+            return queue.packets * FRAME_BYTES / bdp
+        return None if queue.size_bytes is None else queue.size_bytes / bdp
 
-def completed_ms(run: Run) -> float | None:
-    """How long the flows with a size took together; None without any, or if one did not end."""
-    sized = [one for one in carried(run) if one.flow.size_bytes is not None]
-    if not sized or any(
-        one.received.bytes < (one.flow.size_bytes or 0) or not one.received.end_ns for one in sized
-    ):
-        return None
-    first_ns = begin_ns(run) + min(one.flow.start_s for one in sized) * SECOND_NS
-    return (max(one.received.end_ns for one in sized) - first_ns) / 1e6
+    @column("number of flows", hidden=True)
+    def flows(self) -> int | None:
+        return len(self.traffic.flows)
+
+    @column("congestion controls, in the order of the flows", hidden=True)
+    def controls(self) -> str | None:
+        return ", ".join(flow.control for flow in self.traffic.flows)
+
+    @column("largest deviation between the instruments", unit="%", hidden=True)
+    def instruments_pct(self) -> float | None:
+        return apart_pct(self.run)
+
+    def notes(self) -> Iterator[Note]:
+        """A path off its target, instruments that disagree, lost packets, errors."""
+        run, apart = self.run, self.instruments_pct
+        if not run.link.ok:
+            yield Note("link", "link not as asked")
+        for direction, about in run.read("path.json", PATH).items():
+            problems = about.get("problems") if isinstance(about, Mapping) else None
+            if isinstance(problems, list) and problems:
+                yield Note("path", f"{direction} not as asked: {'; '.join(map(str, problems))}")
+        if apart is not None and apart > ALLOWED_PCT:
+            yield Note("instruments", f"instruments disagree by {apart:.2g} %")
+        if lost := capture_losses(run):
+            yield Note("capture_lost", f"tcpdump lost {lost} packets")
+        if under_memory_pressure(run):
+            yield Note("memory_pressure", "TCP was under memory pressure")
+        for flow in carried(run):
+            if flow.failure:
+                yield Note("flow_ended", f"flow {flow.name} ended: {flow.failure}")
+        if self.latency is not None and self.latency.unanswered:
+            text = f"{self.latency.unanswered} requests had no answer, and no latency"
+            yield Note("unanswered", text)
 
 
 def beyond_transfer_ms(traffic: Traffic, took_ms: float | None) -> float | None:
     """How much of the time of flows with a size the link does not need for their bytes."""
-    rate_mbit, size = traffic.path.down.rate_mbit, sum(one.size_bytes or 0 for one in traffic.flows)
+    rate_mbit = traffic.path.down.rate_mbit
     if took_ms is None or rate_mbit is None:
         return None
+    size = sum(flow.size_bytes or 0 for flow in traffic.flows)
     needs_ms = 1e3 * size / (bytes_per_second(rate_mbit) * payload_share())
     return took_ms - needs_ms - traffic.path.rtt_ms
-
-
-def power_of_rtt_of(run: Run) -> float | None:
-    """The power of 1/RTT of the goodputs of two flows; None unless their paths' RTTs differ."""
-    if len(downward(run)) != 2 or len({one.flow.extra_delay_ms for one in downward(run)}) != 2:
-        return None
-    (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
-    return power_of_rtt((far, near), (far_ms, near_ms))
-
-
-def notes(run: Run, apart: float | None) -> Iterator[Note]:
-    """Notes on a run: a path off its target, instruments that disagree, lost packets, errors."""
-    if not run.link.ok:
-        yield Note("link", "link not as asked")
-    for direction, about in run.read("path.json", PATH).items():
-        problems = about.get("problems") if isinstance(about, Mapping) else None
-        if isinstance(problems, list) and problems:
-            yield Note("path", f"{direction} not as asked: {'; '.join(map(str, problems))}")
-    if apart is not None and apart > ALLOWED_PCT:
-        yield Note("instruments", f"instruments disagree by {apart:.2g} %")
-    lost = capture_losses(run)
-    if lost:
-        yield Note("capture_lost", f"tcpdump lost {lost} packets")
-    if under_memory_pressure(run):
-        yield Note("memory_pressure", "TCP was under memory pressure")
-    for one in carried(run):
-        if one.failure:
-            yield Note("flow_ended", f"flow {one.name} ended: {one.failure}")
-    took = request_latency(run)
-    if took is not None and took.unanswered:
-        yield Note("unanswered", f"{took.unanswered} requests had no answer, and no latency")

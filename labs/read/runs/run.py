@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from labs.drive.condition import Condition, from_json
+from labs.drive.condition import Condition, from_json, read_settings
 from labs.drive.outcome import Buffer, Command
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import RUN, Seal, key, read_seal, verify
@@ -116,6 +116,11 @@ class Run:
     def condition_asked(self) -> Condition:
         """The condition that was requested: its link, sysctls and settings."""
         return from_json(self.record["inputs"]["condition"])
+
+    def settings_as(self, cls: type[T]) -> T:
+        """The settings of the condition as a lab's dataclass `Settings`; Damaged for a setting of
+        another type than its field."""
+        return read_settings(cls, self.record["inputs"]["condition"]["settings"])
 
     @cached_property
     def link(self) -> LinkReport:

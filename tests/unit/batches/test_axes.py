@@ -14,14 +14,14 @@ TWO = "RATE_MBIT: [1, 2]\nDELAY_MS: [10, 20]\n"
 
 
 def rows(folder: Path, text: str) -> list[tuple[object, ...]]:
-    return [tuple(one.values.values()) for one in plan(folder, text).points]
+    return [tuple(point.values.values()) for point in plan(folder, text).points]
 
 
 def test_zip_lets_axes_advance_together_at_the_place_of_the_first(tmp_path: Path) -> None:
     text = 'KERNEL: ["6.1", "7.2"]\n' + TWO + "LOSS_PCT: 0\nzip: [[DELAY_MS, KERNEL]]"
-    found = plan(tmp_path, text)
-    assert found.count == 4 and found.varied == ("DELAY_MS", "KERNEL", "RATE_MBIT")
-    assert [tuple(one.values.values()) for one in found.points] == [
+    zipped = plan(tmp_path, text)
+    assert zipped.count == 4 and zipped.varied == ("DELAY_MS", "KERNEL", "RATE_MBIT")
+    assert [tuple(point.values.values()) for point in zipped.points] == [
         (10, "6.1", 1, 0),
         (10, "6.1", 2, 0),
         (20, "7.2", 1, 0),
@@ -41,8 +41,8 @@ def test_zip_lets_axes_advance_together_at_the_place_of_the_first(tmp_path: Path
     ],
 )
 def test_seeds_are_the_last_axis(tmp_path: Path, text: str, seeds: list[int]) -> None:
-    found = list(plan(tmp_path, f"{text}\nRATE_MBIT: 5").points)
-    assert [one.values["SEED"] for one in found] == seeds
+    points = list(plan(tmp_path, f"{text}\nRATE_MBIT: 5").points)
+    assert [point.values["SEED"] for point in points] == seeds
 
 
 def test_seeds_vary_fastest_and_can_be_zipped(tmp_path: Path) -> None:

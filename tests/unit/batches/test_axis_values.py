@@ -19,7 +19,7 @@ SWITCH = Parameter("capture", bool, False)
 
 
 @pytest.mark.parametrize(
-    ("said", "values"),
+    ("given", "values"),
     [
         (5, [5]),
         ([3, 1, 2.5], [3, 1, 2.5]),
@@ -34,14 +34,14 @@ SWITCH = Parameter("capture", bool, False)
         ({"from": -1, "to": 1, "steps": 3}, [-1, 0, 1]),
     ],
 )
-def test_values_of_a_number(said: Any, values: list[float]) -> None:
-    found = values_of(said, NUMBER)
-    assert list(found) == values and {type(one) for one in found} == {float}
-    assert size(said) == len(values)
+def test_values_of_a_number(given: Any, values: list[float]) -> None:
+    read = values_of(given, NUMBER)
+    assert list(read) == values and {type(value) for value in read} == {float}
+    assert size(given) == len(values)
 
 
 @pytest.mark.parametrize(
-    ("said", "values"),
+    ("given", "values"),
     [
         ({"from": 1, "to": 10, "steps": 4}, [1, 4, 7, 10]),
         ({"from": 1, "to": 8, "steps": 3}, [1, 4, 8]),
@@ -49,13 +49,13 @@ def test_values_of_a_number(said: Any, values: list[float]) -> None:
         ({"from": 1, "to": 1000, "steps": 3, "scale": "log"}, [1, 32, 1000]),
     ],
 )
-def test_values_of_a_whole_number(said: Any, values: list[int]) -> None:
-    found = values_of(said, WHOLE)
-    assert list(found) == values and {type(one) for one in found} == {int}
+def test_values_of_a_whole_number(given: Any, values: list[int]) -> None:
+    read = values_of(given, WHOLE)
+    assert list(read) == values and {type(value) for value in read} == {int}
 
 
 @pytest.mark.parametrize(
-    ("said", "one", "index"),
+    ("given", "parameter", "index"),
     [
         ([1, 2, 1.0], NUMBER, 2),
         (["a", "b", "a"], TEXT, 2),
@@ -74,14 +74,14 @@ def test_values_of_a_whole_number(said: Any, values: list[int]) -> None:
         ({"from": 1, "to": 2e6, "steps": 4}, NUMBER, None),
     ],
 )
-def test_values_of_refuses(said: Any, one: Parameter, index: int | None) -> None:
+def test_values_of_refuses(given: Any, parameter: Parameter, index: int | None) -> None:
     with pytest.raises(WrongValue) as caught:
-        values_of(said, one)
+        values_of(given, parameter)
     assert caught.value.index == index
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {"from": 2, "to": 1, "steps": 3},
         {"from": 2, "to": 2, "steps": 3},
@@ -91,9 +91,9 @@ def test_values_of_refuses(said: Any, one: Parameter, index: int | None) -> None
         {"from": 1, "to": 2, "step": float("inf")},
     ],
 )
-def test_read_range_refuses_less_than_two_values(said: Any) -> None:
+def test_read_range_refuses_less_than_two_values(given: Any) -> None:
     with pytest.raises(BadInput):
-        read_range(said)
+        read_range(given)
 
 
 def test_size_of_a_range_is_exact_without_its_values() -> None:
@@ -113,7 +113,7 @@ def test_values_of_a_range_are_its_ends_and_between(
 ) -> None:
     high = low * factor
     if high <= 1e6:
-        found = values_of({"from": low, "to": high, "steps": steps, "scale": scale}, NUMBER)
-        assert (found[0], found[-1], len(found)) == (low, high, steps)
-        assert sorted(set(found)) == list(found)
-        assert all(float(f"{one:.6g}") == one for one in found[1:-1])
+        values = values_of({"from": low, "to": high, "steps": steps, "scale": scale}, NUMBER)
+        assert (values[0], values[-1], len(values)) == (low, high, steps)
+        assert sorted(set(values)) == list(values)
+        assert all(float(f"{value:.6g}") == value for value in values[1:-1])

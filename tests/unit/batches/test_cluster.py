@@ -47,7 +47,7 @@ def test_connect_says_in_one_line_that_no_scheduler_answers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "phrase"),
     [
         (Missing("a run needs 500 MiB"), Missing, "500 MiB"),
         (KilledWorker("perform-1", WORKER, 3), RunFailed, "4 workers died"),
@@ -55,11 +55,11 @@ def test_connect_says_in_one_line_that_no_scheduler_answers() -> None:
     ],
 )
 def test_result_of_gives_every_error_in_one_line(
-    error: Exception, kind: type[LabError], said: str
+    error: Exception, kind: type[LabError], phrase: str
 ) -> None:
     done: Future[bytes] = Future()
     done.set_exception(error)
-    with pytest.raises(kind, match=said) as raised:
+    with pytest.raises(kind, match=phrase) as raised:
         result_of("nagle off", "tcp://127.0.0.1:8786", done)
     assert type(raised.value) is kind and "\n" not in str(raised.value)
 

@@ -32,8 +32,8 @@ def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:
     run, runs = make_run(tmp_path / "worker"), tmp_path / "runs"
     opened = Opened(runs)
     for outcome in ("made", "there already"):
-        with received(packed(run, tmp_path), runs) as found:
-            assert keep(found, opened, title="both", say=tell) == outcome
+        with received(packed(run, tmp_path), runs) as from_worker:
+            assert keep(from_worker, opened, title="both", say=tell) == outcome
     assert read_seal(runs / run.name) == read_seal(run)
     names = sorted(path.relative_to(run) for path in run.rglob("*"))
     assert (
@@ -48,10 +48,10 @@ def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:
 def test_keep_replaces_a_run_if_it_is_fresh(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     old, new = make_run(runs), make_run(tmp_path / "worker", note=b"new")
-    found = open_run(new)
-    assert keep(found, Opened(runs), title="both", say=tell) == "there already"
-    assert keep(found, Opened(runs), title="both", say=tell, fresh=True) == "made"
-    assert read_seal(old).digest == found.digest
+    fresh = open_run(new)
+    assert keep(fresh, Opened(runs), title="both", say=tell) == "there already"
+    assert keep(fresh, Opened(runs), title="both", say=tell, fresh=True) == "made"
+    assert read_seal(old).digest == fresh.digest
 
 
 def test_received_refuses_a_changed_run(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def book(path: Path, *cells: str) -> NotebookFile:
 
 def outputs(path: Path) -> str:
     """What the cells of an executed notebook printed."""
-    found: Any = nbformat.read(path, as_version=4)
-    cells = [cell for cell in found.cells if cell.cell_type == "code"]
+    content: Any = nbformat.read(path, as_version=4)
+    cells = [cell for cell in content.cells if cell.cell_type == "code"]
     return "".join(out.get("text", "") for cell in cells for out in cell.outputs)
 
 
@@ -63,7 +63,7 @@ def test_execute_all_keeps_whole_notebooks_and_those_that_stopped(tmp_path: Path
         assert about["output_path"] == str(path) and about["exception"] is None
     assert not notebooks.executed(tmp_path, 2).exists()
     assert outputs(notebooks.failed(tmp_path, 2)) == "rate 2.0\n"
-    names = sorted(one.name for one in (tmp_path / notebooks.FOLDER).iterdir())
+    names = sorted(path.name for path in (tmp_path / notebooks.FOLDER).iterdir())
     assert names == ["0001.ipynb", "0002.failed.ipynb", "0003.ipynb"]
 
 
@@ -81,7 +81,7 @@ def test_execute_all_does_not_save_a_notebook_at_each_cell(
     notebooks.execute_all(
         notebook, {1: ({}, "a")}, tmp_path, jobs=1, tell=lambda number, error: None
     )
-    assert outputs(notebooks.executed(tmp_path, 1)) == "".join(f"{one}\n" for one in range(9))
+    assert outputs(notebooks.executed(tmp_path, 1)) == "".join(f"{number}\n" for number in range(9))
     assert len(saved) == 2  # as it begins, and as it ends
 
 
@@ -99,12 +99,12 @@ def test_execute_all_with_fail_fast_raises_the_first_error(tmp_path: Path) -> No
 
 
 def test_identity_changes_with_notebook_values_and_runs(tmp_path: Path) -> None:
-    one = book(tmp_path / "n.ipynb", "1")
-    first = notebooks.identity(one, {"A": 1.0}, ["k1", "k2"])
-    assert first == notebooks.identity(one, {"A": 1}, ["k2", "k1"])
+    notebook = book(tmp_path / "n.ipynb", "1")
+    first = notebooks.identity(notebook, {"A": 1.0}, ["k1", "k2"])
+    assert first == notebooks.identity(notebook, {"A": 1}, ["k2", "k1"])
     others = {
-        notebooks.identity(one, {"A": 2}, ["k1", "k2"]),
-        notebooks.identity(one, {"A": 1}, ["k1"]),
+        notebooks.identity(notebook, {"A": 2}, ["k1", "k2"]),
+        notebooks.identity(notebook, {"A": 1}, ["k1"]),
         notebooks.identity(book(tmp_path / "m.ipynb", "2"), {"A": 1}, ["k1", "k2"]),
     }
     assert len(others | {first}) == 4
@@ -125,13 +125,13 @@ def test_arrange_gives_notebooks_the_numbers_of_their_points(tmp_path: Path) -> 
     assert "b" * 64 in notebooks.executed(tmp_path, 1).read_text()
     assert "a" * 64 in notebooks.executed(tmp_path, 2).read_text()
     assert not notebooks.executed(tmp_path, 3).exists()
-    assert {one.name for one in where.iterdir()} == {
+    assert {path.name for path in where.iterdir()} == {
         "0001.ipynb",
         "0002.ipynb",
         "earlier",
         "mine.ipynb",
     }
-    assert {one.name for one in (where / notebooks.EARLIER).iterdir()} == {
+    assert {path.name for path in (where / notebooks.EARLIER).iterdir()} == {
         "0003.ipynb",
         "0004.failed.ipynb",
     }
@@ -175,9 +175,9 @@ def test_kernels_are_ended_while_threads_end() -> None:
 
     def begin_threads() -> None:
         while not enough.is_set():
-            one = threading.Thread(target=lambda: None)
-            one.start()
-            one.join()
+            thread = threading.Thread(target=lambda: None)
+            thread.start()
+            thread.join()
 
     beginning = threading.Thread(target=begin_threads)
     beginning.start()

@@ -21,7 +21,7 @@ from labs.batches.plan_file import read_plan
 from labs.cli.new import source as source_of_a_lab
 from labs.drive.parameters.declare import declared
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from tests.plans import plan, refused_at, write_plan
 
 FULL = """\
@@ -36,10 +36,10 @@ repetitions: 3
 
 
 def test_read_plan_of_every_kind_of_axis(tmp_path: Path) -> None:
-    found = read_plan(write_plan(tmp_path, FULL))
-    assert found.count == len(list(found.points)) == (3 * 2 - 1) * 12 * 3
-    assert found.varied == ("DELAY_MS", "BUFFER_MIB", "KERNEL", "SEED")
-    first, *_, last = map(found.parameters_of, found.points)
+    plan_file = read_plan(write_plan(tmp_path, FULL))
+    assert plan_file.count == len(list(plan_file.points)) == (3 * 2 - 1) * 12 * 3
+    assert plan_file.varied == ("DELAY_MS", "BUFFER_MIB", "KERNEL", "SEED")
+    first, *_, last = map(plan_file.parameters_of, plan_file.points)
     assert first == Buffers(rate_mbit=100, delay_ms=10, buffer_mib=0.1, kernel="6.1", seed=1)
     assert last == Buffers(rate_mbit=100, delay_ms=200, buffer_mib=50, kernel="6.1", seed=3)
 
@@ -73,35 +73,35 @@ def test_read_plan_finds_a_lab_and_a_notebook_beside_the_plan(
     folder = tmp_path / "plans"
     folder.mkdir()
     (folder / "mine.py").write_text(source_of_a_lab("mine"))
-    found = read_plan(write_plan(folder, "lab: ./mine.py"))
-    assert (found.subject.kind, found.subject.name, found.count) == ("lab", "mine", 1)
+    plan_file = read_plan(write_plan(folder, "lab: ./mine.py"))
+    assert (plan_file.subject.kind, plan_file.subject.name, plan_file.count) == ("lab", "mine", 1)
     cells = [
         new_code_cell("SEED = 3", metadata={"tags": ["parameters"]}),
         new_code_cell('p = labs.check("./mine.py", globals())', metadata={"tags": ["check"]}),
     ]
     nbformat.write(new_notebook(cells=cells), folder / "mine.ipynb")
-    found = read_plan(write_plan(folder, "notebook: mine.ipynb\nrepetitions: 2"))
-    assert (found.subject.kind, found.subject.lab.name) == ("notebook", "mine")
-    assert [found.parameters_of(one).seed for one in found.points] == [3, 4]
+    plan_file = read_plan(write_plan(folder, "notebook: mine.ipynb\nrepetitions: 2"))
+    assert (plan_file.subject.kind, plan_file.subject.lab.name) == ("notebook", "mine")
+    assert [plan_file.parameters_of(point).seed for point in plan_file.points] == [3, 4]
 
 
 def test_parameters_of_a_lab_have_the_defaults_of_the_command_line(tmp_path: Path) -> None:
-    found = plan(tmp_path, "TESTBED: [virtual, vagrant]\nTRANSFER_MIB: 64")
-    virtual, vagrant = map(found.parameters_of, found.points)
+    plan_file = plan(tmp_path, "TESTBED: [virtual, vagrant]\nTRANSFER_MIB: 64")
+    virtual, vagrant = map(plan_file.parameters_of, plan_file.points)
     assert virtual == Buffers(transfer_mib=64)
     assert vagrant == Buffers(testbed="vagrant", rate_mbit=200, transfer_mib=64)
 
 
 def test_refusal_names_the_point_and_a_line(tmp_path: Path) -> None:
-    found = plan(tmp_path, 'SIZE: small\nONLY: [default, "no-such"]')
-    _, wrong = found.points
-    parameters = found.parameters_of(wrong)
+    plan_file = plan(tmp_path, 'SIZE: small\nONLY: [default, "no-such"]')
+    _, wrong = plan_file.points
+    parameters = plan_file.parameters_of(wrong)
     with pytest.raises(BadInput) as caught:
-        found.subject.lab.conditions(parameters)
-    told = found.refusal(wrong, caught.value)
+        plan_file.subject.lab.conditions(parameters)
+    told = plan_file.refusal(wrong, caught.value)
     assert type(told) is BadInput
     assert re.match(
-        rf'{re.escape(str(found.path))}, line 3: point 2 \(ONLY = "no-such"\): ', str(told)
+        rf'{re.escape(str(plan_file.path))}, line 3: point 2 \(ONLY = "no-such"\): ', str(told)
     )
 
 
@@ -114,11 +114,11 @@ def test_parameters_of_tells_the_point_that_the_lab_refuses(tmp_path: Path) -> N
     )
     (tmp_path / "mine.py").write_text(lab)
     text = "lab: mine.py\nMEMORY_MIB: [4096, 8192]\nseeds: [1, 2]"
-    found = read_plan(write_plan(tmp_path, text))
-    *fine, wrong = found.points
-    assert len([found.parameters_of(one) for one in fine]) == 3
+    plan_file = read_plan(write_plan(tmp_path, text))
+    *fine, wrong = plan_file.points
+    assert len([plan_file.parameters_of(point) for point in fine]) == 3
     with pytest.raises(BadInput, match=r"line 2: point 4 \(MEMORY_MIB = 8192, SEED = 2\): "):
-        found.parameters_of(wrong)
+        plan_file.parameters_of(wrong)
 
 
 def test_plan_of_values_is_what_papermill_reads(tmp_path: Path) -> None:
@@ -132,39 +132,41 @@ def test_plan_of_values_is_what_papermill_reads(tmp_path: Path) -> None:
 
 def test_papermills_file_is_a_plan_and_its_check_agrees(tmp_path: Path) -> None:
     path = write_plan(tmp_path, "RATE_MBIT: 100\nDELAY_MS: 20\nKERNEL: '7.2'\n")
-    found = read_plan(path, subject="buffers")
-    (point,) = found.points
-    assert found.parameters_of(point) == labs.check("buffers", read_yaml_file(str(path)))
+    plan_file = read_plan(path, subject="buffers")
+    (point,) = plan_file.points
+    assert plan_file.parameters_of(point) == labs.check("buffers", read_yaml_file(str(path)))
 
 
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_random_plans_have_as_many_points_as_counted(tmp_path: Path, data: st.DataObject) -> None:
-    said = data.draw(plans())
-    exclude = said.pop("exclude", [])
-    every = list(read_plan(write_plan(tmp_path, as_yaml(said))).points)
-    left = [one.values for one in every if not any(_matches(one.values, it) for it in exclude)]
-    path = write_plan(tmp_path, as_yaml({**said, "exclude": exclude} if exclude else said))
+    content = data.draw(plans())
+    exclude = content.pop("exclude", [])
+    every = list(read_plan(write_plan(tmp_path, as_yaml(content))).points)
+    left = [
+        point.values for point in every if not any(_matches(point.values, it) for it in exclude)
+    ]
+    path = write_plan(tmp_path, as_yaml({**content, "exclude": exclude} if exclude else content))
     if not left:
         assert refused_at(path) == path.read_text().splitlines().index("exclude:") + 1
         return
-    found = read_plan(path)
-    points = list(found.points)
-    assert [one.values for one in points] == left
-    assert found.count == len(points) == len({tuple(one.values.items()) for one in points})
-    assert [one.number for one in points] == list(range(1, found.count + 1))
-    for names in said.get("zip", []):
-        for one in points:
-            assert len({said[name].index(one.values[name]) for name in names}) == 1
-    names = {one.notebook_name for one in declared(Buffers).values()}
-    assert all(set(one.values) <= names for one in points)
-    assert [found.parameters_of(one).seed for one in points] == [
-        one.values.get("SEED", 1) for one in points
+    plan_file = read_plan(path)
+    points = list(plan_file.points)
+    assert [point.values for point in points] == left
+    assert plan_file.count == len(points) == len({tuple(point.values.items()) for point in points})
+    assert [point.number for point in points] == list(range(1, plan_file.count + 1))
+    for names in content.get("zip", []):
+        for point in points:
+            assert len({content[name].index(point.values[name]) for name in names}) == 1
+    names = {parameter.notebook_name for parameter in declared(Buffers).values()}
+    assert all(set(point.values) <= names for point in points)
+    assert [plan_file.parameters_of(point).seed for point in points] == [
+        point.values.get("SEED", 1) for point in points
     ]
 
 
-def as_yaml(said: Mapping[str, Any]) -> str:
-    return yaml.dump(dict(said), sort_keys=False, Dumper=_NoAliases)
+def as_yaml(content: Mapping[str, Any]) -> str:
+    return yaml.dump(dict(content), sort_keys=False, Dumper=_NoAliases)
 
 
 class _NoAliases(yaml.SafeDumper):
@@ -177,23 +179,23 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     """Plans of `buffers`: up to four axes, a zip of those with equal lengths, exclusions, seeds."""
     axes = {
         "RATE_MBIT": st.integers(1, 9),
-        "DELAY_MS": st.floats(0, 100).map(lambda one: round(one, 3)),
+        "DELAY_MS": st.floats(0, 100).map(lambda delay: round(delay, 3)),
         "KERNEL": st.sampled_from(["5.10", "6.1", "6.12", "7.2"]),
         "TRANSFER_MIB": st.integers(1, 9),
     }
-    said: dict[str, Any] = {"lab": "buffers"}
+    content: dict[str, Any] = {"lab": "buffers"}
     for name in draw(st.permutations(list(axes))):
         values = draw(st.lists(axes[name], max_size=4, unique=True))
         if values:
-            said[name] = values
-    lengths = [name for name in axes if len(said.get(name, [])) == 2]
+            content[name] = values
+    lengths = [name for name in axes if len(content.get(name, [])) == 2]
     if len(lengths) > 1 and draw(st.booleans()):
-        said["zip"] = [lengths]
+        content["zip"] = [lengths]
     matches: dict[str, st.SearchStrategy[Any]] = {
         name: st.one_of(
             st.sampled_from(values), st.lists(st.sampled_from(values), min_size=1, unique=True)
         )
-        for name, values in said.items()
+        for name, values in content.items()
         if name in axes
     }
     if "RATE_MBIT" in matches:
@@ -203,23 +205,23 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
         matches["RATE_MBIT"] |= ends.filter(bool)
     if draw(st.booleans()) and matches:
         some: st.SearchStrategy[set[str]] = st.sets(st.sampled_from(sorted(matches)), min_size=1)
-        said["exclude"] = [
+        content["exclude"] = [
             {name: draw(matches[name]) for name in sorted(draw(some))}
             for _ in range(draw(st.integers(1, 3)))
         ]
     if draw(st.booleans()):
-        said["repetitions"] = draw(st.integers(1, 4))
-    return said
+        content["repetitions"] = draw(st.integers(1, 4))
+    return content
 
 
 def _matches(values: Mapping[str, Any], match: Mapping[str, Any]) -> bool:
-    return all(_among(values[name], said) for name, said in match.items())
+    return all(_among(values[name], allowed) for name, allowed in match.items())
 
 
-def _among(value: Any, said: Any) -> bool:
-    if isinstance(said, dict):
-        return bool(said.get("from", value) <= value <= said.get("to", value))
-    return value in (said if isinstance(said, list) else [said])
+def _among(value: Any, allowed: Any) -> bool:
+    if isinstance(allowed, dict):
+        return bool(allowed.get("from", value) <= value <= allowed.get("to", value))
+    return value in (allowed if isinstance(allowed, list) else [allowed])
 
 
 ANYTHING = st.recursive(
@@ -240,8 +242,8 @@ KEYS = ["lab", "notebook", "zip", "exclude", "repetitions", "seeds", "RATE_MBIT"
 
 @given(st.dictionaries(st.sampled_from(KEYS), ANYTHING))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_any_value_is_read_or_refused_with_a_line(tmp_path: Path, said: dict[str, Any]) -> None:
-    path = write_plan(tmp_path, as_yaml({"lab": "buffers", **said}))
+def test_any_value_is_read_or_refused_with_a_line(tmp_path: Path, content: dict[str, Any]) -> None:
+    path = write_plan(tmp_path, as_yaml({"lab": "buffers", **content}))
     try:
         assert read_plan(path).count > 0
     except BadInput:

@@ -82,21 +82,21 @@ def test_schema_describes_everything_that_it_refuses() -> None:
     refusing = {"type", "enum", "const", "not", "required", "additionalProperties", "minimum"}
     refusing |= {"minItems", "maxItems", "minProperties", "exclusiveMinimum", "minLength"}
     without = [
-        found
-        for found in _schemas(json.loads(SCHEMA.read_text()))
-        if refusing & found.keys() and "description" not in found
+        schema
+        for schema in _schemas(json.loads(SCHEMA.read_text()))
+        if refusing & schema.keys() and "description" not in schema
     ]
     assert without == []
 
 
-def _schemas(found: Any) -> Iterator[dict[str, Any]]:
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
     """Every schema in a schema but conditions, which only decide what else is asked."""
-    if isinstance(found, list):
-        for one in found:
-            yield from _schemas(one)
-    elif isinstance(found, dict):
-        yield found
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _schemas(part)
+    elif isinstance(schema, dict):
+        yield schema
         for name in ("items", "then", "else", "allOf"):
-            yield from _schemas(found.get(name))
+            yield from _schemas(schema.get(name))
         for name in ("properties", "patternProperties", "$defs"):
-            yield from _schemas(list(found.get(name, {}).values()))
+            yield from _schemas(list(schema.get(name, {}).values()))

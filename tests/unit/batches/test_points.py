@@ -15,18 +15,18 @@ PAIRS = Dimension(("DELAY", "SIZE"), ((10, "a"), (20, "b")))
 
 
 def test_grid_lists_the_last_dimension_fastest() -> None:
-    found = list(Grid((RATES, PAIRS)))
-    assert [one.number for one in found] == [1, 2, 3, 4, 5, 6]
-    assert [tuple(one.values.values()) for one in found[:3]] == [
+    points = list(Grid((RATES, PAIRS)))
+    assert [point.number for point in points] == [1, 2, 3, 4, 5, 6]
+    assert [tuple(point.values.values()) for point in points[:3]] == [
         (1, 10, "a"),
         (1, 20, "b"),
         (2, 10, "a"),
     ]
-    assert list(found[0].values) == ["RATE", "DELAY", "SIZE"]
+    assert list(points[0].values) == ["RATE", "DELAY", "SIZE"]
 
 
 def test_grid_without_dimensions_is_one_point() -> None:
-    assert Grid(()).count == 1 and [one.values for one in Grid(())] == [{}]
+    assert Grid(()).count == 1 and [point.values for point in Grid(())] == [{}]
 
 
 def test_grid_numbers_what_the_exclusions_leave() -> None:
@@ -35,7 +35,7 @@ def test_grid_numbers_what_the_exclusions_leave() -> None:
         {"SIZE": frozenset({"b"}), "RATE": frozenset({1})},
     )
     grid = Grid((RATES, PAIRS), exclusions)
-    assert [(one.number, *one.values.values()) for one in grid] == [
+    assert [(point.number, *point.values.values()) for point in grid] == [
         (1, 1, 10, "a"),
         (2, 2, 20, "b"),
         (3, 3, 20, "b"),
@@ -54,13 +54,13 @@ MATCHES = st.one_of(
 
 @given(AXES, st.lists(st.dictionaries(st.sampled_from("ABCD"), MATCHES, min_size=1), max_size=5))
 def test_grid_agrees_with_a_filter_over_the_product(
-    axes: list[list[int]], said: list[dict[str, frozenset[Scalar] | Interval]]
+    axes: list[list[int]], drawn: list[dict[str, frozenset[Scalar] | Interval]]
 ) -> None:
     names = "ABCD"[: len(axes)]
-    exclusions = tuple(one for one in said if set(one) <= set(names))
+    exclusions = tuple(exclusion for exclusion in drawn if set(exclusion) <= set(names))
     grid = Grid(
         tuple(
-            Dimension((name,), tuple((one,) for one in axis))
+            Dimension((name,), tuple((value,) for value in axis))
             for name, axis in zip(names, axes, strict=True)
         ),
         exclusions,
@@ -69,9 +69,9 @@ def test_grid_agrees_with_a_filter_over_the_product(
         row
         for row in itertools.product(*axes)
         if not any(
-            all(row[names.index(name)] in match for name, match in one.items())
-            for one in exclusions
+            all(row[names.index(name)] in match for name, match in exclusion.items())
+            for exclusion in exclusions
         )
     ]
-    found = [tuple(one.values.values()) for one in grid]
-    assert found == wanted and grid.count == len(wanted)
+    listed = [tuple(point.values.values()) for point in grid]
+    assert listed == wanted and grid.count == len(wanted)

@@ -28,17 +28,17 @@ def test_text_counts_runs_by_how_they_ended_and_computes_what_is_left() -> None:
     progress.run("b", MADE)
     clock.now_s = 20.0
     progress.run("c", f"{FAILED}: no kernel")
-    said = progress.text()
-    assert said.startswith("runs 3 of 4 (1 existed, 1 failed)")
-    assert "about 10 s left" in said
+    text = progress.text()
+    assert text.startswith("runs 3 of 4 (1 existed, 1 failed)")
+    assert "about 10 s left" in text
 
 
 def test_text_names_first_what_waits() -> None:
     progress = Progress(3, stream=io.StringIO(), clock=Clock())
     progress.run("busy", "3 s")
     progress.run("idle", f"{WAITING} for a slot")
-    said = progress.text()
-    assert "idle" in said and "busy" not in said
+    text = progress.text()
+    assert "idle" in text and "busy" not in text
 
 
 def test_notebooks_are_counted_after_the_runs() -> None:
@@ -49,9 +49,9 @@ def test_notebooks_are_counted_after_the_runs() -> None:
     clock.now_s = 5.0
     progress.notebook(1, None)
     progress.notebook(2, RunFailed("a cell stopped"))
-    said = progress.text()
-    assert "notebooks 2 of 3 (1 stopped)" in said
-    assert "about 2 s left" in said  # 5 s for two, one is left
+    text = progress.text()
+    assert "notebooks 2 of 3 (1 stopped)" in text
+    assert "about 2 s left" in text  # 5 s for two, one is left
 
 
 def test_lines_without_a_terminal_are_few_and_name_each_failure() -> None:

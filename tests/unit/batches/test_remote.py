@@ -54,19 +54,23 @@ def test_task_of_sends_the_inputs_of_the_key(kernel: Kernel) -> None:
 
 
 def test_need_is_that_of_the_worker_and_not_of_the_condition(kernel: Kernel) -> None:
-    one = task(kernel)
-    assert task(kernel, seed=2).need == one.need
-    assert task(kernel, condition=inputs("wmem")["condition"]).need == one.need
+    first = task(kernel)
+    assert task(kernel, seed=2).need == first.need
+    assert task(kernel, condition=inputs("wmem")["condition"]).need == first.need
     for changed in ({"guest": "0"}, {"code": "0"}, {"memory_mib": 8192}):
-        assert task(kernel, **changed).need != one.need
-    assert replace(one, programs=("nginx",)).need != one.need
+        assert task(kernel, **changed).need != first.need
+    assert replace(first, programs=("nginx",)).need != first.need
 
 
 def test_equip_finds_nothing_to_fetch_where_all_is_there(kernel: Kernel) -> None:
     asked = task(kernel)
     assert remote._lacking(asked) == []
-    found = remote._equip(asked, {})
-    assert (found.differs, found.kernel, dict(found.code)) == ((), kernel, dict(DRIVING))
+    equipment = remote._equip(asked, {})
+    assert (equipment.differs, equipment.kernel, dict(equipment.code)) == (
+        (),
+        kernel,
+        dict(DRIVING),
+    )
 
 
 def test_equip_keeps_what_it_lacks(
@@ -75,17 +79,17 @@ def test_equip_keeps_what_it_lacks(
     asked = task(kernel)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     assert remote._lacking(asked) == [SHA256]
-    found = remote._equip(asked, {SHA256: parcel()})
-    assert found.kernel is not None and found.kernel.path.is_relative_to(tmp_path / "other")
+    equipment = remote._equip(asked, {SHA256: parcel()})
+    assert equipment.kernel is not None and equipment.kernel.path.is_relative_to(tmp_path / "other")
     assert remote._lacking(asked) == []
 
 
 def test_equip_names_what_differs(kernel: Kernel) -> None:
-    own = task(kernel).asked
-    libraries = {**own["libraries"], "libc.so.6": "0", "libm.so.6": "0"}
-    tools = {**own["tools"], "python3": "0"}
-    (one,) = remote._equip(task(kernel, tools=tools), {}).differs
-    assert one == "its python3 differs"
+    here = task(kernel).asked
+    libraries = {**here["libraries"], "libc.so.6": "0", "libm.so.6": "0"}
+    tools = {**here["tools"], "python3": "0"}
+    (difference,) = remote._equip(task(kernel, tools=tools), {}).differs
+    assert difference == "its python3 differs"
     (several,) = remote._equip(
         task(kernel, tools=tools, libraries=libraries, guest="0"), {}
     ).differs
@@ -104,8 +108,8 @@ def test_equip_takes_another_experiment_and_refuses_other_code_that_boots(kernel
     experiment = {**DRIVING, "labs/experiments/buffers/experiment.py": b"# another"}
     asked = task(kernel, code=code.digest(experiment))
     assert remote._lacking(asked) == [code.digest(experiment)]
-    found = remote._equip(asked, {code.digest(experiment): experiment})
-    assert found.differs == () and found.code == experiment
+    equipment = remote._equip(asked, {code.digest(experiment): experiment})
+    assert equipment.differs == () and equipment.code == experiment
     boots = {**DRIVING, "labs/drive/kernel/boot.py": b"# another"}
     with pytest.raises(Missing, match=r"kernel/boot\.py"):
         remote._equip(task(kernel, code=code.digest(boots)), {code.digest(boots): boots})

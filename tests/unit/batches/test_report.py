@@ -36,18 +36,18 @@ def of(path: Path, cells: list[dict[str, Any]], **head: Any) -> Batch:
 
 
 def test_table_begins_with_the_varied_parameters(tmp_path: Path) -> None:
-    found = of(tmp_path, every())
-    assert list(found.table)[:5] == [*AXES, "condition", "status", "goodput_mib_s"]
-    assert len(found.table.columns) == len(found.index.columns)
-    assert list(found.results) == [
+    report = of(tmp_path, every())
+    assert list(report.table)[:5] == [*AXES, "condition", "status", "goodput_mib_s"]
+    assert len(report.table.columns) == len(report.index.columns)
+    assert list(report.results) == [
         *AXES,
         "condition",
         "goodput_mib_s",
         "predicted_mean_mib_s",
         "notes",
     ]
-    assert found.axes == AXES and found.units["goodput_mib_s"] == "MiB/s"
-    assert found.counts == {
+    assert report.axes == AXES and report.units["goodput_mib_s"] == "MiB/s"
+    assert report.counts == {
         "points": 4,
         "rows": 8,
         "runs": 8,
@@ -64,18 +64,18 @@ def test_best_and_worst_leave_out_what_means_nothing(tmp_path: Path) -> None:
     cells[1] |= {"goodput_mib_s": 400.0}
     cells[2] |= {"goodput_mib_s": 1.0}
     cells[3] |= {"goodput_mib_s": 9000.0, "status": "missing"}
-    found = of(tmp_path, cells)
-    best, worst = found.best(n=2), found.worst("goodput_mib_s", n=2)
+    report = of(tmp_path, cells)
+    best, worst = report.best(n=2), report.worst("goodput_mib_s", n=2)
     assert best["goodput_mib_s"].tolist() == [400, 100]
     assert (best["condition"][0], best["rate_mbit"][0]) == ("both", 100)
     assert worst["goodput_mib_s"].tolist() == [1, 10]
 
 
 def test_best_of_a_time_is_the_smallest(tmp_path: Path) -> None:
-    cells = [one | {"httping_ms": float(at)} for at, one in enumerate(every())]
-    found = of(tmp_path, cells)
-    assert found.best("httping_ms", 1)["httping_ms"].tolist() == [0]
-    assert found.worst("httping_ms", 1)["httping_ms"].tolist() == [7]
+    cells = [row | {"httping_ms": float(at)} for at, row in enumerate(every())]
+    report = of(tmp_path, cells)
+    assert report.best("httping_ms", 1)["httping_ms"].tolist() == [0]
+    assert report.worst("httping_ms", 1)["httping_ms"].tolist() == [7]
 
 
 def test_off_counts_half_and_double_alike(tmp_path: Path) -> None:
@@ -85,10 +85,13 @@ def test_off_counts_half_and_double_alike(tmp_path: Path) -> None:
     cells[2] |= {"predicted_mean_mib_s": None}
     cells[3] |= {"steady_mib_s": 1.0, "predicted_mib_s": 9.0, "note_codes": "x not_settled"}
     cells[4] |= {"steady_mib_s": 10.0, "predicted_mib_s": 5.0, "note_codes": "x"}
-    found = of(tmp_path, cells).off(n=4)
-    assert found["ratio"].tolist() == pytest.approx([0.25, 3, 2, 1])
-    assert found["figure"].tolist() == ["goodput_mib_s"] * 2 + ["steady_mib_s", "goodput_mib_s"]
-    assert found["measured"][0] == 10 and found["predicted"][0] == 40
+    deviations = of(tmp_path, cells).off(n=4)
+    assert deviations["ratio"].tolist() == pytest.approx([0.25, 3, 2, 1])
+    assert deviations["figure"].tolist() == ["goodput_mib_s"] * 2 + [
+        "steady_mib_s",
+        "goodput_mib_s",
+    ]
+    assert deviations["measured"][0] == 10 and deviations["predicted"][0] == 40
 
 
 def test_failures_keep_their_messages(tmp_path: Path) -> None:
@@ -96,9 +99,9 @@ def test_failures_keep_their_messages(tmp_path: Path) -> None:
     cells[0] |= {"status": "failed", "message": "no boot"}
     cells[1] |= {"status": "damaged", "message": "changed"}
     cells[2] |= {"status": "missing"}
-    found = of(tmp_path, cells)
-    assert found.failures["message"].tolist() == ["no boot", "changed"]
-    assert "5 are made (1 missing, 1 failed, 1 damaged)" in found.words
+    report = of(tmp_path, cells)
+    assert report.failures["message"].tolist() == ["no boot", "changed"]
+    assert "5 are made (1 missing, 1 failed, 1 damaged)" in report.words
 
 
 def test_words_have_the_figures(tmp_path: Path) -> None:
@@ -111,7 +114,7 @@ def test_words_have_the_figures(tmp_path: Path) -> None:
 
 def test_moved_names_results_and_digests(tmp_path: Path) -> None:
     earlier = every()
-    now = [dict(one) for one in earlier]
+    now = [dict(row) for row in earlier]
     now[0] |= {"goodput_mib_s": 12.0, "digest": "e"}
     now[1] |= {"goodput_mib_s": 9.5, "digest": "e"}
     now[2] |= {"digest": "e"}
@@ -138,8 +141,8 @@ def test_moved_names_constants_that_differ(tmp_path: Path) -> None:
         of(
             tmp_path / str(size),
             [
-                one | {"parameters": {**one["parameters"], "transfer_mib": size, "runs": str(size)}}
-                for one in every()
+                row | {"parameters": {**row["parameters"], "transfer_mib": size, "runs": str(size)}}
+                for row in every()
             ],
         )
         for size in (1024, 4)
@@ -179,9 +182,9 @@ def overnight(path: Path) -> Batch:
     axes = {"rate_mbit": RATES, "buffer_mib": (4.0, 8.0), "delay_ms": delays, "kernel": kernels}
     cells = []
     for (rate, buffer), delay, kernel, name in product(pairs, delays, kernels, ("default", "both")):
-        one = cell(rate, delay, name, run_kernel=f"{kernel}.1", run_testbed="virtual")
-        one["parameters"] |= {"buffer_mib": buffer, "kernel": kernel}
-        cells.append(one)
+        row = cell(rate, delay, name, run_kernel=f"{kernel}.1", run_testbed="virtual")
+        row["parameters"] |= {"buffer_mib": buffer, "kernel": kernel}
+        cells.append(row)
     return of(path, cells, axes=axes)
 
 
@@ -207,19 +210,19 @@ def test_chart_fixes_what_does_not_fit(tmp_path: Path) -> None:
         )
     ]
     axes = {**AXES, "buffer_mib": (4.0, 8.0), "kernel": ("6.1", "7.2")}
-    found = of(tmp_path, cells, axes=axes)
-    figure = found.chart()
+    report = of(tmp_path, cells, axes=axes)
+    figure = report.chart()
     assert len(figure.layout.meta["table"]["rows"]) == 16
-    said = figure.layout.meta["caption"]
-    assert "kernel = 6.1; others: chart(kernel=...)" in said and "7.2" not in said
+    caption = figure.layout.meta["caption"]
+    assert "kernel = 6.1; others: chart(kernel=...)" in caption and "7.2" not in caption
     for given in ({"x": "delay_ms"}, {"kernel": ["6.1", "7.2"]}):
         with pytest.raises(BadInput, match="does not fit"):
-            found.chart(**given)
+            report.chart(**given)
 
 
 def test_moved_ignores_where_runs_are_kept_and_how_many(tmp_path: Path) -> None:
     other = [
-        one | {"parameters": one["parameters"] | {"size": "full", "runs": "x"}} for one in every()
+        row | {"parameters": row["parameters"] | {"size": "full", "runs": "x"}} for row in every()
     ]
     moved = of(tmp_path / "now", every()).moved(of(tmp_path / "other", other))
     assert moved.counts[IDENTICAL] == 8 and len(moved.table) == len(moved.digests) == 0
@@ -241,8 +244,8 @@ def test_chart_draws_every_row(tmp_path: Path) -> None:
     drawn = [trace for trace in figure.data if trace.mode == "markers"]
     assert sum(len(trace.x) for trace in drawn) == 8
     assert len(figure.layout.meta["table"]["rows"]) == 8
-    one = of(tmp_path, every()).chart("goodput_mib_s", condition="both")
-    assert len(one.layout.meta["table"]["rows"]) == 4
+    of_both = of(tmp_path, every()).chart("goodput_mib_s", condition="both")
+    assert len(of_both.layout.meta["table"]["rows"]) == 4
 
 
 def test_chart_of_repetitions_has_their_medians(tmp_path: Path) -> None:
@@ -253,10 +256,10 @@ def test_chart_of_repetitions_has_their_medians(tmp_path: Path) -> None:
         for rate in RATES
         for number, factor in enumerate((1.0, 2.0, 5.0, 10.0), start=1)
     ]
-    found = of(tmp_path, cells)
-    rows = found.chart().layout.meta["table"]["rows"]
+    report = of(tmp_path, cells)
+    rows = report.chart().layout.meta["table"]["rows"]
     assert [row[-2] for row in rows] == ["200", "2000"]
-    assert found.best(n=1)["goodput_mib_s"].tolist() == [5000]
+    assert report.best(n=1)["goodput_mib_s"].tolist() == [5000]
 
 
 def test_chart_of_many_values_is_a_heat_map(tmp_path: Path) -> None:
@@ -270,45 +273,45 @@ def test_chart_of_many_values_is_a_heat_map(tmp_path: Path) -> None:
 
 
 def test_heatmap_needs_one_row_per_cell(tmp_path: Path) -> None:
-    found = of(tmp_path, every())
+    report = of(tmp_path, every())
     with pytest.raises(BadInput, match="Restrict"):
-        found.heatmap("goodput_mib_s", "rate_mbit", "delay_ms")
-    figure = found.heatmap(x="rate_mbit", condition="both")
+        report.heatmap("goodput_mib_s", "rate_mbit", "delay_ms")
+    figure = report.heatmap(x="rate_mbit", condition="both")
     assert [len(row) for row in figure.data[0].z] == [2, 2]
     assert len(figure.layout.meta["table"]["rows"]) == 4
 
 
 @pytest.mark.parametrize("wrong", ["gooput_mib_s", "bound", "rate_mbit", "run_loss"])
 def test_name_that_is_no_numeric_result_is_refused(tmp_path: Path, wrong: str) -> None:
-    found = of(tmp_path, every())
-    for use in (found.best, found.worst, found.chart, found.heatmap):
+    report = of(tmp_path, every())
+    for use in (report.best, report.worst, report.chart, report.heatmap):
         with pytest.raises(BadInput, match=wrong):
             use(wrong)
 
 
 def test_names_and_values_of_axes_are_checked(tmp_path: Path) -> None:
-    found = of(tmp_path, every())
+    report = of(tmp_path, every())
     for fixed in ({"rate_mbit": 5}, {"rate": 100.0}):
         with pytest.raises(BadInput):
-            found.chart("goodput_mib_s", **fixed)
+            report.chart("goodput_mib_s", **fixed)
     with pytest.raises(BadInput, match="rate"):
-        found.heatmap("goodput_mib_s", "rate", "delay_ms")
+        report.heatmap("goodput_mib_s", "rate", "delay_ms")
 
 
 def test_batch_of_an_index_of_nothing_that_was_made(tmp_path: Path) -> None:
-    found = of(tmp_path, every(status="missing"))
-    assert len(found.results) == len(found.off()) == 0 and found.counts["missing"] == 8
-    assert "of which 0 are made (8 missing)" in found.words
+    report = of(tmp_path, every(status="missing"))
+    assert len(report.results) == len(report.off()) == 0 and report.counts["missing"] == 8
+    assert "of which 0 are made (8 missing)" in report.words
     with pytest.raises(BadInput, match="headline"):
-        found.chart()
-    assert len(found.about) > 0 and "8 missing" in repr(found)
+        report.chart()
+    assert len(report.about) > 0 and "8 missing" in repr(report)
 
 
 def test_example_has_three_rates_three_delays_and_four_kernels() -> None:
-    found = batch()
-    assert [len(values) for values in found.axes.values()] == [3, 3, 4]
-    assert found.counts["made"] == found.counts["rows"] == 72
-    assert found.off(1)["ratio"][0] == pytest.approx(1.009, abs=0.001)  # the largest deviation
+    report = batch()
+    assert [len(values) for values in report.axes.values()] == [3, 3, 4]
+    assert report.counts["made"] == report.counts["rows"] == 72
+    assert report.off(1)["ratio"][0] == pytest.approx(1.009, abs=0.001)  # the largest deviation
     assert labs.batch is batch
 
 

@@ -39,18 +39,18 @@ def test_shard_is_disjoint_and_complete_in_any_order(
     order.shuffle(shuffled)  # type: ignore[attr-defined]
     parts = [shard(every, number, count) for number in range(1, count + 1)]
     again = [shard(shuffled, number, count) for number in range(1, count + 1)]
-    keys = [one.key for part in parts for one in part]
-    assert sorted(keys) == sorted({one.key for one in every})
-    assert [[one.key for one in part] for part in parts] == [
-        [one.key for one in part] for part in again
+    keys = [run.key for part in parts for run in part]
+    assert sorted(keys) == sorted({run.key for run in every})
+    assert [[run.key for run in part] for part in parts] == [
+        [run.key for run in part] for part in again
     ]
     sizes = [len(part) for part in parts]
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize(("text", "found"), [("1/1", (1, 1)), ("3/8", (3, 8)), ("08/8", (8, 8))])
-def test_parse_reads_a_shard(text: str, found: tuple[int, int]) -> None:
-    assert parse(text) == found
+@pytest.mark.parametrize(("text", "parsed"), [("1/1", (1, 1)), ("3/8", (3, 8)), ("08/8", (8, 8))])
+def test_parse_reads_a_shard(text: str, parsed: tuple[int, int]) -> None:
+    assert parse(text) == parsed
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "-1/4", "1/0", "1/4/2", "1.5/4", "٣/8"])
@@ -61,16 +61,16 @@ def test_parse_refuses_what_is_not_a_shard(text: str) -> None:
 
 def slurm(number: int, first: int, jobs: int, step: int | None = None) -> dict[str, str]:
     """The variables of a job of an array (man sbatch, "JOB ARRAYS")."""
-    found = {
+    variables = {
         "SLURM_ARRAY_TASK_ID": str(number),
         "SLURM_ARRAY_TASK_MIN": str(first),
         "SLURM_ARRAY_TASK_COUNT": str(jobs),
     }
-    return found | ({} if step is None else {"SLURM_ARRAY_TASK_STEP": str(step)})
+    return variables | ({} if step is None else {"SLURM_ARRAY_TASK_STEP": str(step)})
 
 
 @pytest.mark.parametrize(
-    ("env", "found"),
+    ("env", "parsed"),
     [
         ({}, None),
         (slurm(0, 0, 4), (1, 4)),
@@ -80,9 +80,9 @@ def slurm(number: int, first: int, jobs: int, step: int | None = None) -> dict[s
     ],
 )
 def test_from_environment_reads_job_arrays(
-    env: Mapping[str, str], found: tuple[int, int] | None
+    env: Mapping[str, str], parsed: tuple[int, int] | None
 ) -> None:
-    assert from_environment(env) == found
+    assert from_environment(env) == parsed
 
 
 @pytest.mark.parametrize(

@@ -40,16 +40,16 @@ def write(
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.stem)
 def test_notebook_subject_reads_every_notebook_of_the_project(path: Path) -> None:
-    found = notebook_subject(path)
-    assert found.defaults == declared(read_notebook(path)) and found.computed == ()
-    assert f'labs.check("{found.lab.name}"' in path.read_text().replace("\\", "")
+    subject = notebook_subject(path)
+    assert subject.defaults == declared(read_notebook(path)) and subject.computed == ()
+    assert f'labs.check("{subject.lab.name}"' in path.read_text().replace("\\", "")
 
 
 def test_notebook_subject_knows_grid_and_computed_defaults(tmp_path: Path) -> None:
     parameters = 'RATE_MBIT = [1, 2]\nDELAY_MS = 2 * 5\nKERNEL = "7.2"\nmy_colour = "red"'
-    found = notebook_subject(write(tmp_path, parameters, 'labs.grid("buffers", globals())'))
-    assert (found.lab.name, found.computed) == ("buffers", ("RATE_MBIT", "DELAY_MS"))
-    assert found.defaults == {"KERNEL": "7.2"}
+    subject = notebook_subject(write(tmp_path, parameters, 'labs.grid("buffers", globals())'))
+    assert (subject.lab.name, subject.computed) == ("buffers", ("RATE_MBIT", "DELAY_MS"))
+    assert subject.defaults == {"KERNEL": "7.2"}
 
 
 def test_notebook_subject_executes_nothing(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_notebook_subject_refuses_a_file_that_is_not_a_notebook(tmp_path: Path) 
 def test_plan_must_give_what_the_notebook_computes(tmp_path: Path) -> None:
     book = write(tmp_path, "RATE_MBIT = 2 * 5\nSEED = int(3)")
     assert refused_at(write_plan(tmp_path, "seeds: [1]\nnotebook: book.ipynb\n")) == 2
-    found = plan(tmp_path, "RATE_MBIT: 3\nseeds: [1, 2]", subject=str(book))
-    assert [one.values for one in found.points] == [
+    plan_file = plan(tmp_path, "RATE_MBIT: 3\nseeds: [1, 2]", subject=str(book))
+    assert [point.values for point in plan_file.points] == [
         {"RATE_MBIT": 3, "SEED": 1},
         {"RATE_MBIT": 3, "SEED": 2},
     ]
@@ -100,8 +100,8 @@ def test_plan_must_give_what_the_notebook_computes(tmp_path: Path) -> None:
 
 def test_parameters_are_those_that_the_check_of_the_notebook_returns(tmp_path: Path) -> None:
     path = NOTEBOOKS / "01-buffers-and-bdp.ipynb"
-    found = plan(tmp_path, 'DELAY_MS: [20, 30]\nKERNEL: "7.2"', subject=str(path))
+    plan_file = plan(tmp_path, 'DELAY_MS: [20, 30]\nKERNEL: "7.2"', subject=str(path))
     defaults = declared(read_notebook(path))
-    for point in found.points:
+    for point in plan_file.points:
         wanted = labs.check("buffers", {**defaults, **point.values})
-        assert found.parameters_of(point) == wanted
+        assert plan_file.parameters_of(point) == wanted

@@ -19,14 +19,14 @@ THOUSAND = ("--connections", "1000")
 
 def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["advise", *words]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return said.out
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(told(capsys, *words, "--json"))
-    return found
+    report: dict[str, Any] = json.loads(told(capsys, *words, "--json"))
+    return report
 
 
 def test_advise_prints_lines_to_paste_for_both_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,8 +56,8 @@ def test_advise_on_a_lossy_path_has_the_figure_of_mathis_and_names_bbr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """1448 bytes / 40 ms * 1.31 / sqrt(0.01)."""
-    found = as_json(capsys, *LOSSY, "1")
-    assert found["loss_based_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1)
+    report = as_json(capsys, *LOSSY, "1")
+    assert report["loss_based_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1)
     text = told(capsys, *LOSSY, "1")
     assert "0.452 MiB/s" in text and "tcp_congestion_control=bbr" in text
     assert max(map(len, text.splitlines())) <= 100
@@ -74,16 +74,16 @@ def test_advise_sizes_for_bbr_hold_four_bdp(capsys: pytest.CaptureFixture[str]) 
     """At 300 Mbit/s, 80 ms and 0.1 % BBR fills 54 % of the link with the default buffers, 98.6 %
     with three BDP at both ends and 99.3 % with six (docs/model.md, Buffers under loss)."""
     words = ("--rate-mbit", "300", "--rtt-ms", "80", "--loss-pct", "0.1")
-    found = as_json(capsys, *words)
-    assert (found["control"], found["holds_bdp"]) == ("bbr", 4)
-    held = found["line_bytes_s"] * 0.08
-    window = receive_window_bytes(found["receive_alone_bytes"], "6.1", offloads=False)
+    report = as_json(capsys, *words)
+    assert (report["control"], report["holds_bdp"]) == ("bbr", 4)
+    held = report["line_bytes_s"] * 0.08
+    window = receive_window_bytes(report["receive_alone_bytes"], "6.1", offloads=False)
     assert window == pytest.approx(4 * held, rel=0.01)
-    assert send_bound_bytes(found["send_bytes"], "6.1") == pytest.approx(4 * held, rel=0.01)
-    assert found["default"]["goodput_bytes_s"] is None
-    assert "bbr" in found["default"]["cannot_say"]
-    assert found["tcp_wmem"] == f"4096 16384 {found['send_bytes']}"
-    assert found == as_json(capsys, *words, "--control", "bbr")
+    assert send_bound_bytes(report["send_bytes"], "6.1") == pytest.approx(4 * held, rel=0.01)
+    assert report["default"]["goodput_bytes_s"] is None
+    assert "bbr" in report["default"]["cannot_say"]
+    assert report["tcp_wmem"] == f"4096 16384 {report['send_bytes']}"
+    assert report == as_json(capsys, *words, "--control", "bbr")
     assert "tcp_congestion_control=bbr" in told(capsys, *words)
 
 
@@ -92,21 +92,21 @@ def test_advise_sizes_for_a_loss_based_control(
     capsys: pytest.CaptureFixture[str], control: str
 ) -> None:
     """1448 bytes / 40 ms * 1.31 / sqrt(0.01) is 4 % of the link: four times this window, twice."""
-    found = as_json(capsys, *LOSSY, "1", "--control", control)
-    share = found["loss_based_bytes_s"] / found["line_bytes_s"]
-    assert found["holds_bdp"] == pytest.approx(8 * share)
-    assert found["sysctl"] == {"receiver": [], "sender": []}
-    low, high = found["default"]["between_bytes_s"]
-    assert low < found["default"]["goodput_bytes_s"] < high
-    assert 0.6 * found["loss_based_bytes_s"] < low < high < 1.4 * found["loss_based_bytes_s"]
+    report = as_json(capsys, *LOSSY, "1", "--control", control)
+    share = report["loss_based_bytes_s"] / report["line_bytes_s"]
+    assert report["holds_bdp"] == pytest.approx(8 * share)
+    assert report["sysctl"] == {"receiver": [], "sender": []}
+    low, high = report["default"]["between_bytes_s"]
+    assert low < report["default"]["goodput_bytes_s"] < high
+    assert 0.6 * report["loss_based_bytes_s"] < low < high < 1.4 * report["loss_based_bytes_s"]
 
 
 def test_advise_gives_no_sizes_without_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
     """Above 5 % of loss nothing says that BBR fills a link."""
     for words in ((), ("--control", "bbr")):
-        found = as_json(capsys, *LOSSY, "8", *words)
-        assert found["control"] == (words[-1] if words else None)
-        assert found["holds_bdp"] is found["tcp_rmem"] is found["send_bytes"] is None
+        report = as_json(capsys, *LOSSY, "8", *words)
+        assert report["control"] == (words[-1] if words else None)
+        assert report["holds_bdp"] is report["tcp_rmem"] is report["send_bytes"] is None
         assert "tcp_wmem" not in told(capsys, *LOSSY, "8", *words)
 
 
@@ -128,33 +128,35 @@ def test_advise_refuses_what_it_would_not_use(words: tuple[str, ...]) -> None:
 def test_advise_predicts_a_lossy_path(capsys: pytest.CaptureFixture[str]) -> None:
     """A receive buffer of 8 KiB limits the flow far below the formula of Mathis."""
     words = (*LOSSY, "1", "--control", "reno", "--predict")
-    found = as_json(capsys, *words)["predicted"]
-    assert found["bound"] == "congestion window"
-    assert found["goodput_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1, rel=0.25)
+    predicted = as_json(capsys, *words)["predicted"]
+    assert predicted["bound"] == "congestion window"
+    assert predicted["goodput_bytes_s"] == pytest.approx(1448 / 0.04 * 1.31 / 0.1, rel=0.25)
     small = as_json(capsys, *words, "--rcvbuf", "8K")["predicted"]
-    assert small["goodput_bytes_s"] < 0.5 * found["goodput_bytes_s"]
+    assert small["goodput_bytes_s"] < 0.5 * predicted["goodput_bytes_s"]
 
 
 def test_advise_as_json_has_the_sizes_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    found = as_json(capsys, *PATH, "--kernel", "6.12", "--connections", "1000")
+    report = as_json(capsys, *PATH, "--kernel", "6.12", "--connections", "1000")
     advice = advise(1000, 30, "6.12")
-    assert found["receive_bytes"] == advice.receive_bytes
+    assert report["receive_bytes"] == advice.receive_bytes
     # The default of 6 MiB is larger than what packets that are not coalesced need.
-    assert found["receivers_memory_bytes"] == 1000 * max(6 * MIB, advice.receive_alone_bytes)
-    assert found["senders_memory_bytes"] == 1000 * advice.send_bytes
-    assert found["tcp_wmem"] == f"4096 16384 {advice.send_bytes}"
-    assert found["default"]["bound"] == "sender's wake-up" == found["default"]["limits"][0]["name"]
-    assert found["predicted"] is None and found["measured"] == []
+    assert report["receivers_memory_bytes"] == 1000 * max(6 * MIB, advice.receive_alone_bytes)
+    assert report["senders_memory_bytes"] == 1000 * advice.send_bytes
+    assert report["tcp_wmem"] == f"4096 16384 {advice.send_bytes}"
+    assert (
+        report["default"]["bound"] == "sender's wake-up" == report["default"]["limits"][0]["name"]
+    )
+    assert report["predicted"] is None and report["measured"] == []
 
 
 def test_advise_predicts_given_buffers(capsys: pytest.CaptureFixture[str]) -> None:
     """300 Mbit/s, 35 ms, 1 MiB at the sender: 24.1 MiB/s, measured on 6.1.192 in virtual time;
     1 MiB per RTT would be 28.6."""
     words = ("--rate-mbit", "300", "--rtt-ms", "35", "--predict", "--sndbuf")
-    found = as_json(capsys, *words, "1M")["predicted"]
-    assert found["sndbuf_bytes"] == MIB and found["rcvbuf_bytes"] == 6 * MIB
-    assert found["goodput_bytes_s"] / MIB == pytest.approx(24.118, rel=0.02)
-    assert found == as_json(capsys, *words, "1048576")["predicted"]
+    predicted = as_json(capsys, *words, "1M")["predicted"]
+    assert predicted["sndbuf_bytes"] == MIB and predicted["rcvbuf_bytes"] == 6 * MIB
+    assert predicted["goodput_bytes_s"] / MIB == pytest.approx(24.118, rel=0.02)
+    assert predicted == as_json(capsys, *words, "1048576")["predicted"]
     assert "limited by the send buffer" in told(capsys, *words, "1024K", "--rcvbuf", "6M")
 
 
@@ -174,10 +176,12 @@ def test_advise_names_the_rules_that_it_takes_for_a_later_kernel(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = ("--rate-mbit", "100", "--rtt-ms", "30")  # a longer one takes long to simulate
-    later, known = (told(capsys, *path, "--kernel", one).splitlines() for one in ("9.9", "7.2"))
+    later, latest = (
+        told(capsys, *path, "--kernel", kernel).splitlines() for kernel in ("9.9", "7.2")
+    )
     assert later[0].endswith("Linux 9.9 at both ends, by the rules of 7.2")
-    assert later[1:] == known[1:]
-    assert known[0].endswith("Linux 7.2 at both ends")
+    assert later[1:] == latest[1:]
+    assert latest[0].endswith("Linux 7.2 at both ends")
 
 
 def test_advise_says_from_which_memory_on_buffers_stop_growing(
@@ -192,6 +196,6 @@ def test_advise_says_from_which_memory_on_buffers_stop_growing(
 
 def test_advise_never_exceeds_the_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Two packets of such a flow leave at once on the shaper's credit."""
-    found = as_json(capsys, "--rate-mbit", "0.001", "--rtt-ms", "0.001")
-    assert found["default"]["bound"] == "link"
-    assert found["default"]["goodput_bytes_s"] <= found["line_bytes_s"]
+    report = as_json(capsys, "--rate-mbit", "0.001", "--rtt-ms", "0.001")
+    assert report["default"]["bound"] == "link"
+    assert report["default"]["goodput_bytes_s"] <= report["line_bytes_s"]

@@ -15,11 +15,11 @@ from tests.recorded_audits import ROOT, USER, recorded
 
 def test_main_prints_an_array_of_items(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert isinstance(found, list) and len(found) >= 50
-    for one in found:
-        assert one["machine"] == "here"
-        assert (one["value"] is None) == bool(one["unknown"])
+    items = json.loads(capsys.readouterr().out)
+    assert isinstance(items, list) and len(items) >= 50
+    for item in items:
+        assert item["machine"] == "here"
+        assert (item["value"] is None) == bool(item["unknown"])
 
 
 def test_main_writes_a_page_and_prints_its_path(

@@ -33,8 +33,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def dry_run(plan: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
     assert main(["batch", str(plan), "--dry-run", "--json", *words]) == 0
-    said: dict[str, object] = json.loads(capsys.readouterr().out)
-    return said
+    preview: dict[str, object] = json.loads(capsys.readouterr().out)
+    return preview
 
 
 def test_dry_run_counts_points_distinct_runs_and_impossible_points(
@@ -42,17 +42,17 @@ def test_dry_run_counts_points_distinct_runs_and_impossible_points(
 ) -> None:
     """`near` has the lab's own delay and only the rate, so its three runs are shared by two points
     each: 6 x 2 + 3 runs on 6.1; the six points of the kernel that does not exist have none."""
-    if not any(one.version.startswith("6.1.") for one in kernels()):
+    if not any(kernel.version.startswith("6.1.") for kernel in kernels()):
         pytest.skip("Linux 6.1 is not built")
-    said = dry_run(plan, capsys)
-    assert (said["points"], said["runs"], said["existing"]) == (12, 15, 0)
-    assert said["axes"] == {
+    preview = dry_run(plan, capsys)
+    assert (preview["points"], preview["runs"], preview["existing"]) == (12, 15, 0)
+    assert preview["axes"] == {
         "RATE_MBIT": [50.0, 100.0, 200.0],
         "DELAY_MS": [10.0, 40.0],
         "KERNEL": ["6.1", "9.9"],
     }
-    assert list(said["impossible"].values()) == [6]  # type: ignore[attr-defined]
-    assert said["estimated_runs"] == 0 and said["into"] == "batches/plan"
+    assert list(preview["impossible"].values()) == [6]  # type: ignore[attr-defined]
+    assert preview["estimated_runs"] == 0 and preview["into"] == "batches/plan"
     assert not Path("batches").exists()
 
 
@@ -61,7 +61,7 @@ def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
 ) -> None:
     """Two earlier runs of `both` took 2 and 4 s, so six take 18 s one at a time; that of another
     transfer size says nothing about them. Of a third size all three are a rough guide."""
-    if not any(one.version.startswith("6.1.") for one in kernels()):
+    if not any(kernel.version.startswith("6.1.") for kernel in kernels()):
         pytest.skip("Linux 6.1 is not built")
     plan.write_text(PLAN.replace("default,both,near", "both").replace(', "9.9"', ""))
     lab = find("buffers")
@@ -69,10 +69,10 @@ def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
     other = {**both.settings, "transfer_bytes": 1}
     settings = [both.settings, both.settings, other]
     sizes = []
-    for number, (real_s, one) in enumerate(zip((2.0, 4.0, 99.0), settings, strict=True)):
+    for number, (real_s, setting) in enumerate(zip((2.0, 4.0, 99.0), settings, strict=True)):
         folder = Path("runs") / f"buffers-both-{number:012x}"
         folder.mkdir(parents=True)
-        condition = {"name": "both", "settings": dict(one)}
+        condition = {"name": "both", "settings": dict(setting)}
         files = {
             "run.json": {"inputs": {"condition": condition}},
             "seal.json": {},
@@ -80,28 +80,28 @@ def test_dry_run_estimates_from_earlier_runs_with_the_same_settings(
         }
         for name, content in files.items():
             (folder / name).write_text(json.dumps(content))
-        sizes.append(sum(one.stat().st_size for one in folder.iterdir()))
-    said = dry_run(plan, capsys, "--jobs", "1")
-    assert (said["runs"], said["estimated_runs"]) == (6, 6)
-    assert (said["seconds"], said["estimated_from_runs"]) == (18.0, 2)
-    assert said["bytes"] == 6 * (sizes[0] + sizes[1]) / 2 and said["estimated_roughly"] == 0
+        sizes.append(sum(file.stat().st_size for file in folder.iterdir()))
+    preview = dry_run(plan, capsys, "--jobs", "1")
+    assert (preview["runs"], preview["estimated_runs"]) == (6, 6)
+    assert (preview["seconds"], preview["estimated_from_runs"]) == (18.0, 2)
+    assert preview["bytes"] == 6 * (sizes[0] + sizes[1]) / 2 and preview["estimated_roughly"] == 0
     plan.write_text(plan.read_text() + "TRANSFER_MIB: [1, 1024]\n")
-    said = dry_run(plan, capsys, "--jobs", "1")
-    assert (said["runs"], said["estimated_runs"], said["estimated_roughly"]) == (12, 12, 6)
-    assert said["estimated_from_runs"] == 3  # the median of 2, 4 and 99 s for those of 1 MiB
-    assert said["seconds"] == 18.0 + 6 * 4.0
+    preview = dry_run(plan, capsys, "--jobs", "1")
+    assert (preview["runs"], preview["estimated_runs"], preview["estimated_roughly"]) == (12, 12, 6)
+    assert preview["estimated_from_runs"] == 3  # the median of 2, 4 and 99 s for those of 1 MiB
+    assert preview["seconds"] == 18.0 + 6 * 4.0
 
 
 def test_dry_run_of_a_shard_and_of_excluded_points(
     plan: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Half of the fifteen runs, rounded up; with one rate excluded ten are left."""
-    if not any(one.version.startswith("6.1.") for one in kernels()):
+    if not any(kernel.version.startswith("6.1.") for kernel in kernels()):
         pytest.skip("Linux 6.1 is not built")
     assert dry_run(plan, capsys, "--shard", "1/2")["runs"] == 8
     plan.write_text(PLAN + "exclude: [{RATE_MBIT: 50}]\n")
-    said = dry_run(plan, capsys)
-    assert (said["points"], said["excluded"], said["runs"]) == (8, 4, 10)
+    preview = dry_run(plan, capsys)
+    assert (preview["points"], preview["excluded"], preview["runs"]) == (8, 4, 10)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_main_refuses_in_one_line_and_performs_nothing(
 ) -> None:
     plan.write_text(text)
     assert main(["batch", str(plan), *words]) == code
-    said = capsys.readouterr()
-    assert said.out == "" and named in said.err
-    assert len([line for line in said.err.splitlines() if line.startswith("labs: ")]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and named in printed.err
+    assert len([line for line in printed.err.splitlines() if line.startswith("labs: ")]) == 1
     assert not list(Path().glob("batches/*/runs/*"))
 
 
@@ -148,5 +148,5 @@ def test_a_file_of_papermill_is_a_plan_of_one_point(
     """A copy of the notebook, because the clone may be read-only."""
     shutil.copy(NOTEBOOK, "mine.ipynb")
     plan.write_text("RATE_MBIT: 100\nDELAY_MS: 40\n")
-    said = dry_run(plan, capsys, "--of", "mine.ipynb")
-    assert (said["points"], said["of"]) == (1, "mine.ipynb")
+    preview = dry_run(plan, capsys, "--of", "mine.ipynb")
+    assert (preview["points"], preview["of"]) == (1, "mine.ipynb")

@@ -23,15 +23,15 @@ DOWNLOAD = FOLDER / "download.pcap.gz"
 
 def told(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, object]:
     assert main([*map(str, words), "--json"]) == 0
-    said: dict[str, object] = json.loads(capsys.readouterr().out)
-    return said
+    report: dict[str, object] = json.loads(capsys.readouterr().out)
+    return report
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: object, code: int = 2) -> str:
     assert main(list(map(str, words))) == code
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    return said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    return printed.err
 
 
 def test_main_ladder_writes_one_page_that_works_offline(
@@ -40,11 +40,11 @@ def test_main_ladder_writes_one_page_that_works_offline(
     out = tmp_path / "ladder.html"
     asked = ("capture", "ladder", NAGLE, "--connection", 3, "--out", out)
     assert told(capsys, *asked, "--dry-run")["written"] is False and not out.exists()
-    said = told(capsys, *asked)
-    rows = said["rows"]
+    report = told(capsys, *asked)
+    rows = report["rows"]
     assert isinstance(rows, list)
-    own = read(NAGLE).query("connection == 3")
-    assert rows == [0, own.index[39]]
+    packets = read(NAGLE).query("connection == 3")
+    assert rows == [0, packets.index[39]]
     page = out.read_text()
     assert "delayed ACK meets Nagle" in page and "from the file nagle-off.pcap.gz" in page
     assert 'src="http' not in page
@@ -106,13 +106,15 @@ def test_main_ladder_writes_nothing_that_cannot_be_drawn(
 
 
 def test_main_stalls_as_json_has_reasons_and_each_stall(capsys: pytest.CaptureFixture[str]) -> None:
-    said = told(capsys, "capture", "stalls", NAGLE)
-    reasons, stalls = said["reasons"], said["stalls"]
+    report = told(capsys, "capture", "stalls", NAGLE)
+    reasons, stalls = report["reasons"], report["stalls"]
     assert isinstance(reasons, list) and isinstance(stalls, list)
-    assert [(one["reason"], one["stalls"]) for one in reasons] == [("delayed ACK meets Nagle", 180)]
+    assert [(reason["reason"], reason["stalls"]) for reason in reasons] == [
+        ("delayed ACK meets Nagle", 180)
+    ]
     assert "tcp_nagle_check" in reasons[0]["source"]
-    assert len(stalls) == 180 and {one["waiting"] for one in stalls} == {"server"}
-    assert sum(one["gap_ms"] for one in stalls) == pytest.approx(reasons[0]["together_ms"])
+    assert len(stalls) == 180 and {stall["waiting"] for stall in stalls} == {"server"}
+    assert sum(stall["gap_ms"] for stall in stalls) == pytest.approx(reasons[0]["together_ms"])
 
 
 def test_main_stalls_name_frames_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,11 +126,11 @@ def test_main_stalls_name_frames_and_ends(capsys: pytest.CaptureFixture[str]) ->
     assert (row["client"], row["server"]) == ("10.77.0.2:56370", "10.77.0.1:80")
     ends = "10.77.0.2:45732-10.77.0.1:80"
     for word in ("0", ends):
-        own = told(capsys, "capture", "stalls", NAGLE, "--connection", word)["stalls"]
-        assert isinstance(own, list) and len(own) == 9
-        assert {one["connection"] for one in own} == {0}
-    said = refused(capsys, "capture", "stalls", NAGLE, "--connection", "1.2.3.4:5-6.7.8.9:10")
-    assert "connections 0 to 19" in said and "A" not in said[:4]
+        stalls_of_one = told(capsys, "capture", "stalls", NAGLE, "--connection", word)["stalls"]
+        assert isinstance(stalls_of_one, list) and len(stalls_of_one) == 9
+        assert {stall["connection"] for stall in stalls_of_one} == {0}
+    error = refused(capsys, "capture", "stalls", NAGLE, "--connection", "1.2.3.4:5-6.7.8.9:10")
+    assert "connections 0 to 19" in error and "A" not in error[:4]
 
 
 def test_main_ladder_takes_frames(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -155,9 +157,9 @@ def test_main_graph_draws_three_seconds_by_default(
 
 def test_main_stalls_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["capture", "stalls", str(OUTAGE)]) == 0
-    said = capsys.readouterr().out
-    assert "the longest 10:" in said and "retransmission timeout: " in said
-    assert said.splitlines()[1].startswith("retransmission timeout")  # the longest together
+    text = capsys.readouterr().out
+    assert "the longest 10:" in text and "retransmission timeout: " in text
+    assert text.splitlines()[1].startswith("retransmission timeout")  # the longest together
     assert main(["capture", "stalls", str(OUTAGE), "--min-gap-ms", "5000"]) == 0
     assert "no gap is certain to be longer than an RTT" in capsys.readouterr().out
 
@@ -184,7 +186,7 @@ def test_main_stalls_with_missing_packets(
     holed, whole = tmp_path / "holed.pcap", OUTAGE.read_bytes()
     segments = read(OUTAGE)
     row = int(segments.index[segments["payload_bytes"] > 0][5])
-    begin, end = (int(segments["offset"][one]) for one in (row, row + 1))
+    begin, end = (int(segments["offset"][row_of_packet]) for row_of_packet in (row, row + 1))
     holed.write_bytes(whole[:begin] + whole[end:])
     assert main(["capture", "stalls", str(holed)]) == 0
     assert "times the capture lacks packets" in capsys.readouterr().err
@@ -196,11 +198,13 @@ def test_of_undecided_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path
     late = without_syns(FOLDER / "nagle-delay.pcap.gz", tmp_path / "late.pcap")
     assert main(["capture", "stalls", str(late)]) == 0
     assert "not listed, because they may be no longer than an RTT" in capsys.readouterr().err
-    found = told(capsys, "capture", "stalls", late)
-    assert found["rtt_unknown"] and found["undecided"] == 124
+    report = told(capsys, "capture", "stalls", late)
+    assert report["rtt_unknown"] and report["undecided"] == 124
     whole = told(capsys, "capture", "stalls", NAGLE)
     assert (whole["rtt_unknown"], whole["undecided"], whole["longest_undecided_ms"]) == (0, 0, 0)
-    assert isinstance(whole["stalls"], list) and all(one["rtt_ms"] < 1 for one in whole["stalls"])
+    assert isinstance(whole["stalls"], list) and all(
+        stall["rtt_ms"] < 1 for stall in whole["stalls"]
+    )
     assert main(["capture", "ladder", str(late), "--out", str(tmp_path / "x.html")]) == 0
     assert "the RTT cannot be measured" in (tmp_path / "x.html").read_text()
 
@@ -239,8 +243,8 @@ def test_main_connections_refuses_what_does_not_fit_in_memory(
     monkeypatch.setattr(segment_table, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(reader, "ROW_BYTES", 0)
     (tmp_path / "meminfo").write_text("MemTotal: 4000000 kB\nMemAvailable: 10 kB\n")
-    said = refused(capsys, "capture", *asked, code=3)
-    assert what in said and "tcpdump -r FILE" in said
+    error = refused(capsys, "capture", *asked, code=3)
+    assert what in error and "tcpdump -r FILE" in error
     assert not (tmp_path / "x.html").exists()
 
 

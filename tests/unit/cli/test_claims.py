@@ -70,14 +70,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     assert main(["claims", *words]) == code
-    said = capsys.readouterr()
-    return said.err if code else said.out
+    printed = capsys.readouterr()
+    return printed.err if code else printed.out
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
-    found = json.loads(told(capsys, *words, "--json"))
-    assert isinstance(found, list)
-    return {entry["id"]: entry for entry in found}
+    verdicts = json.loads(told(capsys, *words, "--json"))
+    assert isinstance(verdicts, list)
+    return {entry["id"]: entry for entry in verdicts}
 
 
 def study(folder: Path, *conditions: str, **parameters: object) -> Path:
@@ -108,14 +108,14 @@ def trial(folder: Path, condition: str, **link: float) -> None:
 
 
 def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    found = as_json(capsys, "--from", str(RUNS), "--article", "1")
-    assert list(found) == [claim.id for claim in article_of(find("buffers")).claims]
-    for entry in found.values():
+    verdicts = as_json(capsys, "--from", str(RUNS), "--article", "1")
+    assert list(verdicts) == [claim.id for claim in article_of(find("buffers")).claims]
+    for entry in verdicts.values():
         assert set(entry) == FIELDS
         assert entry["reason"]
-    assert found["A1.6"]["verdict"] == "holds"
-    assert found["A1.10"]["verdict"] == "right number, wrong reason"
-    assert found["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
+    assert verdicts["A1.6"]["verdict"] == "holds"
+    assert verdicts["A1.10"]["verdict"] == "right number, wrong reason"
+    assert verdicts["A1.6"]["witness"] == {"testbed": "virtual", "kernel": "6.1.192"}
 
 
 def test_main_against_the_committed_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,17 +132,17 @@ def test_main_against_the_committed_table(capsys: pytest.CaptureFixture[str]) ->
 def test_main_against_earlier_verdicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ("--from", str(RUNS), "--article", "1")
     old = list(as_json(capsys, *words).values())
-    (ours,) = [one for one in old if one["id"] == "A1.6"]
+    (ours,) = [verdict for verdict in old if verdict["id"] == "A1.6"]
     ours["verdict"] = ours["witnesses"][0]["verdict"] = "differs"
     ours["witnesses"][0]["runs"]["conditions"]["default"] = "0" * 12
     earlier = tmp_path / "old.json"
     earlier.write_text(json.dumps(old))
     assert main(["claims", *words, "--against", str(earlier), "--json"]) == 5
-    said = json.loads(capsys.readouterr().out)
-    assert [one["id"] for one in said["moved"]] == ["A1.6"]
-    assert said["compared"] == len(old) and said["other_figures"] == []
-    assert said["moved"][0]["witnesses"][0]["runs"] == ["default"]
-    assert said["moved"][0]["witnesses"][0]["inputs"] == []
+    report = json.loads(capsys.readouterr().out)
+    assert [verdict["id"] for verdict in report["moved"]] == ["A1.6"]
+    assert report["compared"] == len(old) and report["other_figures"] == []
+    assert report["moved"][0]["witnesses"][0]["runs"] == ["default"]
+    assert report["moved"][0]["witnesses"][0]["inputs"] == []
     assert main(["claims", *words, "--id", "A1.7", "--against", str(earlier)]) == 0
 
 
@@ -183,77 +183,77 @@ def test_main_against_what_has_no_verdicts(
 
 
 def test_main_in_short_and_in_full(capsys: pytest.CaptureFixture[str]) -> None:
-    said = told(capsys, "--all", "--from", str(RUNS))
-    assert said.startswith("article 1: How socket buffers affect TCP throughput (author not named")
-    assert "\nA1.10  right number, wrong reason\n" in said
-    assert "       measured 13.62 (MiB/s); 1.7 % above the article's 13.4 (5 % allowed)\n" in said
-    assert f"witness: virtual · Linux 6.1.192; runs: {RUNS} " in " ".join(said.split())
-    assert said.endswith("labs claims --from STUDY|RUNS (labs runs list shows the studies)\n")
+    short = told(capsys, "--all", "--from", str(RUNS))
+    assert short.startswith("article 1: How socket buffers affect TCP throughput (author not named")
+    assert "\nA1.10  right number, wrong reason\n" in short
+    assert "       measured 13.62 (MiB/s); 1.7 % above the article's 13.4 (5 % allowed)\n" in short
+    assert f"witness: virtual · Linux 6.1.192; runs: {RUNS} " in " ".join(short.split())
+    assert short.endswith("labs claims --from STUDY|RUNS (labs runs list shows the studies)\n")
     full = told(capsys, "--from", str(RUNS), "--id", "A1.6,A1.12")
-    assert "A1.10" not in full and "A1.10" in said
+    assert "A1.10" not in full and "A1.10" in short
     for line in (
         "predicted 13.51; measured 13.62 (MiB/s)",
         "Judged on: default; 1000 Mbit/s, 200 ms",
         "Judged on: rmem100; 1000 Mbit/s, 200 ms. 4 of 6 figures",
     ):
-        assert f"{line}\n" in full and line not in said
+        assert f"{line}\n" in full and line not in short
     assert "Tolerance: 3 %: a sample falls between" in full
-    for text in (said, full):
+    for text in (short, full):
         assert max(len(line) for line in text.splitlines() if str(RUNS) not in line) <= 100
 
 
 def test_main_shows_what_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
     """Of the kernels, too, only those on which a claim does not hold."""
     words = ("--from", str(RUNS))
-    verdicts = {id_: one["verdict"] for id_, one in as_json(capsys, *words).items()}
+    verdicts = {id_: verdict["verdict"] for id_, verdict in as_json(capsys, *words).items()}
     ids = re.compile(r"^(A1\.\w+) ", re.MULTILINE)
     shown = ids.findall(told(capsys, *words))
-    assert sorted(shown) == sorted(one for one in verdicts if verdicts[one] != HOLDS) != []
+    assert sorted(shown) == sorted(id_ for id_ in verdicts if verdicts[id_] != HOLDS) != []
     assert verdicts[shown[0]] == WRONG and verdicts[shown[-1]] in (HARDWARE, NOT_JUDGED)
     for everything in (("--all",), ("--article", "1"), ("buffers",)):
-        said = told(capsys, *words, *everything)
-        assert ids.findall(said) == list(verdicts)
+        text = told(capsys, *words, *everything)
+        assert ids.findall(text) == list(verdicts)
         counted = Counter(verdicts.values())
-        assert f"{len(verdicts)} claims: {counted[HOLDS]} holds, " in said
-        assert f", {counted[WRONG]} wrong, " in said
+        assert f"{len(verdicts)} claims: {counted[HOLDS]} holds, " in text
+        assert f", {counted[WRONG]} wrong, " in text
 
 
 def test_main_of_the_recorded_runs_shows_kernels_that_differ(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = told(capsys)
-    about = said.partition("\nA1.11 ")[2].partition("\n\n")[0]
+    text = told(capsys)
+    about = text.partition("\nA1.11 ")[2].partition("\n\n")[0]
     assert about.startswith(" holds on Linux 5.10, 6.1, not on 6.12, 7.2\n")
     assert "Linux 6.12, 7.2: wrong" in about and "5.10, 6.1: holds" not in about
-    assert "\nA1.4 " not in said and "\nA1.5 " in said
-    words = [one["verdict"] for one in json.loads(TABLE.read_text())]
+    assert "\nA1.4 " not in text and "\nA1.5 " in text
+    words = [load["verdict"] for load in json.loads(TABLE.read_text())]
     holds, depends = words.count(HOLDS), sum(" on Linux " in word for word in words)
     counted = f"{len(words)} claims: {holds} holds, {depends} depends on kernel or testbed, "
-    assert counted in " ".join(said.split())
+    assert counted in " ".join(text.split())
 
 
 def test_main_of_the_recorded_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """All archives count; few words in each row, the evidence behind them, each title once."""
-    found = as_json(capsys)
-    assert {found[name]["verdict"] for name in ("A1.4", "A1.6")} == {HOLDS}
-    assert "the testbeds agree, ratios of default 1.07" in " ".join(found["A1.6"]["evidence"])
-    kernels = found["A1.6"]["witness"]["kernel"].split(", ")
+    verdicts = as_json(capsys)
+    assert {verdicts[name]["verdict"] for name in ("A1.4", "A1.6")} == {HOLDS}
+    assert "the testbeds agree, ratios of default 1.07" in " ".join(verdicts["A1.6"]["evidence"])
+    kernels = verdicts["A1.6"]["witness"]["kernel"].split(", ")
     assert [name.rpartition(".")[0] for name in kernels if "-" not in name] == [
         *("5.10", "6.1", "6.12", "7.2")
     ]
     for name, exact in (("A4.2", "73,984"), ("A4.3", "62,464")):
-        on_older = found[name]["parts"][0]
+        on_older = verdicts[name]["parts"][0]
         assert (on_older["verdict"], on_older["where"]) == (HOLDS, "Linux 5.10, 6.1")
         assert on_older["witness"]["testbed"] == "virtual, vagrant"
         assert exact in str(on_older["measured"]).replace("73984", "73,984").replace(
             "62464", "62,464"
         )
     titles = []
-    for one in found.values():
-        for row in one["parts"] or [one]:
+    for verdict in verdicts.values():
+        for row in verdict["parts"] or [verdict]:
             assert 0 < len(row["because"].split()) <= MOST_WORDS
-            assert row["because"].removesuffix(f" {MORE}") in " ".join(one["evidence"])
-        titles += [note] if (note := one["note"]) and ", tcp: " in note else []
+            assert row["because"].removesuffix(f" {MORE}") in " ".join(verdict["evidence"])
+        titles += [note] if (note := verdict["note"]) and ", tcp: " in note else []
     assert len({title.partition("commit ")[2] for title in titles}) == len(titles) >= 2
 
 
@@ -262,40 +262,41 @@ def test_main_takes_the_newest_study_here_first_and_then_the_recorded_runs(
 ) -> None:
     """As after `make lab`: a few runs here, and every claim judged."""
     own_study = str(study(Path("runs"), "default"))
-    found = as_json(capsys, "--article", "1")
-    judged = {id_: entry for id_, entry in found.items() if entry["verdict"] != NOT_JUDGED}
-    own = {id_ for id_, entry in judged.items() if entry["runs"] == own_study}
-    assert own == {"A1.6", "A1.13"}
+    verdicts = as_json(capsys, "--article", "1")
+    judged = {id_: entry for id_, entry in verdicts.items() if entry["verdict"] != NOT_JUDGED}
+    of_study = {id_ for id_, entry in judged.items() if entry["runs"] == own_study}
+    assert of_study == {"A1.6", "A1.13"}
     assert {entry["runs"] for entry in judged.values()} == {own_study, "the recorded runs"}
-    assert found["A1.11"]["verdict"] == "holds on Linux 5.10, 6.1, not on 6.12, 7.2"
-    said = told(capsys, "--all")
+    assert verdicts["A1.11"]["verdict"] == "holds on Linux 5.10, 6.1, not on 6.12, 7.2"
+    text = told(capsys, "--all")
     for lab in with_ledgers():
-        assert article_of(lab).citation in " ".join(said.split())
-    assert "witness: virtual · Linux 6.1.192, 6.12.117\n" in said
+        assert article_of(lab).citation in " ".join(text.split())
+    assert "witness: virtual · Linux 6.1.192, 6.12.117\n" in text
 
 
 def test_main_shows_figures_that_could_not_decide(capsys: pytest.CaptureFixture[str]) -> None:
     """Those of the testbed that has them, or of both: the recorded runs of article 2."""
-    found = as_json(capsys, "--article", "2")
-    assert {found[name]["verdict"] for name in ("A2.2", "A2.3", "A2.6")} == {NOT_JUDGED}
-    assert found["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
-    assert found["A2.2"]["measured"]["rx-usecs-2000-c1"] == pytest.approx(2.37, abs=0.005)
-    assert found["A2.1"]["witness"]["testbed"] == "namespaces, vagrant"
+    verdicts = as_json(capsys, "--article", "2")
+    assert {verdicts[name]["verdict"] for name in ("A2.2", "A2.3", "A2.6")} == {NOT_JUDGED}
+    assert verdicts["A2.2"]["witness"]["testbed"] == "vagrant"  # the other has no such setting
+    assert verdicts["A2.2"]["measured"]["rx-usecs-2000-c1"] == pytest.approx(2.37, abs=0.005)
+    assert verdicts["A2.1"]["witness"]["testbed"] == "namespaces, vagrant"
     of_file = {"testbed": "emulated", "kernel": record()["source"]}  # judged without a run
-    assert found["A2.9"]["witness"] == found["A2.12"]["witness"] == of_file
-    assert found["A2.5"]["verdict"] == NOT_JUDGED  # more CPUs alone would not make it comparable
+    assert verdicts["A2.9"]["witness"] == verdicts["A2.12"]["witness"] == of_file
+    assert verdicts["A2.5"]["verdict"] == NOT_JUDGED  # more CPUs alone would not make it comparable
     assert (
-        "the article has 8 queues and threads, and these runs have 2. " in found["A2.5"]["reason"]
+        "the article has 8 queues and threads, and these runs have 2. "
+        in verdicts["A2.5"]["reason"]
     )
-    assert "CPUs: 2, needed: 3" in found["A2.5"]["reason"]
+    assert "CPUs: 2, needed: 3" in verdicts["A2.5"]["reason"]
 
 
 def test_main_ignores_a_trial_with_other_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     earlier = str(study(Path("runs"), "default", "wmem"))
     trial(Path("runs"), "default", rate_mbit=100.0, delay_ms=50.0)
-    found = as_json(capsys, "--article", "1")
-    assert found["A1.6"]["runs"].startswith(earlier)
-    assert found["A1.6"]["link"].startswith("1000 Mbit/s, 200 ms")
+    verdicts = as_json(capsys, "--article", "1")
+    assert verdicts["A1.6"]["runs"].startswith(earlier)
+    assert verdicts["A1.6"]["link"].startswith("1000 Mbit/s, 200 ms")
     alone = as_json(capsys, "--from", "runs/studies/buffers.json")
     assert alone["A1.6"]["verdict"] == NOT_JUDGED
 
@@ -311,9 +312,9 @@ def test_main_judges_a_source_by_the_articles_on_its_labs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert {id_[:2] for id_ in as_json(capsys, "--from", str(RUNS))} == {"A1"}
-    found = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
-    assert list(found) == [claim.id for claim in article_of(find("nagle")).claims]
-    assert NOT_JUDGED not in {entry["verdict"] for entry in found.values()}
+    verdicts = as_json(capsys, "--from", str(recorded.folder() / "nagle.tar.xz"))
+    assert list(verdicts) == [claim.id for claim in article_of(find("nagle")).claims]
+    assert NOT_JUDGED not in {entry["verdict"] for entry in verdicts.values()}
 
 
 def test_main_adds_further_studies_of_the_same_parameters(
@@ -322,17 +323,17 @@ def test_main_adds_further_studies_of_the_same_parameters(
     """As `labs run buffers` and then `labs run buffers --only httping` leave it."""
     study(Path("runs"), "default")
     study(Path("runs"), "httping", only="httping")
-    found = as_json(capsys, "--article", "1")
-    assert NOT_JUDGED not in (found["A1.5"]["verdict"], found["A1.6"]["verdict"])
-    assert {found[id_]["runs"].split("/")[0] for id_ in ("A1.5", "A1.6")} == {"runs"}
+    verdicts = as_json(capsys, "--article", "1")
+    assert NOT_JUDGED not in (verdicts["A1.5"]["verdict"], verdicts["A1.6"]["verdict"])
+    assert {verdicts[id_]["runs"].split("/")[0] for id_ in ("A1.5", "A1.6")} == {"runs"}
 
 
 def test_main_of_a_study_file_and_of_a_single_run(capsys: pytest.CaptureFixture[str]) -> None:
     file = study(Path("mine"), "httping", "default")
     assert as_json(capsys, "--from", str(file))["A1.5"]["verdict"] == "wrong"
     run = next(Path("mine").glob("buffers-httping-*"))
-    found = as_json(capsys, "--from", str(run))
-    assert (found["A1.5"]["verdict"], found["A1.6"]["verdict"]) == ("wrong", NOT_JUDGED)
+    verdicts = as_json(capsys, "--from", str(run))
+    assert (verdicts["A1.5"]["verdict"], verdicts["A1.6"]["verdict"]) == ("wrong", NOT_JUDGED)
 
 
 def test_main_takes_recorded_runs_where_nothing_was_run(
@@ -349,11 +350,11 @@ def test_main_goes_on_after_a_lab_without_runs(
     study(Path("data"), "default")
     monkeypatch.setattr(recorded, "places", lambda lab: [Path("data")])
     assert {id_.split(".")[0] for id_ in as_json(capsys)} == {"A1"}
-    said = told(capsys)
+    text = told(capsys)
     for lab, article in ((lab, article_of(lab)) for lab in with_ledgers()):
-        assert article.title.split(":")[0] in said
+        assert article.title.split(":")[0] in text
         without = f"there are no runs of {lab.name}, neither in the folder runs nor in the recorded"
-        assert (without in said) == (lab.name != "buffers")
+        assert (without in text) == (lab.name != "buffers")
 
 
 @pytest.mark.parametrize("words", [(), ("nagle",), ("--article", "3")])
@@ -367,7 +368,7 @@ def test_main_refuses_labs_without_any_runs(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "phrase"),
     [
         (("--from", "nowhere"), "nowhere"),
         (("--article", "99"), f"there is no article 99 with claims. Allowed: {ARTICLES}"),
@@ -387,10 +388,10 @@ def test_main_refuses_labs_without_any_runs(
     ],
 )
 def test_main_refuses(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], phrase: str
 ) -> None:
     error = told(capsys, *words, code=2)
-    assert said in error
+    assert phrase in error
     assert error.count("\n") == 1
 
 
@@ -399,8 +400,8 @@ def test_main_seeds_lists_the_draws_of_claims_with_chance(
 ) -> None:
     """A6.1 is of one flow without loss, so it needs no draw."""
     words = ("--id", "A6.1,A6.22,A6.26", "--seeds", "3", "--kernel", "6.1,6.12", "--dry-run")
-    said = told(capsys, *words)
-    names = Counter(re.findall(r"^ *\d+ +6\.\d+ +(\S+)", said, re.M))
+    text = told(capsys, *words)
+    names = Counter(re.findall(r"^ *\d+ +6\.\d+ +(\S+)", text, re.M))
     assert names == {"late-bbr": 6, "reno-cubic": 6}
 
 
@@ -424,11 +425,11 @@ def test_main_seeds_performs_the_draws_of_these_claims_alone(
 
 def test_main_of_one_of_the_labs_of_an_article(capsys: pytest.CaptureFixture[str]) -> None:
     packed = str(recorded.folder() / "sharing.tar.xz")
-    found = as_json(capsys, "--article", "6", "--from", packed)
-    assert list(found) == [claim.id for claim in article_of(find("sharing")).claims]
+    verdicts = as_json(capsys, "--article", "6", "--from", packed)
+    assert list(verdicts) == [claim.id for claim in article_of(find("sharing")).claims]
     assert list(as_json(capsys, "--id", "A6.20", "--from", packed)) == ["A6.20"]
-    assert found["A6.20"]["draws"]["count"] == 1  # recorded draws are not of this file
-    assert "A6.7" not in found and "no run of queues" in told(
+    assert verdicts["A6.20"]["draws"]["count"] == 1  # recorded draws are not of this file
+    assert "A6.7" not in verdicts and "no run of queues" in told(
         capsys, "--id", "A6.7,A6.20", "--from", packed, code=2
     )
 

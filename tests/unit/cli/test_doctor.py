@@ -38,8 +38,8 @@ def test_with_places_says_why_there_are_none(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:
     lacking = Diagnosis("virtual", "", (Check("kernel", False, "none"),))
-    for one in (lacking, Diagnosis("recorded", "", ())):
-        assert with_places(one) == one
+    for diagnosis in (lacking, Diagnosis("recorded", "", ())):
+        assert with_places(diagnosis) == diagnosis
 
 
 def test_verdict_without_netem_names_the_labs_that_run() -> None:

@@ -29,7 +29,7 @@ def test_grade_json_has_all_there_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["grade", "--json", str(tmp_path / "00-start-here.ipynb")]) == 0
     (sheet,) = json.loads(capsys.readouterr().out)
     assert (sheet["notebook"], sheet["points"], sheet["of"]) == ("00-start-here", 2, 3)
-    assert [one["answer"] for one in sheet["answers"]] == [2.75, "link", 24.0]
+    assert [answer["answer"] for answer in sheet["answers"]] == [2.75, "link", 24.0]
 
 
 def test_grade_of_a_class_grades_the_others(
@@ -72,7 +72,7 @@ def test_grade_with_a_secret_but_no_list_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "phrase"),
     [
         (["--gradescope", "new/a", "--csv", "new/b"], "--gradescope grades one submission"),
         (["--prairielearn", "new/a", "--due", "2026-11-30 23:59", "--json"], "--due, --json"),
@@ -86,7 +86,7 @@ def test_grade_with_a_secret_but_no_list_is_refused(
 )
 def test_grade_refuses_flags_that_exclude_each_other(
     words: list[str],
-    said: str,
+    phrase: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -95,7 +95,7 @@ def test_grade_refuses_flags_that_exclude_each_other(
     with_answers("00-start-here", tmp_path, ANSWERS)
     assert main(["grade", str(tmp_path / "00-start-here.ipynb"), *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line and not Path("new").exists()
+    assert phrase in line and not Path("new").exists()
 
 
 def test_grade_prints_the_result_of_a_grader_alone(

@@ -28,6 +28,7 @@ PARTS = {
     "new_lab",
     "new_flows",
     "run_grid",
+    "run_report",
     "runs_export",
     "run_flags",
     "claims_draws",
@@ -48,9 +49,9 @@ def labs(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess
 def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """The exit code and the line of a command that must fail, having printed nothing else."""
     code = main(words)
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.count("\n") == 1
-    return code, said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    return code, printed.err
 
 
 def loaded(code: str) -> set[str]:
@@ -110,14 +111,14 @@ def test_main_names_an_address_space_that_is_too_small() -> None:
     code = f"{limited}import sys; from labs.cli.__main__ import main; sys.exit(main(sys.argv[1:]))"
 
     def done(*words: str) -> tuple[int, str]:
-        found = subprocess.run(
+        finished = subprocess.run(
             [sys.executable, "-c", code, *words], cwd=ROOT, text=True, capture_output=True
         )
-        return found.returncode, found.stderr
+        return finished.returncode, finished.stderr
 
-    exit_code, said = done("claims")
-    assert exit_code == 3 and said.count("\n") == 1
-    assert "`ulimit -v` allows 100 MiB of address space" in said
+    exit_code, error = done("claims")
+    assert exit_code == 3 and error.count("\n") == 1
+    assert "`ulimit -v` allows 100 MiB of address space" in error
     assert done("parameters", "buffers") == (0, "")
     assert done("claims", "--help") == (0, "")
 
@@ -148,7 +149,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "phrase"),
     [
         (["rn"], "rn is not a command; did you mean run?"),
         (["run", "buffers", "--jobs", "x"], '--jobs "x" is invalid; allowed: a whole number'),
@@ -216,22 +217,22 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
 )
 def test_main_refuses_bad_input_in_one_line_with_exit_code_2(
     words: list[str],
-    said: str,
+    phrase: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, line = wrong(capsys, *words)
-    assert code == 2 and line.startswith("labs: ") and said in line
+    assert code == 2 and line.startswith("labs: ") and phrase in line
     assert list(tmp_path.iterdir()) == []
 
 
 def test_main_with_json_reports_an_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     code, line = wrong(capsys, "run", "bufers", "--json")
-    said = json.loads(line)
-    assert (code, said["exit_code"], said["error"]) == (2, 2, "BadInput")
-    assert 'did you mean "buffers"?' in said["message"]
+    report = json.loads(line)
+    assert (code, report["exit_code"], report["error"]) == (2, 2, "BadInput")
+    assert 'did you mean "buffers"?' in report["message"]
 
 
 def own_lab(folder: Path, fault: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from labs import catalog as catalogue
 from labs.catalog import LABS, find
 from labs.cli.new import source
-from labs.cli.run import PIECES, as_json, as_text
+from labs.cli.run_report import PIECES, as_json, describe
 from labs.errors import LabError
 from labs.read.result_row import NO_RESULTS
 from labs.read.runs.archive import run_folders
@@ -51,21 +51,21 @@ def own_study() -> Study:
     return Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
 
 
-def printed(found: Study) -> list[list[str]]:
+def printed(study: Study) -> list[list[str]]:
     """The first two lines of the table: its head, and the row of the only run."""
-    said = as_json(found.lab, found.parameters, found)
-    assert json.loads(json.dumps(said)) == said
-    text = as_text(found.lab, said)
+    report = as_json(study.lab, study.parameters, study)
+    assert json.loads(json.dumps(report)) == report
+    text = describe(study.lab, report)
     return [line.split() for line in text.splitlines()[:2]]
 
 
 def test_as_text_of_an_own_lab_with_column_names_of_other_labs() -> None:
     """Only what the lab itself hides is left out; it stays in the study's table."""
-    found = own_study()
-    head, row = printed(found)
+    study = own_study()
+    head, row = printed(study)
     assert head[:5] == ["condition", "took_ms", "round_trips", "bytes", "ended"]
     assert (row[0], row[3:5]) == ("far", ["1234", "early"])
-    assert found.results()["body"].tolist() == [1234]
+    assert study.results()["body"].tolist() == [1234]
     assert not {"testbed", "kernel", "source", "link", "key", "digest"} & set(head)
 
 
@@ -80,23 +80,23 @@ def test_results_of_a_run_without_a_file_do_not_hide_the_others() -> None:
     runs = tuple(
         open_run(make_run(Path("gone"), inputs(name, lab="gone"))) for name in ("near", "far")
     )
-    found = Study(lab.Parameters(), runs, Path("gone"), None, True, lab=lab)
-    near, far = found.results().to_dict("records")
+    study = Study(lab.Parameters(), runs, Path("gone"), None, True, lab=lab)
+    near, far = study.results().to_dict("records")
     assert near["note_codes"] == NO_RESULTS and "client/gone.txt" in near["notes"]
     assert near["took_ms"] != near["took_ms"]
     assert far["bytes"] == first.results()["bytes"][0] == 1234
     with pytest.raises(LabError, match=r"client/gone\.txt"):
-        dataclasses.replace(found, runs=runs[:1], every=runs[:1]).results()
+        dataclasses.replace(study, runs=runs[:1], every=runs[:1]).results()
 
 
 def test_as_text_names_the_remedy_for_a_loss_that_is_not_as_requested() -> None:
-    found = own_study()
-    said = as_json(found.lab, found.parameters, found)
-    link = said["results"][0]["link"]
+    study = own_study()
+    report = as_json(study.lab, study.parameters, study)
+    link = report["results"][0]["link"]
     link |= {"ok": False, "problems": ["0.552 % lost, asked 1 within 0.21 points"]}
-    assert PIECES in as_text(found.lab, said)
+    assert PIECES in describe(study.lab, report)
     link["asked"]["shaped_at"] = "router"
-    assert PIECES not in as_text(found.lab, said)
+    assert PIECES not in describe(study.lab, report)
 
 
 def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
@@ -105,33 +105,33 @@ def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
     run = open_run(make_run(Path("runs"), inputs("far", lab="mine", kernel=kernel)))
     second = dataclasses.replace(first, runs=(run,), every=(run,))
     third = dataclasses.replace(first, runs=(), every=(), lacks="no kernel 5.10 is built")
-    found = dataclasses.replace(first, others=(second, third))
-    said = as_json(found.lab, found.parameters, found)
-    assert [row["kernel"] for row in said["results"]] == ["6.1.192", "7.2.13"]
-    assert (said["kernel"], said["other_kernels"][0]["kernel"]) == ("6.1.192", "7.2.13")
-    assert said["lacking"] == ["no kernel 5.10 is built"]
-    lines = [line.split() for line in as_text(found.lab, said).splitlines()]
+    study = dataclasses.replace(first, others=(second, third))
+    report = as_json(study.lab, study.parameters, study)
+    assert [row["kernel"] for row in report["results"]] == ["6.1.192", "7.2.13"]
+    assert (report["kernel"], report["other_kernels"][0]["kernel"]) == ("6.1.192", "7.2.13")
+    assert report["lacking"] == ["no kernel 5.10 is built"]
+    lines = [line.split() for line in describe(study.lab, report).splitlines()]
     assert [line[:2] for line in lines[:3]] == [
         ["condition", "kernel"],
         ["far", "6.1.192"],
         ["far", "7.2.13"],
     ]
-    assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in as_text(
-        found.lab, said
+    assert "testbed virtual, Linux 6.1.192, 7.2.13; the runs are in runs" in describe(
+        study.lab, report
     )
 
 
 def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
-    one, other = windows_study("6.1"), windows_study("6.12")
+    older, other = windows_study("6.1"), windows_study("6.12")
     remark = "predicted window: equal to the one on the wire at every packet"
-    for found, expected in (
-        (one, [remark]),
+    for windows, expected in (
+        (older, [remark]),
         (
-            dataclasses.replace(one, others=(other,)),
+            dataclasses.replace(older, others=(other,)),
             [f"Linux 6.1.192: {remark}", f"Linux 6.12.117: {remark}"],
         ),
     ):
-        text = as_text(found.lab, as_json(found.lab, found.parameters, found))
+        text = describe(windows.lab, as_json(windows.lab, windows.parameters, windows))
         assert [line for line in text.splitlines() if remark in line] == expected
 
 
@@ -145,8 +145,8 @@ def test_as_text_hides_declared_columns(name: str) -> None:
     recorded = {run.lab for run in map(open_run, run_folders(runs_of(name)))}
     if name not in recorded:
         pytest.skip(f"there are no recorded runs of {name}")
-    hidden = {column for column, one in lab.columns.items() if one.hidden}
-    found = study(lab.Parameters(testbed="recorded", **RECORDED.get(name, {})))
-    assert hidden <= set(found.results().columns)
-    head = as_text(lab, as_json(lab, found.parameters, found)).splitlines()[0].split()
+    hidden = {column for column, shown_column in lab.columns.items() if shown_column.hidden}
+    judged = study(lab.Parameters(testbed="recorded", **RECORDED.get(name, {})))
+    assert hidden <= set(judged.results().columns)
+    head = describe(lab, as_json(lab, judged.parameters, judged)).splitlines()[0].split()
     assert head[0] == "condition" and not hidden & set(head)

@@ -15,24 +15,24 @@ def test_run_of_recorded_points_prints_one_table_and_what_is_lacking(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([*RECORDED, "--delay-ms", "201,200"]) == 2
-    said = capsys.readouterr()
-    head, row, *rest = said.out.splitlines()
+    printed = capsys.readouterr()
+    head, row, *rest = printed.out.splitlines()
     assert head.split()[:3] == ["delay_ms", "condition", "goodput_mib_s"]
     assert row.split()[:2] == ["200", "both"]
     assert rest[1].startswith("1 points, 1 run; testbed recorded")
     assert "no results at delay_ms 201: no recorded run" in rest[2]
-    assert "DELAY_MS = 201" in said.err and len(said.err.splitlines()) == 1
+    assert "DELAY_MS = 201" in printed.err and len(printed.err.splitlines()) == 1
 
 
 def test_run_of_recorded_points_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RECORDED, "--delay-ms", "200,201", "--rate-mbit", "1000,1000", "--json"]) == 2
-    said = json.loads(capsys.readouterr().out)
-    assert said["axes"] == {"rate_mbit": [1000.0], "delay_ms": [200.0, 201.0]}
-    (row,) = said["results"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["axes"] == {"rate_mbit": [1000.0], "delay_ms": [200.0, 201.0]}
+    (row,) = report["results"]
     assert list(row)[:3] == ["rate_mbit", "delay_ms", "condition"]
     assert row["link"]["ok"] and row["run_rate_mbit"] == pytest.approx(1000, rel=0.01)
-    assert [one["values"]["delay_ms"] for one in said["points"]] == [200.0]
-    assert [one["values"]["delay_ms"] for one in said["lacking"]] == [201.0]
+    assert [point["values"]["delay_ms"] for point in report["points"]] == [200.0]
+    assert [point["values"]["delay_ms"] for point in report["lacking"]] == [201.0]
 
 
 def test_dry_run_prints_points_and_conditions_that_share_a_run(
@@ -51,13 +51,16 @@ def test_dry_run_prints_points_and_conditions_that_share_a_run(
     ]
     assert text.count("the same run for every delay_ms") == 2
     assert main([*words, "--delay-ms", "10,50", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["axes"] == {"delay_ms": [10.0, 50.0]}
-    assert [one["unused"] for one in said["points"][0]["conditions"]] == [[], ["delay_ms"]]
+    report = json.loads(capsys.readouterr().out)
+    assert report["axes"] == {"delay_ms": [10.0, 50.0]}
+    assert [condition["unused"] for condition in report["points"][0]["conditions"]] == [
+        [],
+        ["delay_ms"],
+    ]
 
 
 def test_dry_run_of_points_that_are_all_impossible(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("run", "nagle", "--testbed", "recorded", "--concurrency", "100", "--dry-run")
     assert main([*words, "--requests", "10,20"]) == 2
-    said = capsys.readouterr()
-    assert said.out == "" and "concurrency 100" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == "" and "concurrency 100" in printed.err

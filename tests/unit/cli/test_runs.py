@@ -28,9 +28,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     assert main(["runs", *words]) == code
-    said = capsys.readouterr()
-    assert said.err == ""
-    return said.out
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
@@ -42,8 +42,8 @@ def test_list_names_runs_and_studies(capsys: pytest.CaptureFixture[str]) -> None
     text = told(capsys, "list")
     for name in (*(folder.name for folder in study.folders()), study.name, "as asked"):
         assert name in text
-    said = as_json(capsys, "list", "runs")
-    assert [entry["kind"] for entry in said["entries"]] == ["run", "run", "study"]
+    report = as_json(capsys, "list", "runs")
+    assert [entry["kind"] for entry in report["entries"]] == ["run", "run", "study"]
 
 
 def test_list_names_what_is_damaged_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,8 +60,8 @@ def test_show_of_a_run_by_name_or_path(capsys: pytest.CaptureFixture[str]) -> No
     assert text == told(capsys, "show", str(run))
     for part in ("rtt_ms", "ok: true", "client/fetch.json", "6.1.192"):
         assert part in text
-    said = as_json(capsys, "show", run.name)
-    assert said["run"] == run.name and said["inputs"]["lab"] == "buffers"
+    report = as_json(capsys, "show", run.name)
+    assert report["run"] == run.name and report["inputs"]["lab"] == "buffers"
     lines = told(capsys, "show", run.name, "--commands").splitlines()
     assert "tc qdisc add dev server0 root handle 1: htb" in lines
     assert as_json(capsys, "show", run.name, "--commands")["commands"] == lines
@@ -88,8 +88,8 @@ def test_compare_of_runs_that_one_side_lacks(capsys: pytest.CaptureFixture[str])
     assert told(capsys, "compare", "a", "b", code=5).splitlines()[-1] == (
         "2 runs compared: identical; 0 runs only in the first; 2 runs only in the second"
     )
-    said = as_json(capsys, "compare", "a", "b", "--common")
-    assert (said["compared"], said["only_first"], said["only_second"]) == (2, 0, 2)
+    report = as_json(capsys, "compare", "a", "b", "--common")
+    assert (report["compared"], report["only_first"], report["only_second"]) == (2, 0, 2)
 
 
 def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
@@ -118,11 +118,11 @@ def test_compare_of_two_machines_names_their_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for side, timeout in (("a", "60"), ("b", "15")):
-        found = collected(USER)
-        found["files"]["/proc/sys/net/ipv4/tcp_fin_timeout"] = f"{timeout}\n"
+        collected_now = collected(USER)
+        collected_now["files"]["/proc/sys/net/ipv4/tcp_fin_timeout"] = f"{timeout}\n"
         speeds = (0.98, 0.99, 1.0, 1.01, 1.02) if side == "a" else (0.97, 0.98, 0.99, 1.0, 1.01)
         for run in repetitions(tmp_path / side, real_study("6.1").run("default"), speeds):
-            (run.path / HOST).write_text(json.dumps({AUDIT: {"here": found}}))
+            (run.path / HOST).write_text(json.dumps({AUDIT: {"here": collected_now}}))
     sides = (str(tmp_path / "a"), str(tmp_path / "b"))
     assert told(capsys, "compare", *sides).splitlines()[-2:] == [
         "machines differ in 1 item (here)",
@@ -138,24 +138,24 @@ def test_pack_writes_one_file_that_is_read_like_a_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     make_study(Path("runs"))
-    said = as_json(capsys, "pack", "runs", "--out", "kept.tar.gz")
-    assert said["runs"] == 2 and len(said["sha256"]) == 64
+    report = as_json(capsys, "pack", "runs", "--out", "kept.tar.gz")
+    assert report["runs"] == 2 and len(report["sha256"]) == 64
     assert "2 runs" in told(capsys, "pack", "runs", "--out", "kept.tar.gz")
     assert "identical" in told(capsys, "compare", "runs", "kept.tar.gz")
 
 
 def test_record_replaces_the_runs_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
     make_study(Path("runs"))
-    said = as_json(capsys, "record", "runs", "data")
+    report = as_json(capsys, "record", "runs", "data")
     packed = Path("data/buffers.tar.xz")
-    assert said == {
+    assert report == {
         "path": str(packed),
         "size_bytes": packed.stat().st_size,
         "sha256": sha256(packed.read_bytes()).hexdigest(),
         "runs": 2,
         "sums": "data/SHA256SUMS",
     }
-    assert Path("data/SHA256SUMS").read_text() == f"{said['sha256']}  buffers.tar.xz\n"
+    assert Path("data/SHA256SUMS").read_text() == f"{report['sha256']}  buffers.tar.xz\n"
     make_study(Path("fresh"), ("unshaped",))
     first, second = told(capsys, "record", "fresh", "data").splitlines()
     assert first.startswith("data/buffers.tar.xz: 1 run, ")

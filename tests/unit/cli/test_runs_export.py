@@ -18,10 +18,10 @@ def test_export_flent_writes_a_file_per_run_and_counts_the_others(
 ) -> None:
     out = tmp_path / "new" / "flent"
     assert main(["runs", "export", STUDY, "--flent", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["files"] == sorted(map(str, out.iterdir()))
-    assert len(said["files"]) + len(said["skipped"]) == 23
-    assert {name.split("-")[1] for name in said["skipped"]} <= {"httping", "setsockopt"}
+    report = json.loads(capsys.readouterr().out)
+    assert report["files"] == sorted(map(str, out.iterdir()))
+    assert len(report["files"]) + len(report["skipped"]) == 23
+    assert {name.split("-")[1] for name in report["skipped"]} <= {"httping", "setsockopt"}
 
 
 def test_export_pcapng_writes_a_file_per_capture(
@@ -30,7 +30,7 @@ def test_export_pcapng_writes_a_file_per_capture(
     run = real("captured")
     assert main(["runs", "export", str(run.path), "--pcapng", str(tmp_path)]) == 0
     hosts = [host for host in run.hosts if run.capture(host)]
-    assert {one.name for one in tmp_path.iterdir()} == {
+    assert {path.name for path in tmp_path.iterdir()} == {
         f"{run.name}-{host}.pcapng" for host in hosts
     }
 

@@ -31,8 +31,8 @@ def test_student_writes_then_keeps_an_edited_copy(
 def test_student_json_and_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     into = tmp_path / "copies"
     assert main(["student", START, "--into", str(into), "--dry-run", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found == {"path": str(into / "00-start-here.ipynb"), "outcome": "written"}
+    (copied,) = json.loads(capsys.readouterr().out)
+    assert copied == {"path": str(into / "00-start-here.ipynb"), "outcome": "written"}
     assert not into.exists()
 
 
@@ -75,7 +75,7 @@ def test_student_presets_fit_the_classroom(tmp_path: Path) -> None:
     words = ["--set", "KERNEL=6.12", "--link", "100x40", "--recorded", "--zip", str(archive)]
     assert main(["student", *notebooks, "--into", str(tmp_path / "copies"), *words]) == 0
     start, nagle, compared, _ = (
-        parameters_of(tmp_path / "copies" / f"{one}.ipynb") for one in names
+        parameters_of(tmp_path / "copies" / f"{name}.ipynb") for name in names
     )
     assert (start["KERNEL"], start["RATE_MBIT"], start["DELAY_MS"]) == ("6.12", 100, 40)
     assert (nagle["KERNEL"], nagle["DELAY_MS"], nagle["TESTBED"]) == ("6.12", 0, "recorded")
@@ -103,7 +103,7 @@ def test_student_keeps_an_existing_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "phrase"),
     [
         (["--set", "KERNAL=6.1"], "did you mean KERNEL?"),
         (["--set", "KERNEL"], "NAME=VALUE"),
@@ -117,9 +117,9 @@ def test_student_keeps_an_existing_file(
     ],
 )
 def test_student_refuses_presets_in_one_line(
-    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], phrase: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["student", START, "--into", str(tmp_path), *words]) in (2, 6)
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert phrase in line
     assert list(tmp_path.iterdir()) == []

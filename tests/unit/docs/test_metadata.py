@@ -16,13 +16,13 @@ UPLOADS = ("publication", "poster", "presentation", "dataset", "image", "video",
 
 
 def persons() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((KEPT / "persons.cff").read_text("utf-8"))
-    return found
+    citation: dict[str, Any] = yaml.safe_load((KEPT / "persons.cff").read_text("utf-8"))
+    return citation
 
 
 def by_cffconvert(form: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((KEPT / f"cffconvert-{form}.json").read_text("utf-8"))
-    return found
+    metadata: dict[str, Any] = json.loads((KEPT / f"cffconvert-{form}.json").read_text("utf-8"))
+    return metadata
 
 
 def test_written_files_are_up_to_date() -> None:
@@ -49,8 +49,8 @@ def test_zenodo_is_that_of_cffconvert() -> None:
     """Besides, it has what an upload form requires, and Zenodo's documentation has a licence as
     text."""
     expected = by_cffconvert("zenodo")
-    found = zenodo(persons())
-    assert found.pop("upload_type") in UPLOADS and found.pop("access_right") == "open"
-    assert found == expected | {"license": expected["license"]["id"]}
+    metadata = zenodo(persons())
+    assert metadata.pop("upload_type") in UPLOADS and metadata.pop("access_right") == "open"
+    assert metadata == expected | {"license": expected["license"]["id"]}
     required = {"title", "description", "creators", "upload_type", "license"}
     assert required <= zenodo(read_citation()).keys()

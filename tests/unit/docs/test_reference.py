@@ -21,6 +21,6 @@ def test_controls_are_those_of_the_kernel_s_configuration() -> None:
 
 
 def test_programs_have_a_sentence_each() -> None:
-    found = dict(programs())
-    assert found.keys() >= {"`stream.py`", "`request.py`", "`queue_sampler.py`", "`sampler.py`"}
-    assert all(words.endswith(".") for words in found.values())
+    sentences = dict(programs())
+    assert sentences.keys() >= {"`stream.py`", "`request.py`", "`queue_sampler.py`", "`sampler.py`"}
+    assert all(words.endswith(".") for words in sentences.values())

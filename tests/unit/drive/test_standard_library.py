@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-OF_A_RUN = ("parameters.py", "conditions.py", "experiment.py")
+OF_A_RUN = ("conditions.py", "experiment.py")
 
 
 def names_after(code: str) -> list[str]:

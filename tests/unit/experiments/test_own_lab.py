@@ -11,7 +11,7 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
-from labs.cli.run import as_json, as_text
+from labs.cli.run_report import as_json, describe
 from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.study_file import Planned, write_study
 from labs.read.lab import Lab
@@ -32,15 +32,22 @@ CHANGES = (
         'column("time", unit="ms", predicted_by="slow_ms", headline=True)',
     ),
     (
-        '    round_trips: float = column("the same time in round trips of the link")',
-        '    bytes: int = column("size of the body", unit="bytes")\n'
-        '    ended: str = column("complete, or ended by the limit")\n'
-        '    slow_ms: float = column("what a kernel that is twice as slow takes", unit="ms")',
-    ),
-    (
-        "    return Results(took_ms, took_ms / run.link.measured.rtt_ms)",
-        '    times = 2 if str(run.kernel.release).startswith("6.12.") else 1\n'
-        '    return Results(took_ms, fetch["bytes"], run.ended, 11_500.0 * times)',
+        """    @column("the same time in round trips of the link")
+    def round_trips(self) -> float:
+        return self.took_ms / self.run.link.measured.rtt_ms
+""",
+        """    @column("size of the body", unit="bytes")
+    def bytes(self) -> int:
+        return self.fetch["bytes"]
+
+    @column("complete, or ended by the limit")
+    def ended(self) -> str:
+        return self.run.ended
+
+    @column("what a kernel that is twice as slow takes", unit="ms")
+    def slow_ms(self) -> float:
+        return 23_000.0 if str(self.run.kernel.release).startswith("6.12.") else 11_500.0
+""",
     ),
 )
 LEDGER = """
@@ -97,7 +104,7 @@ def test_as_text_prints_the_results(lab: Lab) -> None:
     """Columns that other labs have too, and hide."""
     study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
     said = as_json(lab, study.parameters, study)
-    head, row = (line.split() for line in as_text(lab, said).splitlines()[:2])
+    head, row = (line.split() for line in describe(lab, said).splitlines()[:2])
     assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
     assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)

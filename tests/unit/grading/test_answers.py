@@ -35,8 +35,8 @@ def value(source: str) -> ast.expr:
     ],
 )
 def test_given_reads_numbers_arithmetic_and_text(source: str, answer: float | str | None) -> None:
-    found = given(value(source))
-    assert (found.answer, found.problem) == (answer, "")
+    read = given(value(source))
+    assert (read.answer, read.problem) == (answer, "")
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_given_refuses_everything_else_in_one_line(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = given(value(source))
-    assert found.answer is None
-    assert "Write a number" in found.problem and "\n" not in found.problem
+    read = given(value(source))
+    assert read.answer is None
+    assert "Write a number" in read.problem and "\n" not in read.problem
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,9 +107,9 @@ def test_answers_may_have_a_type() -> None:
 )
 def test_answers_of_a_line_that_is_not_python_say_how_to_correct_it(line: str, words: str) -> None:
     """The answers before and after it are read."""
-    found = answers(notebook(f"%time\nb = 2\n{line}\nc = (\n 3\n)\nd = e = 4"))
-    assert found.pop("a").answer is None
-    assert found == dict(zip("bcde", map(usable, (2, 3, 4, 4)), strict=True))
+    by_name = answers(notebook(f"%time\nb = 2\n{line}\nc = (\n 3\n)\nd = e = 4"))
+    assert by_name.pop("a").answer is None
+    assert by_name == dict(zip("bcde", map(usable, (2, 3, 4, 4)), strict=True))
     problem = answers(notebook(line))["a"].problem
     assert problem.endswith(words)
     assert problem.isprintable()
@@ -138,9 +138,9 @@ PARTS = (
 
 @hypothesis.given(strategies.lists(strategies.sampled_from(PARTS) | strategies.text(max_size=3)))
 def test_answers_of_any_cell_are_values_or_problems_in_one_line(parts: list[str]) -> None:
-    for name, found in answers(notebook("b = 1\n" + "".join(parts))).items():
-        assert name.isprintable() and found.problem.isprintable()
-        assert found.answer is None or not found.problem
+    for name, read in answers(notebook("b = 1\n" + "".join(parts))).items():
+        assert name.isprintable() and read.problem.isprintable()
+        assert read.answer is None or not read.problem
 
 
 def test_answers_of_lines_without_a_name_are_none() -> None:
@@ -150,14 +150,14 @@ def test_answers_of_lines_without_a_name_are_none() -> None:
 
 
 def test_answers_of_a_long_cell_are_its_names_with_the_problem() -> None:
-    found = answers(notebook("b = 2", "a = 1\n" * 10_000))
-    assert (found["b"], found["a"].answer) == (usable(2), None)
-    assert "20000 characters" in found["a"].problem
+    by_name = answers(notebook("b = 2", "a = 1\n" * 10_000))
+    assert (by_name["b"], by_name["a"].answer) == (usable(2), None)
+    assert "20000 characters" in by_name["a"].problem
 
 
 def test_answers_that_are_text_are_printed_in_one_line() -> None:
-    (found,) = answers(notebook(r'a = "x\nright  bdp_mib\x1b[2J"')).values()
-    assert found.answer == r"x\nright  bdp_mib\x1b[2J"
+    (read,) = answers(notebook(r'a = "x\nright  bdp_mib\x1b[2J"')).values()
+    assert read.answer == r"x\nright  bdp_mib\x1b[2J"
 
 
 @pytest.mark.parametrize("answer", [True, [1], float("nan"), float("inf"), 10**400, object(), 1j])

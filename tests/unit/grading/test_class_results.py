@@ -26,11 +26,13 @@ from tests.run_folders import reseal
 from tests.student_work import NOTEBOOKS, RIGHT, class_of, with_answers
 
 GUESSES = [
-    (lab, one) for lab in map(find, LABS) for one in getattr(lab.part("exercises"), "GUESSES", ())
+    (lab, guess)
+    for lab in map(find, LABS)
+    for guess in getattr(lab.part("exercises"), "GUESSES", ())
 ]
 
 
-OF_COLUMNS = [(lab, one) for lab, one in GUESSES if isinstance(one, Guess)]
+OF_COLUMNS = [(lab, guess) for lab, guess in GUESSES if isinstance(guess, Guess)]
 
 
 def test_every_guess_of_a_notebook_is_declared_once() -> None:
@@ -40,33 +42,35 @@ def test_every_guess_of_a_notebook_is_declared_once() -> None:
         for cell in read_notebook(path).tagged(GUESS)
         for name, _ in assignments(cell)
     ]
-    assert sorted(asked) == sorted((one.notebook, one.name) for _, one in GUESSES)
+    assert sorted(asked) == sorted((guess.notebook, guess.name) for _, guess in GUESSES)
 
 
 def test_guesses_of_sizes_have_the_figures_of_the_notebook() -> None:
     """1000 Mbit/s for 200 ms are 23.8 MiB; the run's own link differs by its framing."""
-    known = {
-        one.name: class_results._known(lab, one)
-        for lab, one in GUESSES
-        if isinstance(one, GuessedValue)
+    by_name = {
+        guess.name: class_results._known(lab, guess)
+        for lab, guess in GUESSES
+        if isinstance(guess, GuessedValue)
     }
-    unit, predicted, measured = known["guess_bdp_mib"]
+    unit, predicted, measured = by_name["guess_bdp_mib"]
     assert unit == "MiB" and predicted == pytest.approx(1e9 / 8 * 0.2 / 2**20)
     assert measured == pytest.approx(predicted, rel=0.01)
-    unit, predicted, measured = known["guess_buffer_mib"]
+    unit, predicted, measured = by_name["guess_buffer_mib"]
     assert unit == "MiB" and predicted is not None and predicted > 1e9 / 8 * 0.2 / 2**20
     assert measured is None  # no single run shows it
-    assert known["guess_default_ratio"] == ("ratio", 1.0, None)
+    assert by_name["guess_default_ratio"] == ("ratio", 1.0, None)
 
 
-@pytest.mark.parametrize(("lab", "guess"), OF_COLUMNS, ids=lambda one: getattr(one, "name", ""))
+@pytest.mark.parametrize(
+    ("lab", "guess"), OF_COLUMNS, ids=lambda guess_or_lab: getattr(guess_or_lab, "name", "")
+)
 def test_guesses_are_those_that_the_notebook_compares(lab: object, guess: Guess) -> None:
     """The notebook asks for the name, and compares it with the same condition and column."""
     notebook = read_notebook(NOTEBOOKS / f"{guess.notebook}.ipynb")
     asked = [name for cell in notebook.tagged(GUESS) for name, _ in assignments(cell)]
     assert guess.name in asked
-    cells = [one.source for one in notebook.cells if one.is_code and ".guesses(" in one.source]
-    (cell,) = [one for one in cells if guess.name in one and f'"{guess.column}"' in one]
+    cells = [cell.source for cell in notebook.cells if cell.is_code and ".guesses(" in cell.source]
+    (cell,) = [cell for cell in cells if guess.name in cell and f'"{guess.column}"' in cell]
     pairs = {
         key.value: value.id
         for node in ast.walk(ast.parse(cell))
@@ -92,11 +96,11 @@ def test_class_shows_guesses_beside_prediction_and_measurement(
     guessing(tmp_path / "class", [50.0, 100.0, 120.0])
     page = tmp_path / "class.html"
     assert main(["class", str(tmp_path / "class"), "--json", "--page", str(page)]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["guesses"]
-    assert (found["guesses"], found["middle"], found["unit"]) == ([50, 100, 120], 100, "MiB/s")
+    (guess,) = json.loads(capsys.readouterr().out)["guesses"]
+    assert (guess["guesses"], guess["middle"], guess["unit"]) == ([50, 100, 120], 100, "MiB/s")
     line = 1e9 / 8 * 1448 / 1514 / 2**20
-    assert found["predicted"] == pytest.approx(line, rel=0.02)
-    assert found["measured"] == pytest.approx(line, rel=0.02)
+    assert guess["predicted"] == pytest.approx(line, rel=0.02)
+    assert guess["measured"] == pytest.approx(line, rel=0.02)
     assert (
         "both_mib_s" in page.read_text() and "http" not in page.read_text().split("<script", 1)[0]
     )
@@ -108,16 +112,16 @@ def test_class_runs_have_one_content_in_virtual_time(
 ) -> None:
     """A run that two students handed in, and a damaged one."""
     runs = runs_folder(recorded.places("nagle")[0])
-    folder = next(one for one in run_folders(runs) if open_run(one).condition == "on")
+    folder = next(path for path in run_folders(runs) if open_run(path).condition == "on")
     for student in ("ada", "bob"):
         shutil.copytree(folder, tmp_path / student / "runs" / folder.name)
     damaged = tmp_path / "eve" / "runs" / folder.name
     damaged.mkdir(parents=True)
     (damaged / "run.json").write_text("{")
-    (found,), problems = class_runs(tmp_path)
-    assert (found.lab, found.condition, found.testbed) == ("nagle", "on", "virtual")
-    assert (found.students, found.runs, found.digests) == (2, 2, 1)
-    assert found.low == found.middle == found.high
+    (on,), problems = class_runs(tmp_path)
+    assert (on.lab, on.condition, on.testbed) == ("nagle", "on", "virtual")
+    assert (on.students, on.runs, on.digests) == (2, 2, 1)
+    assert on.low == on.middle == on.high
     assert len(problems) == 1 and str(damaged) in problems[0]
     assert main(["class", str(tmp_path)]) == 2
     assert "nagle on" in capsys.readouterr().out
@@ -137,12 +141,16 @@ def test_class_runs_with_other_buffers_are_rows_of_their_own(tmp_path: Path) -> 
     ]
     for run in runs:
         shutil.copytree(run.path, tmp_path / "ada" / run.path.name)
-    found, problems = class_runs(tmp_path)
-    assert (len(found), problems) == (len(runs), []) and len(runs) >= 3
-    assert {(one.runs, one.digests, one.unit) for one in found} == {(1, 1, "MiB/s")}
+    rows, problems = class_runs(tmp_path)
+    assert (len(rows), problems) == (len(runs), []) and len(runs) >= 3
+    assert {(row.runs, row.digests, row.unit) for row in rows} == {(1, 1, "MiB/s")}
     for size_mib in (41, 45.6, 50):
         size = round(size_mib * 2**20)
-        (row,) = [one for one in found if f"tcp_rmem {size} {size} {size}" in one.link]
+        (row,) = [
+            row_of_size
+            for row_of_size in rows
+            if f"tcp_rmem {size} {size} {size}" in row_of_size.link
+        ]
         assert row.link.startswith("1000 Mbit/s, 200 ms, ")
 
 
@@ -152,17 +160,17 @@ def test_a_run_without_results_is_told_beside_the_others(
 ) -> None:
     """Eve's has a plan that is no traffic, and a new seal."""
     runs = runs_folder(recorded.places("sharing")[0])
-    folder = next(one for one in run_folders(runs) if open_run(one).condition == "incast-fifo")
+    folder = next(path for path in run_folders(runs) if open_run(path).condition == "incast-fifo")
     for student in ("ada", "eve"):
         shutil.copytree(folder, tmp_path / student / folder.name)
     eve = tmp_path / "eve" / folder.name
-    said = json.loads((eve / "run.json").read_text())
-    said["inputs"]["condition"]["plan"] |= changed
-    said["key"] = key(said["inputs"])
-    (eve / "run.json").write_text(json.dumps(said))
+    record = json.loads((eve / "run.json").read_text())
+    record["inputs"]["condition"]["plan"] |= changed
+    record["key"] = key(record["inputs"])
+    (eve / "run.json").write_text(json.dumps(record))
     reseal(eve)
-    found, (problem,) = class_runs(tmp_path)
-    assert sorted((one.runs, one.middle is None) for one in found) == [(1, False), (1, True)]
+    rows, (problem,) = class_runs(tmp_path)
+    assert sorted((row.runs, row.middle is None) for row in rows) == [(1, False), (1, True)]
     assert str(eve) in problem and "a plan that is no traffic" in problem
     assert main(["class", str(tmp_path)]) == 2
     assert problem in capsys.readouterr().out
@@ -176,8 +184,8 @@ def test_the_page_of_a_class_names_reasons_and_problems(tmp_path: Path) -> None:
     page = tmp_path / "grades.html"
     assert main(["grade", str(tmp_path / "class"), "--page", str(page)]) == 2
     text = page.read_text()
-    for said in ("Points per student", "This is right in Mbit", "which is not opened", "Remarks"):
-        assert said in text
+    for phrase in ("Points per student", "This is right in Mbit", "which is not opened", "Remarks"):
+        assert phrase in text
     assert main(["grade", str(tmp_path / "class"), "--page", str(page), "--force"]) == 2
 
 

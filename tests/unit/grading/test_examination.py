@@ -28,12 +28,16 @@ SEEDS = {f"student {number}": str(number) for number in range(40)}
 
 def written(stem: str, into: Path, seeds: Mapping[str, str] = SEEDS) -> list[Path]:
     notebook = NOTEBOOKS / f"{stem}.ipynb"
-    return [one.path for one in copies_for_examination(notebook, into, seeds)]
+    return [copied.path for copied in copies_for_examination(notebook, into, seeds)]
 
 
 def answered(path: Path, answers: Mapping[str, object]) -> Path:
     content = json.loads(path.read_text())
-    (cell,) = [one for one in content["cells"] if "answer" in one["metadata"].get("tags", [])]
+    (cell,) = [
+        cell_of_copy
+        for cell_of_copy in content["cells"]
+        if "answer" in cell_of_copy["metadata"].get("tags", [])
+    ]
     cell["source"] = [f"{name} = {value!r}\n" for name, value in answers.items()]
     path.write_text(json.dumps(content))
     return path
@@ -52,8 +56,8 @@ def test_copies_have_other_numbers_than_their_neighbours_and_no_answers(
 ) -> None:
     paths = written(stem, tmp_path)
     drawn = [json.loads(path.read_text())["metadata"]["labs"]["examination"] for path in paths]
-    assert [one["id"] for one in drawn] == list(SEEDS)
-    assert all(one["drawn"] != other["drawn"] for one, other in itertools.pairwise(drawn))
+    assert [values["id"] for values in drawn] == list(SEEDS)
+    assert all(before["drawn"] != other["drawn"] for before, other in itertools.pairwise(drawn))
     text = paths[0].read_text()
     assert "labs.grade(" not in text and "Solution" not in text
     before = paths[0].read_bytes()
@@ -64,17 +68,17 @@ def by_hand(values: Mapping[str, Scalar]) -> dict[str, float]:
     """What follows from the numbers in the questions alone: rate x RTT, two round trips, 10 ms of
     10 ms and an RTT, one tick after 40 ms, one and two round trips."""
     rtt_ms = float(values["delay_ms"])
-    found = {
+    answers = {
         "httping_ms": 2 * rtt_ms,
         "used_pct": 100 * 10 / (10 + rtt_ms),
         "far_on_ms": rtt_ms,
         "far_quickack_ms": 2 * rtt_ms,
     }
     if "rate_mbit" in values:
-        found["bdp_mib"] = float(values["rate_mbit"]) * 1e6 * rtt_ms / 8e3 / 2**20
+        answers["bdp_mib"] = float(values["rate_mbit"]) * 1e6 * rtt_ms / 8e3 / 2**20
     if "hz" in values:
-        found["longest_wait_ms"] = 40 + 1000 / int(values["hz"])
-    return found
+        answers["longest_wait_ms"] = 40 + 1000 / int(values["hz"])
+    return answers
 
 
 @pytest.mark.parametrize("stem", STEMS)
@@ -82,7 +86,7 @@ def test_answers_by_hand_are_right_and_those_of_another_student_wrong(
     stem: str, tmp_path: Path
 ) -> None:
     _, exercises = exercises_of(stem)
-    names = [one.name for one in exercises]
+    names = [exercise.name for exercise in exercises]
     drawn = draw(SEEDS, exercises)
     paths = written(stem, tmp_path)[:6]
     for path, (student, mine), (_, other) in zip(
@@ -117,22 +121,22 @@ def test_a_changed_copy_is_refused(tmp_path: Path) -> None:
         ]["examination"]
 
     def other_question(content: Any) -> None:
-        (cell,) = [one for one in content["cells"] if one["id"] == "examination"]
+        (cell,) = [cell for cell in content["cells"] if cell["id"] == "examination"]
         cell["source"] = ["1. What is 1 + 1?"]
 
     def no_metadata(content: Any) -> None:
         del content["metadata"]["labs"]
 
     text = first.read_text()
-    for change, said in (
+    for change, phrase in (
         (other_value, "Its rate_mbit is 1, and"),
         (other_student, "not those drawn for student 1"),
         (other_question, "not those drawn for student 0"),
         (no_metadata, "not the copy of an examination"),
     ):
         first.write_text(text)
-        found = problem(changed(first, change))
-        assert said in found and "\n" not in found
+        refusal = problem(changed(first, change))
+        assert phrase in refusal and "\n" not in refusal
     ordinary = tmp_path / "00-start-here.ipynb"
     ordinary.write_text((NOTEBOOKS / ordinary.name).read_text())
     assert "not the copy of an examination" in problem(ordinary)
@@ -151,13 +155,13 @@ def test_limits_that_can_be_drawn_are_clear(kernel: str) -> None:
 @pytest.mark.parametrize("stem", STEMS)
 def test_exercises_of_a_notebook_draw_the_same_values_under_one_name(stem: str) -> None:
     _, exercises = exercises_of(stem)
-    asked = [one for one in exercises if one.question]
-    assert asked and all(one.draws == asked[0].draws for one in asked)
-    assert len({one.name for one in asked}) == len(asked)
+    asked = [exercise for exercise in exercises if exercise.question]
+    assert asked and all(exercise.draws == asked[0].draws for exercise in asked)
+    assert len({exercise.name for exercise in asked}) == len(asked)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "seeds"),
     [
         ("id,seed\nada,1\nbob,2\n", {"ada": "1", "bob": "2"}),
         ("\ufeffID;Seed\r\nZoë;1\r\n", {"Zoë": "1"}),
@@ -167,10 +171,10 @@ def test_exercises_of_a_notebook_draw_the_same_values_under_one_name(stem: str) 
     ],
 )
 def test_read_list_reads_what_spreadsheets_save(
-    text: str, found: dict[str, str], tmp_path: Path
+    text: str, seeds: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "list.csv").write_bytes(text.encode())
-    assert read_list(tmp_path / "list.csv", None) == found
+    assert read_list(tmp_path / "list.csv", None) == seeds
 
 
 @pytest.mark.parametrize(

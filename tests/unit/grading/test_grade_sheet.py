@@ -130,27 +130,27 @@ WRONG_ANSWERS = [
 def test_grade_file_accepts_right_answers(stem: str, tmp_path: Path) -> None:
     sheet = grade_file(with_answers(stem, tmp_path, RIGHT_ANSWERS[stem]))
     assert sheet.problem == ""
-    assert [(one.exercise.name, one.verdict) for one in sheet.grades] == [
+    assert [(grade.exercise.name, grade.verdict) for grade in sheet.grades] == [
         (name, RIGHT) for name in RIGHT_ANSWERS[stem]
     ]
     assert sheet.points == len(sheet.grades)
 
 
-@pytest.mark.parametrize(("stem", "name", "answer", "said"), WRONG_ANSWERS)
+@pytest.mark.parametrize(("stem", "name", "answer", "phrase"), WRONG_ANSWERS)
 def test_grade_file_says_what_is_wrong(
-    stem: str, name: str, answer: str, said: str, tmp_path: Path
+    stem: str, name: str, answer: str, phrase: str, tmp_path: Path
 ) -> None:
     sheet = grade_file(with_answers(stem, tmp_path, {**RIGHT_ANSWERS[stem], name: answer}))
-    (found,) = [one for one in sheet.grades if one.exercise.name == name]
-    assert found.verdict == WRONG
-    assert said in found.hint and "\n" not in found.hint
+    (grade,) = [grade for grade in sheet.grades if grade.exercise.name == name]
+    assert grade.verdict == WRONG
+    assert phrase in grade.hint and "\n" not in grade.hint
     assert sheet.points == len(sheet.grades) - 1
 
 
 @pytest.mark.parametrize("stem", RIGHT_ANSWERS)
 def test_grade_file_of_an_empty_copy_has_no_points(stem: str, tmp_path: Path) -> None:
     sheet = grade_file(with_answers(stem, tmp_path, {}))
-    assert {one.verdict for one in sheet.grades} == {MISSING}
+    assert {grade.verdict for grade in sheet.grades} == {MISSING}
     assert sheet.points == 0
 
 
@@ -161,7 +161,7 @@ def test_grade_file_without_its_answer_cell_still_counts_all_exercises(tmp_path:
         if "answer" in cell["metadata"].get("tags", []):
             cell["source"] = "bdp_mib = 2.62"
     write(path, notebook)
-    assert [one.verdict for one in grade_file(path).grades] == [RIGHT, MISSING, MISSING]
+    assert [grade.verdict for grade in grade_file(path).grades] == [RIGHT, MISSING, MISSING]
 
 
 def test_grade_file_after_a_rename_knows_its_notebook(tmp_path: Path) -> None:
@@ -186,14 +186,14 @@ def test_grade_file_of_hostile_answers_executes_nothing(
     path = with_answers("00-start-here", tmp_path / "in", {"bdp_mib": answer})
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    (found, *_) = grade_file(path).grades
-    assert found.verdict == verdict
-    assert "\n" not in found.hint and "\x1b" not in found.hint
+    (grade, *_) = grade_file(path).grades
+    assert grade.verdict == verdict
+    assert "\n" not in grade.hint and "\x1b" not in grade.hint
     assert list((tmp_path / "here").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("parameter", "said"),
+    ("parameter", "phrase"),
     [
         ("RATE_MBTI = 100", "did you mean RATE_MBIT?"),
         ("DELAY_MS = -1", "out of range"),
@@ -202,7 +202,7 @@ def test_grade_file_of_hostile_answers_executes_nothing(
     ],
 )
 def test_grade_file_with_bad_parameters_has_a_problem_in_one_line(
-    parameter: str, said: str, tmp_path: Path
+    parameter: str, phrase: str, tmp_path: Path
 ) -> None:
     path = with_answers("00-start-here", tmp_path, {})
     notebook = json.loads(path.read_text("utf-8"))
@@ -211,7 +211,7 @@ def test_grade_file_with_bad_parameters_has_a_problem_in_one_line(
             cell["source"] = parameter
     write(path, notebook)
     sheet = grade_file(path)
-    assert said in sheet.problem and "\n" not in sheet.problem
+    assert phrase in sheet.problem and "\n" not in sheet.problem
     assert sheet.grades == ()
 
 
@@ -235,7 +235,7 @@ def test_runs_of_a_student_give_no_points(place: str, tmp_path: Path) -> None:
     p = find("buffers").Parameters(only="httping")
     (run,) = recorded.matching(
         "buffers",
-        [one.as_json() for one in find("buffers").conditions(p)],
+        [condition.as_json() for condition in find("buffers").conditions(p)],
         kernel="6.1",
         seed=p.seed,
         memory_mib=p.memory_mib,
@@ -246,7 +246,7 @@ def test_runs_of_a_student_give_no_points(place: str, tmp_path: Path) -> None:
     printed.write_text(printed.read_text().replace("400.", "900."))
     reseal(forged)
     assert verify(forged).digest != run.digest
-    assert {one.exercise.name: one.verdict for one in grade_file(path).grades}[
+    assert {grade.exercise.name: grade.verdict for grade in grade_file(path).grades}[
         "httping_ms"
     ] == WRONG
 

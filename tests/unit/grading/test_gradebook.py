@@ -17,7 +17,7 @@ from labs.errors import BadInput, Missing
 from labs.grading.grade_page import grade_page
 from labs.grading.grade_sheet import Sheet, exercises_of, grade_file, grade_submission
 from labs.grading.grade_tables import as_csv, as_moodle
-from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, gradebook, in_words
+from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, describe, gradebook
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import Submission, due_time, submissions
 from labs.read.exercises.graded_answer import unanswered
@@ -58,21 +58,25 @@ def course(tmp_path: Path) -> Path:
 
 
 def graded(root: Path, due: str = "") -> Gradebook:
-    found = [(one, grade_submission(one)) for one in submissions(root)]
-    return gradebook(found, due_time(due) if due else None)
+    sheets = [(submission, grade_submission(submission)) for submission in submissions(root)]
+    return gradebook(sheets, due_time(due) if due else None)
 
 
 def test_gradebook_has_one_row_per_student_with_the_best_sheet(course: Path) -> None:
-    found = graded(course).students
-    assert [one.name for one in found] == ["=eve", "Ada Lovelace (123)", "bob"]
-    assert [one.points for one in found] == [0, 1, 0]
-    assert [list(one.sheets) for one in found] == [[], [START], [START]]
-    assert ["is not JSON" in "".join(one.problems) for one in found] == [True, False, False]
+    students = graded(course).students
+    assert [student.name for student in students] == ["=eve", "Ada Lovelace (123)", "bob"]
+    assert [student.points for student in students] == [0, 1, 0]
+    assert [list(student.sheets) for student in students] == [[], [START], [START]]
+    assert ["is not JSON" in "".join(student.problems) for student in students] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_gradebook_tells_what_is_double_renamed_or_empty(course: Path) -> None:
     _, ada, bob = graded(course).students
-    assert [said.partition(": ")[2][:14] for said in ada.remarks] == [
+    assert [remark.partition(": ")[2][:14] for remark in ada.remarks] == [
         "empty, without",
         "handed in more",
     ]
@@ -85,7 +89,7 @@ def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
         handed_in(course / name, {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
     book = graded(course)
     assert book.equal == (EqualSheets(START, ("Ann", "bob", "carl")),)
-    assert "".join(in_words(book)).count("Ann, bob, carl") == 1
+    assert "".join(describe(book)).count("Ann, bob, carl") == 1
     assert grade_page(book).count('<td style="text-align: left">Ann, bob, carl</td>') == 1
     marks = {
         row["student"]: row["equal sheets"] for row in csv.DictReader(as_csv(book).split("\n"))
@@ -95,7 +99,7 @@ def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
         "Ada Lovelace (123)": "",
         **dict.fromkeys(("Ann", "bob", "carl"), "1"),
     }
-    assert [one.remarks for one in book.students if one.name == "Ann"] == [[]]
+    assert [student.remarks for student in book.students if student.name == "Ann"] == [[]]
 
 
 @pytest.mark.parametrize(
@@ -122,10 +126,16 @@ def test_gradebook_tells_what_is_late(course: Path) -> None:
     file = course / "bob" / "homework.ipynb"
     os.utime(file, (due_time("2026-11-30 23:59").timestamp() + 3660,) * 2)
     (course / "bob" / "timestamp.txt").write_text("\0")
-    (bob,) = [one for one in graded(course, "2026-11-30 23:59").students if one.name == "bob"]
+    (bob,) = [
+        student for student in graded(course, "2026-11-30 23:59").students if student.name == "bob"
+    ]
     assert bob.remarks[0] == "homework.ipynb: late by 1 h 1 min."
     (course / "bob" / "timestamp.txt").write_text("2026-12-02 01:00:00.5 UTC")
-    (bob,) = [one for one in graded(course, "2026-11-30 23:00+00:00").students if one.name == "bob"]
+    (bob,) = [
+        student
+        for student in graded(course, "2026-11-30 23:00+00:00").students
+        if student.name == "bob"
+    ]
     assert bob.remarks[0] == "homework.ipynb: late by 1 d 2 h."
     for text in ("tomorrow", "2026-11-30", "0001-01-01 00:00"):
         with pytest.raises(BadInput, match="is not a time"):
@@ -138,19 +148,19 @@ def test_gradebook_tells_what_is_late(course: Path) -> None:
 )
 def test_gradebook_tells_the_examination_of_somebody_else(student: str, is_told: bool) -> None:
     path = Path(student) / f"{START}.ipynb"
-    (answer,) = [one for one in exercises_of(START)[1] if one.name == "bdp_mib"]
+    (answer,) = [exercise for exercise in exercises_of(START)[1] if exercise.name == "bdp_mib"]
     sheet = Sheet(path, START, (unanswered(answer),), drawn_for="1")
-    (found,) = gradebook([(Submission(student, path), sheet)]).students
-    assert (f"{START}.ipynb: the examination of 1." in found.remarks) is is_told
+    (row,) = gradebook([(Submission(student, path), sheet)]).students
+    assert (f"{START}.ipynb: the examination of 1." in row.remarks) is is_told
 
 
 def test_gradebook_escapes_the_names_of_files(course: Path) -> None:
     for folder in ("\x1b[2J", "again"):
         handed_in(course / "dan" / folder, {})
         (course / "dan" / folder / "\x1b]0;x.ipynb").write_text("x")
-    (dan,) = [one for one in graded(course).students if one.name == "dan"]
-    assert len(dan.problems) == 2 and any("more than once" in one for one in dan.remarks)
-    assert all(one.isprintable() for one in (*dan.problems, *dan.remarks, *dan.files))
+    (dan,) = [student for student in graded(course).students if student.name == "dan"]
+    assert len(dan.problems) == 2 and any("more than once" in remark for remark in dan.remarks)
+    assert all(text.isprintable() for text in (*dan.problems, *dan.remarks, *dan.files))
 
 
 def test_totals_count_answers_and_hints(course: Path) -> None:
@@ -160,9 +170,9 @@ def test_totals_count_answers_and_hints(course: Path) -> None:
 
 
 def test_guesses_of_the_class_have_quartiles(course: Path) -> None:
-    (found,) = graded(course).guesses
-    assert (found.name, found.numbers) == ("guess_both_mib_s", (100.0, 114.0))
-    assert found.quartiles == (103.5, 107.0, 110.5)
+    (guess,) = graded(course).guesses
+    assert (guess.name, guess.numbers) == ("guess_both_mib_s", (100.0, 114.0))
+    assert guess.quartiles == (103.5, 107.0, 110.5)
     assert Guesses(START, "one", (7.0,)).quartiles == (7.0, 7.0, 7.0)
 
 
@@ -177,7 +187,7 @@ def test_hints_that_the_saved_notebook_shows_are_counted(course: Path) -> None:
             output = {"output_type": "execute_result", "data": {"text/html": html}}
             cell["outputs"] = [{**output, "metadata": {}, "execution_count": 1}]
     path.write_text(json.dumps(content))
-    assert {one.name: one.hints for one in graded(course).students}["bob"] == 2
+    assert {student.name: student.hints for student in graded(course).students}["bob"] == 2
 
 
 def test_rows_without_an_end_take_no_time(course: Path) -> None:
@@ -203,15 +213,15 @@ def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) ->
     assert main(["grade", str(tmp_path / "class"), "--csv", str(table)]) == 2
     assert time.process_time() - started_s <= 20
     assert sorted(tmp_path.rglob("*")) == sorted([*before, table])
-    found = {
+    rows = {
         row["student"].rpartition("(")[2].rstrip(")"): row
         for row in csv.DictReader(table.open(newline="", encoding="utf-8-sig"))
     }
     assert {
-        number: int(row["total"]) if row["total"] else None for number, row in found.items()
+        number: int(row["total"]) if row["total"] else None for number, row in rows.items()
     } == (points)
-    assert all(bool(row["problems"]) == (points[number] is None) for number, row in found.items())
-    assert not [row for row in found.values() if row["student"].startswith(("=", "+", "@", "-"))]
+    assert all(bool(row["problems"]) == (points[number] is None) for number, row in rows.items())
+    assert not [row for row in rows.values() if row["student"].startswith(("=", "+", "@", "-"))]
 
 
 def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> None:
@@ -243,9 +253,9 @@ def test_main_writes_the_outputs_that_can_be_written(
     table, page, no_folder = (tmp_path / name for name in ("grades.csv", "grades.html", "none"))
     words = ["grade", str(tmp_path / "class"), "--csv", str(table), "--page", str(page)]
     assert main([*words, "--moodle", str(no_folder)]) == BadInput.exit_code
-    said = capsys.readouterr()
-    assert f"Written: {table}, {page}" in said.err and said.err.count("\n") == 1
-    assert said.out.split("\n")[:-1] == [f"{path}: 1 students" for path in (table, page)]
+    printed = capsys.readouterr()
+    assert f"Written: {table}, {page}" in printed.err and printed.err.count("\n") == 1
+    assert printed.out.split("\n")[:-1] == [f"{path}: 1 students" for path in (table, page)]
     assert "李小龍" in table.read_text("utf-8-sig")
     assert page.read_text().startswith("<!") and not no_folder.exists()
     no_folder.touch()
@@ -268,10 +278,10 @@ def test_main_keeps_existing_files(
 
 def test_main_prints_the_summary(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(course), "--summary"]) == 2
-    said = capsys.readouterr().out
-    assert "3 students, 2 notebooks" in said
-    assert f"{START} bdp_mib: 1 of 2 right, 0 without an answer" in said
-    assert "2 guesses, median 107, half of them from 103.5 to 110.5" in said
+    text = capsys.readouterr().out
+    assert "3 students, 2 notebooks" in text
+    assert f"{START} bdp_mib: 1 of 2 right, 0 without an answer" in text
+    assert "2 guesses, median 107, half of them from 103.5 to 110.5" in text
 
 
 def test_as_csv_quotes_what_a_spreadsheet_would_compute(tmp_path: Path) -> None:
@@ -298,5 +308,5 @@ def test_copies_with_recorded_runs_need_no_kernel(tmp_path: Path) -> None:
 def test_lecturers_notebook_under_another_name_is_known_by_its_questions(tmp_path: Path) -> None:
     path = tmp_path / "mine.ipynb"
     path.write_text((NOTEBOOKS / f"{START}.ipynb").read_text())
-    found = grade_file(path)
-    assert (found.notebook, len(found.grades), found.problem) == (START, 3, "")
+    sheet = grade_file(path)
+    assert (sheet.notebook, len(sheet.grades), sheet.problem) == (START, 3, "")

@@ -49,16 +49,16 @@ def test_gradescope_results_have_the_documented_fields(
     answers: dict[str, str], points: int, tmp_path: Path
 ) -> None:
     notebook = with_answers("00-start-here", tmp_path / "submission", answers)
-    code, found = result("--gradescope", notebook, tmp_path)
+    code, content = result("--gradescope", notebook, tmp_path)
     assert code == 0
-    assert found.keys() <= GRADESCOPE and found["visibility"] in VISIBILITY
-    formats = [value for name, value in found.items() if name.endswith("_format")]
+    assert content.keys() <= GRADESCOPE and content["visibility"] in VISIBILITY
+    formats = [value for name, value in content.items() if name.endswith("_format")]
     assert {*formats} <= FORMATS
-    assert found["score"] == points == sum(one["score"] for one in found["tests"])
-    for one in found["tests"]:
-        assert one.keys() <= GRADESCOPE_TEST
-        assert one["status"] == ("passed" if one["score"] == one["max_score"] else "failed")
-        assert isinstance(one["number"], str) and one["output"]
+    assert content["score"] == points == sum(test["score"] for test in content["tests"])
+    for test in content["tests"]:
+        assert test.keys() <= GRADESCOPE_TEST
+        assert test["status"] == ("passed" if test["score"] == test["max_score"] else "failed")
+        assert isinstance(test["number"], str) and test["output"]
 
 
 @pytest.mark.parametrize(("answers", "points"), CASES)
@@ -66,26 +66,26 @@ def test_prairielearn_results_have_the_documented_fields(
     answers: dict[str, str], points: int, tmp_path: Path
 ) -> None:
     notebook = with_answers("00-start-here", tmp_path / "submission", answers)
-    code, found = result("--prairielearn", notebook, tmp_path)
+    code, content = result("--prairielearn", notebook, tmp_path)
     assert code == 0
-    assert found.keys() <= PRAIRIELEARN and found["gradable"] is True
-    assert found["score"] == points / 3 and isinstance(found["score"], float)
-    assert sum(one["points"] for one in found["tests"]) == points
-    assert all(one.keys() <= PRAIRIELEARN_TEST for one in found["tests"])
-    assert len(json.dumps(found)) < MOST_PRAIRIELEARN_BYTES
+    assert content.keys() <= PRAIRIELEARN and content["gradable"] is True
+    assert content["score"] == points / 3 and isinstance(content["score"], float)
+    assert sum(test["points"] for test in content["tests"]) == points
+    assert all(test.keys() <= PRAIRIELEARN_TEST for test in content["tests"])
+    assert len(json.dumps(content)) < MOST_PRAIRIELEARN_BYTES
 
 
 def test_what_cannot_be_graded_is_a_result_too(tmp_path: Path) -> None:
     """A grader without results.json is an error of the lecturer's; a damaged file is not."""
     notebook = tmp_path / "00-start-here.ipynb"
     notebook.write_text("{")
-    code, found = result("--gradescope", notebook, tmp_path)
-    assert (code, found["score"], "tests" in found) == (0, 0, False)
-    assert "is not JSON" in found["output"]
+    code, content = result("--gradescope", notebook, tmp_path)
+    assert (code, content["score"], "tests" in content) == (0, 0, False)
+    assert "is not JSON" in content["output"]
     (tmp_path / "results" / "results.json").unlink()
-    code, found = result("--prairielearn", notebook, tmp_path)
-    assert (code, found["gradable"], "score" in found) == (0, False, False)
-    assert "is not JSON" in found["format_errors"][0]
+    code, content = result("--prairielearn", notebook, tmp_path)
+    assert (code, content["gradable"], "score" in content) == (0, False, False)
+    assert "is not JSON" in content["format_errors"][0]
 
 
 def test_a_folder_of_one_submission_is_graded_as_one(tmp_path: Path) -> None:
@@ -100,6 +100,6 @@ def test_a_submission_without_the_notebook_has_a_result(notebooks: int, tmp_path
     (tmp_path / "submission").mkdir()
     for number in range(notebooks):
         with_answers("00-start-here", tmp_path / "submission" / str(number), RIGHT)
-    code, found = result("--gradescope", tmp_path / "submission", tmp_path)
-    assert (code, found["score"]) == (0, 0)
-    assert ("has 2 files" if notebooks else "has no notebooks") in found["output"]
+    code, content = result("--gradescope", tmp_path / "submission", tmp_path)
+    assert (code, content["score"]) == (0, 0)
+    assert ("has 2 files" if notebooks else "has no notebooks") in content["output"]

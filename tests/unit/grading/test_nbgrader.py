@@ -35,16 +35,18 @@ def source(stem: str, into: Path, *flags: str) -> Any:
 def test_each_question_has_a_graded_cell_worth_one_point(notebook: Path, tmp_path: Path) -> None:
     cells = source(notebook.stem, tmp_path)["cells"]
     marked = {cell["id"]: cell["metadata"].get("nbgrader") for cell in cells}
-    questions = [f"points-{one.name}" for one in exercises_of(notebook.stem)[1]]
+    questions = [f"points-{exercise.name}" for exercise in exercises_of(notebook.stem)[1]]
     after = [cell["id"] for cell in cells].index("grade") + 1
     assert [cell["id"] for cell in cells[after : after + len(questions)]] == questions
-    for name, found in marked.items():
-        if found is not None:
-            assert set(found) >= REQUIRED and set(found) <= ALLOWED
-            assert found["schema_version"] == 3 and found["locked"] and not found["solution"]
-            assert found["grade"] == (name in questions) == ("points" in found)
-    assert [marked[one]["points"] for one in questions] == [1] * len(questions)
-    ids = [found["grade_id"] for found in marked.values() if found]
+    for name, metadata in marked.items():
+        if metadata is not None:
+            assert set(metadata) >= REQUIRED and set(metadata) <= ALLOWED
+            assert (
+                metadata["schema_version"] == 3 and metadata["locked"] and not metadata["solution"]
+            )
+            assert metadata["grade"] == (name in questions) == ("points" in metadata)
+    assert [marked[question]["points"] for question in questions] == [1] * len(questions)
+    ids = [metadata["grade_id"] for metadata in marked.values() if metadata]
     assert len({*ids}) == len(ids) == len(questions) + 2
 
 
@@ -69,15 +71,15 @@ def test_a_notebook_without_exercises_has_nothing_of_nbgrader(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "points", "said"),
+    ("answer", "points", "phrase"),
     [(2.62, 1, "right"), (2.75, 0, "MB"), ("much", 0, "unreadable"), (None, 0, "")],
 )
 def test_points_prints_the_hint_of_an_answer(
-    answer: object, points: int, said: str, capsys: pytest.CaptureFixture[str]
+    answer: object, points: int, phrase: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = {"TESTBED": "recorded", "bdp_mib": answer}
     assert labs.points(START, "bdp_mib", names) == points
-    assert said in capsys.readouterr().out
+    assert phrase in capsys.readouterr().out
 
 
 def test_points_refuses_an_unknown_question() -> None:

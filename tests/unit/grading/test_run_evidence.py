@@ -9,10 +9,10 @@ BUFFERS = find("buffers")
 
 
 def test_run_has_the_parameters_that_were_requested() -> None:
-    found = RunEvidence(BUFFERS, "6.1").run("default", delay_ms=22.0)
-    assert found is not None
-    assert (found.condition, found.link.asked.delay_ms) == ("default", 22.0)
-    assert found.kernel.release.startswith("6.1.")
+    run = RunEvidence(BUFFERS, "6.1").run("default", delay_ms=22.0)
+    assert run is not None
+    assert (run.condition, run.link.asked.delay_ms) == ("default", 22.0)
+    assert run.kernel.release.startswith("6.1.")
 
 
 def test_run_that_is_not_recorded_is_none() -> None:
@@ -20,7 +20,7 @@ def test_run_that_is_not_recorded_is_none() -> None:
 
 
 def test_kernel_is_the_one_that_was_drawn() -> None:
-    found = RunEvidence(BUFFERS, "6.1", {"kernel": "6.12"})
-    run = found.run("default")
-    assert found.kernel == "6.12" and run is not None
+    evidence = RunEvidence(BUFFERS, "6.1", {"kernel": "6.12"})
+    run = evidence.run("default")
+    assert evidence.kernel == "6.12" and run is not None
     assert run.kernel.release.startswith("6.12.")

@@ -51,9 +51,9 @@ def test_copy_has_no_solutions_and_is_valid(notebook: Path, into: Path) -> None:
     tags = [tag for cell in book.cells for tag in cell.metadata.get("tags", [])]
     assert "solution" not in tags
     assert [cell.id for cell in book.cells] == [
-        one["id"]
-        for one in read(notebook)["cells"]
-        if "solution" not in one["metadata"].get("tags", [])
+        cell["id"]
+        for cell in read(notebook)["cells"]
+        if "solution" not in cell["metadata"].get("tags", [])
     ]
     assert book.metadata["labs"]["notebook"] == notebook.stem
 

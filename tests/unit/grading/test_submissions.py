@@ -48,9 +48,9 @@ def test_whose_has_the_time_in_the_name() -> None:
     ],
 )
 def test_read_time_knows_zones(text: str, hour: int) -> None:
-    found = read_time(text)
-    assert found is not None
-    assert (found - datetime(2026, 11, 25, tzinfo=UTC)).total_seconds() == 3600 * hour
+    time = read_time(text)
+    assert time is not None
+    assert (time - datetime(2026, 11, 25, tzinfo=UTC)).total_seconds() == 3600 * hour
 
 
 @pytest.mark.parametrize("text", ["", "today", "2026-99-99 22:00:00 UTC"])
@@ -71,8 +71,11 @@ def test_submissions_are_told_apart_and_nothing_is_followed(tmp_path: Path) -> N
     (root / "a" / "folder").symlink_to(outside)
     with (root / "a" / "large.ipynb").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    found = {str(one.path.relative_to(root)): one.problem for one in submissions(root)}
-    assert {name: " ".join(problem.split()[2:5]) for name, problem in found.items()} == {
+    problems = {
+        str(submission.path.relative_to(root)): submission.problem
+        for submission in submissions(root)
+    }
+    assert {name: " ".join(problem.split()[2:5]) for name, problem in problems.items()} == {
         "b.ipynb": "",
         "a/c.ipynb": "",
         "a/work.zip": "an archive, which",

@@ -49,7 +49,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "experiments/buffers/charts/timeline.py",
         "experiments/buffers/article1.toml",
         "read/theory/bdp.py",
-        "read/charts/style.py",
+        "read/figures/style.py",
         "drive/testbed/ssh.py",
         "drive/testbed/connection.py",
         "drive/testbed/diagnosis.py",

@@ -11,7 +11,7 @@ import pytest
 
 from labs.catalog import find
 from labs.errors import Damaged, LabError, RunFailed
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch import launch
 from labs.launch.engine import Engine, Job, Lost, Say, Threads
 from labs.launch.launch import Progress, perform

@@ -13,8 +13,8 @@ import pytest
 from labs.catalog import find
 from labs.drive.testbed import vagrant_up
 from labs.errors import Missing, RunFailed
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch import inventory, make, plan
 from labs.launch.launch import FREE_FILES, check_free_space, check_limits, check_platform, run
 from labs.launch.make import check_room, without_colours

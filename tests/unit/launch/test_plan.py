@@ -6,8 +6,8 @@ from pathlib import Path
 
 from labs.catalog import find
 from labs.drive.record.seal import key
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.plan import plan, titles
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 import numpy
 import pytest
 
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.launch.repeat import enough, rounds
 from labs.read.stats.repetitions import of_median
 

@@ -36,12 +36,12 @@ def rows(folder: Path) -> list[Row]:
 
 
 def test_rows_are_the_major_claims_with_their_commands(tmp_path: Path) -> None:
-    found = {row.claim.id: row for row in rows(tmp_path)}
-    assert list(found) == ["A1.5", "A1.6", "A1.8"]
-    assert all(row.claim.major for row in found.values())
-    assert found["A1.5"].verdict == "wrong"
-    assert found["A1.6"].command == "labs run buffers --size full --only default"
-    assert not found["A1.6"].needs_root and not found["A1.6"].cost.runs
+    by_id = {row.claim.id: row for row in rows(tmp_path)}
+    assert list(by_id) == ["A1.5", "A1.6", "A1.8"]
+    assert all(row.claim.major for row in by_id.values())
+    assert by_id["A1.5"].verdict == "wrong"
+    assert by_id["A1.6"].command == "labs run buffers --size full --only default"
+    assert not by_id["A1.6"].needs_root and not by_id["A1.6"].cost.runs
 
 
 def test_rows_have_the_costs_of_earlier_runs(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_packages_are_those_that_the_set_up_installs() -> None:
         ["bash", "-c", list_only, "system.sh"], cwd=SYSTEM.parent, capture_output=True, text=True
     )
     wanted = {line.split()[1] for line in done.stdout.splitlines() if line}
-    found = packages(SYSTEM.read_text())
-    assert set(found) - wanted == {"ca-certificates", "python3-venv"} and wanted <= set(found)
+    named = packages(SYSTEM.read_text())
+    assert set(named) - wanted == {"ca-certificates", "python3-venv"} and wanted <= set(named)
     assert {"nginx", "iproute2", "gcc"} <= wanted
 
 

@@ -11,9 +11,9 @@ from tests.recorded_audits import ROOT, USER, recorded
 
 
 def of_two_machines() -> list[Item]:
-    found = [("server", recorded(ROOT)), ("client", recorded(USER))]
+    machines = [("server", recorded(ROOT)), ("client", recorded(USER))]
     return in_order(
-        dataclasses.replace(item, machine=name) for name, raw in found for item in audit(raw)
+        dataclasses.replace(item, machine=name) for name, raw in machines for item in audit(raw)
     )
 
 
@@ -21,25 +21,25 @@ def test_page_shows_every_item_and_loads_nothing() -> None:
     items = audit(recorded(USER))
     html = page(items)
     assert html.count('class="head"') == len(items)
-    assert html.count('class="item deviates"') == sum(one.deviates is True for one in items)
+    assert html.count('class="item deviates"') == sum(item.deviates is True for item in items)
     assert "http://" not in html and "https://" not in html and "<script" not in html
     assert "<code>ethtool -C eth0 rx-usecs 0</code>" in html
     assert page(items) == html
 
 
 def test_page_escapes_what_a_machine_says() -> None:
-    (item,) = [one for one in audit(recorded(USER)) if one.name == "cpu.model"]
+    (item,) = [item for item in audit(recorded(USER)) if item.name == "cpu.model"]
     html = page([dataclasses.replace(item, value="<b>\x1b[31m&")])
     assert "<b>\x1b" not in html and r"&lt;b&gt;\x1b[31m&amp;" in html
 
 
 def test_entries_of_equal_machines_are_shown_once() -> None:
-    found = entries(of_two_machines())
-    (model,) = [one for one in found if one.item.name == "cpu.model"]
+    shown = entries(of_two_machines())
+    (model,) = [entry for entry in shown if entry.item.name == "cpu.model"]
     assert model.machines == ("server", "client")
-    rules = [one for one in found if one.item.name == "netfilter.rules"]
-    assert [one.machines for one in rules] == [("server",), ("client",)]
-    places = [place for place, one in enumerate(found) if one.item.name == "netfilter.rules"]
+    rules = [entry for entry in shown if entry.item.name == "netfilter.rules"]
+    assert [rule.machines for rule in rules] == [("server",), ("client",)]
+    places = [place for place, entry in enumerate(shown) if entry.item.name == "netfilter.rules"]
     assert places[1] == places[0] + 1
 
 

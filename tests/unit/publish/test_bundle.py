@@ -64,9 +64,9 @@ def problems(packed: Path, cache: Path) -> list[tuple[str, str]]:
         offline=True,
     )
     result = services.validate(settings)
-    found = [(str(one.check.identifier), str(one.message)) for one in result.get_issues()]
-    assert result.passed() == (not found)
-    return found
+    issues = [(str(issue.check.identifier), str(issue.message)) for issue in result.get_issues()]
+    assert result.passed() == (not issues)
+    return issues
 
 
 def run(*words: object) -> int:
@@ -82,8 +82,8 @@ def test_metadata_pass_the_validator_of_the_field(tmp_path: Path) -> None:
 def test_metadata_are_read_by_the_library_of_the_field(tmp_path: Path) -> None:
     crate = ROCrate(made(tmp_path))
     actions = crate.root_dataset["mentions"]
-    assert [one.type for one in actions] == ["CreateAction"] * 3  # two runs and a notebook
-    assert {one.id for one in crate.root_dataset["hasPart"]} >= {NOTEBOOK, BUNDLED, VERDICTS}
+    assert [action.type for action in actions] == ["CreateAction"] * 3  # two runs and a notebook
+    assert {part.id for part in crate.root_dataset["hasPart"]} >= {NOTEBOOK, BUNDLED, VERDICTS}
     assert json.loads(crate.get("#parameters-book.ipynb")["value"]) == {
         "NOTE": MARKUP,
         "RATE_MBIT": 10,
@@ -93,17 +93,17 @@ def test_metadata_are_read_by_the_library_of_the_field(tmp_path: Path) -> None:
 def test_the_validator_finds_what_is_wrong(tmp_path: Path) -> None:
     files = files_of(made(tmp_path))
     about = json.loads(files[METADATA])
-    about["@graph"] = [one for one in about["@graph"] if one["@id"] != "#tcp-lab-notebook"]
-    for one in about["@graph"]:
-        one.pop("license", None)
+    about["@graph"] = [entity for entity in about["@graph"] if entity["@id"] != "#tcp-lab-notebook"]
+    for entity in about["@graph"]:
+        entity.pop("license", None)
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as parcel:
         for name, content in files.items():
             parcel.writestr(name, json.dumps(about) if name == METADATA else content)
-    found = {
+    profiles = {
         identifier.partition("_")[0]
         for identifier, _ in problems(tmp_path / "bad.zip", tmp_path / "cache")
     }
-    assert found == {"ro-crate-1.1", "process-run-crate-0.5"}
+    assert profiles == {"ro-crate-1.1", "process-run-crate-0.5"}
 
 
 def test_write_gives_the_same_bytes_anywhere(
@@ -119,7 +119,7 @@ def test_write_gives_the_same_bytes_anywhere(
     with zipfile.ZipFile(tmp_path / "a/good.zip") as parcel:
         listed = parcel.infolist()
     assert listed[0].filename == METADATA
-    assert {(one.date_time, one.external_attr >> 16) for one in listed} == {
+    assert {(file.date_time, file.external_attr >> 16) for file in listed} == {
         ((1980, 1, 1, 0, 0, 0), 0o100644)
     }
 
@@ -130,8 +130,8 @@ def test_write_describes_every_file(tmp_path: Path) -> None:
     assert sums == {name: digest(files[name]) for name in files if name != SUMS}
     assert all(ALLOWED.fullmatch(name) for name in files)
     assert {NOTEBOOK, BUNDLED, VERDICTS, "code.json", "LICENSE", "CITATION.cff"} <= files.keys()
-    graph = {one["@id"]: one for one in json.loads(files[METADATA])["@graph"]}
-    actions = [one for one in graph.values() if one["@type"] == "CreateAction"]
+    graph = {entity["@id"]: entity for entity in json.loads(files[METADATA])["@graph"]}
+    actions = [entity for entity in graph.values() if entity["@type"] == "CreateAction"]
     assert len(actions) == 3  # two runs, and the execution of a notebook
     assert graph["./"]["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
     condition = json.loads(graph[actions[-1]["object"]["@id"]]["value"])
@@ -149,8 +149,8 @@ def test_preview_shows_markup_as_text(tmp_path: Path) -> None:
 
 def test_preview_escapes_verdicts_of_another_form() -> None:
     verdict = {"id": MARKUP, "verdict": MARKUP, "factor": None, "statement": MARKUP}
-    said = {"articles": [{"article": MARKUP, "verdicts": [verdict]}]}
-    page = preview({}, {}, [], said)
+    verdicts = {"articles": [{"article": MARKUP, "verdicts": [verdict]}]}
+    page = preview({}, {}, [], verdicts)
     assert page.count(b"&lt;script&gt;") == 4 and b"<script" not in page and b"<img" not in page
 
 
@@ -190,8 +190,8 @@ def test_every_content_joins_folders_and_refuses_other_bytes(tmp_path: Path) -> 
     make_run(tmp_path / "a", inputs("default"))
     make_run(tmp_path / "b", inputs("both"))
     make_run(tmp_path / "c", inputs("both"), note=b"other")
-    found = every_content([tmp_path / "a", tmp_path / "b", tmp_path / "b"])
-    assert len({name.split("/")[0] for name in found}) == 2
+    contents = every_content([tmp_path / "a", tmp_path / "b", tmp_path / "b"])
+    assert len({name.split("/")[0] for name in contents}) == 2
     with pytest.raises(BadInput, match="with other bytes"):
         every_content([tmp_path / "b", tmp_path / "c"])
 
@@ -201,17 +201,17 @@ def test_kernels_of_names_a_kernel_that_is_not_built(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("LABS_KERNELS", raising=False)
-    found = open_run(make_run(tmp_path / "runs"))
-    kernel = found.inputs["kernel"]
-    ((name, content),) = kernels_of([found]).items()
+    run = open_run(make_run(tmp_path / "runs"))
+    kernel = run.inputs["kernel"]
+    ((name, content),) = kernels_of([run]).items()
     assert name.endswith(f"-{kernel['digest'][:12]}/kernel.json")
-    said = json.loads(content)
-    assert said == {"built": None, "sha256": kernel["digest"], "version": kernel["version"]}
+    record = json.loads(content)
+    assert record == {"built": None, "sha256": kernel["digest"], "version": kernel["version"]}
 
 
 def test_code_has_digests_that_do_not_depend_on_compiled_files() -> None:
-    found = code()
-    assert found == code() and len(found["digest"]) == 64 and "buffers" in found["runs"]
+    digests = code()
+    assert digests == code() and len(digests["digest"]) == 64 and "buffers" in digests["runs"]
 
 
 def test_day_is_that_of_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,5 +69,9 @@ def test_subject_of_accepts_a_good_bundle_packed_and_unpacked(good: Path, tmp_pa
     with zipfile.ZipFile(good) as parcel:
         parcel.extractall(tmp_path / "unpacked")
     for what in (good, tmp_path / "unpacked"):
-        found = subject_of(what)
-        assert (found.files, len(found.runs), len(found.notebooks)) == (len(files_of(good)), 2, 1)
+        subject = subject_of(what)
+        assert (subject.files, len(subject.runs), len(subject.notebooks)) == (
+            len(files_of(good)),
+            2,
+            1,
+        )

@@ -44,9 +44,9 @@ def every_run_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labs.publish.verify.repeat", repeat)
 
 
-def executed(monkeypatch: pytest.MonkeyPatch, what: Path, **found: Any) -> Verified:
+def executed(monkeypatch: pytest.MonkeyPatch, what: Path, **cells_of_book: Any) -> Verified:
     """A bundle verified with --execute, if that finds no other words."""
-    cells = Cells("book", 5, (), **found)
+    cells = Cells("book", 5, (), **cells_of_book)
     monkeypatch.setattr("labs.publish.verify.execute_again", lambda *_, **__: cells)
     return verify(what, notebooks=True)
 
@@ -54,14 +54,14 @@ def executed(monkeypatch: pytest.MonkeyPatch, what: Path, **found: Any) -> Verif
 def test_verify_is_identical_only_if_all_was_compared(
     good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = executed(monkeypatch, good)
-    assert (found.grade, found.exit_code, found.not_compared) == (IDENTICAL, 0, [])
+    verified = executed(monkeypatch, good)
+    assert (verified.grade, verified.exit_code, verified.not_compared) == (IDENTICAL, 0, [])
     image = executed(monkeypatch, good, not_compared={2: ("image/png",)})
     audit = executed(monkeypatch, good, of_machine=(2,))
-    for found in (verify(good), image, audit):
-        assert (found.grade, found.exit_code) == ("identical in part", NOT_ALL_COMPARED)
-        assert len(found.not_compared) == len(found.as_json()["not_compared"]) == 1
-        assert found.not_compared[0].part in list(found.lines())[-1]
+    for verified in (verify(good), image, audit):
+        assert (verified.grade, verified.exit_code) == ("identical in part", NOT_ALL_COMPARED)
+        assert len(verified.not_compared) == len(verified.as_json()["not_compared"]) == 1
+        assert verified.not_compared[0].part in list(verified.lines())[-1]
 
 
 def test_verify_grades_what_could_not_be_repeated_in_part(
@@ -75,19 +75,19 @@ def test_verify_grades_what_could_not_be_repeated_in_part(
 
     assert verify(runs).exit_code == 0
     monkeypatch.setattr("labs.publish.verify.repeat", repeat)
-    found = verify(runs)
-    assert (found.grade, found.exit_code) == ("identical in part", NOT_ALL_COMPARED)
+    verified = verify(runs)
+    assert (verified.grade, verified.exit_code) == ("identical in part", NOT_ALL_COMPARED)
 
 
 @pytest.mark.parametrize("name", FORGED)
 def test_verify_finds_or_names_what_was_forged(name: str, good: Path, tmp_path: Path) -> None:
     code, texts = FORGED[name]
-    found = verify(forged(good, tmp_path / "forged.zip", *texts))
-    assert found.exit_code == code
-    assert (found.grade == BEYOND) == (code == EXIT_CODES[BEYOND])
-    assert code != EXIT_CODES[BEYOND] or any(one.differs for one in found.objections)
+    verified = verify(forged(good, tmp_path / "forged.zip", *texts))
+    assert verified.exit_code == code
+    assert (verified.grade == BEYOND) == (code == EXIT_CODES[BEYOND])
+    assert code != EXIT_CODES[BEYOND] or any(objection.differs for objection in verified.objections)
     if name in PART:
-        assert PART[name] in [one.part for one in found.not_compared]
+        assert PART[name] in [objection.part for objection in verified.not_compared]
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,10 @@ def test_of_parameters_refuses_what_papermill_does_not_write(good: Path, change:
     (book,) = subject_of(good).notebooks
     content = json.loads(json.dumps(book.content))
     change(content["cells"])
-    found = [*of_parameters(notebook_file(content, book.path), subject_of(good).runs)]
-    assert any(one.differs and "injected-parameters" in one.why for one in found)
+    objections = [*of_parameters(notebook_file(content, book.path), subject_of(good).runs)]
+    assert any(
+        objection.differs and "injected-parameters" in objection.why for objection in objections
+    )
 
 
 def test_verify_execute_finds_a_printed_figure(
@@ -150,15 +152,19 @@ def test_verify_compares_the_recipes_of_kernels(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = next(one for one in files_of(built) if one.startswith(KERNELS) and one.endswith(file))
+    name = next(
+        file_name
+        for file_name in files_of(built)
+        if file_name.startswith(KERNELS) and file_name.endswith(file)
+    )
     assert executed(monkeypatch, built).exit_code == 0
-    found = executed(monkeypatch, forged(built, tmp_path / "forged.zip", (name, before, after)))
-    assert found.exit_code == code
-    assert name in [one.part for one in found.objections]
+    verified = executed(monkeypatch, forged(built, tmp_path / "forged.zip", (name, before, after)))
+    assert verified.exit_code == code
+    assert name in [objection.part for objection in verified.objections]
     shutil.rmtree(tmp_path / "cache/labs/kernels")
     without = executed(monkeypatch, built)
     assert without.exit_code == NOT_ALL_COMPARED
-    assert name in [one.part for one in without.not_compared]
+    assert name in [objection.part for objection in without.not_compared]
 
 
 def with_content(good: Path, change: Any) -> NotebookFile:
@@ -171,18 +177,18 @@ def with_content(good: Path, change: Any) -> NotebookFile:
 def test_of_parameters_names_what_it_cannot_compare(good: Path) -> None:
     runs = subject_of(good).runs
 
-    def found(change: Any) -> list[bool]:
-        return [one.differs for one in of_parameters(with_content(good, change), runs)]
+    def differing(change: Any) -> list[bool]:
+        return [objection.differs for objection in of_parameters(with_content(good, change), runs)]
 
-    assert found(lambda cells: None) == []
-    assert found(lambda cells: cells.pop(3)) == [False]  # the check
-    assert found(lambda cells: cells[4].update(source="REQUESTS = 10")) == [False]
+    assert differing(lambda cells: None) == []
+    assert differing(lambda cells: cells.pop(3)) == [False]  # the check
+    assert differing(lambda cells: cells[4].update(source="REQUESTS = 10")) == [False]
     keyword = "p = labs.check('nagle', globals(), requests=400)"
-    assert found(lambda cells: cells[3].update(source=keyword)) == [False]
-    assert found(lambda cells: cells[1].update(source="REQUESTS = 5 + 5")) == [False]
-    assert [one.differs for one in of_parameters(with_content(good, lambda cells: None), [])] == [
-        False
-    ]
+    assert differing(lambda cells: cells[3].update(source=keyword)) == [False]
+    assert differing(lambda cells: cells[1].update(source="REQUESTS = 5 + 5")) == [False]
+    assert [
+        objection.differs for objection in of_parameters(with_content(good, lambda cells: None), [])
+    ] == [False]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +202,8 @@ def test_of_tables_compares_a_figure(good: Path, value: Any, differs: int) -> No
     def change(cells: list[Any]) -> None:
         cells[4]["outputs"][0]["data"] = {"text/html": table._repr_html_()}
 
-    found = list(of_tables(with_content(good, change), runs, {}))
-    assert [one.differs for one in found] == [True] * differs
+    objections = list(of_tables(with_content(good, change), runs, {}))
+    assert [objection.differs for objection in objections] == [True] * differs
 
 
 def test_of_tables_accepts_a_median_of_runs(good: Path) -> None:

@@ -21,8 +21,8 @@ def chart(title: str, *names: str, kinds: tuple[str, ...] = ("rate",), longer: i
 
 def chosen(unit: str, names: tuple[str, ...], *charts: Chart) -> str:
     behind = JudgedRuns("sweeps", len(names), dict.fromkeys(names, "ab"), {}, (), (), (), ())
-    found = best_charts("sweeps", [replace(verdict(id="A5.7", unit=unit), behind=behind)], charts)
-    return found["A5.7"][1] if found else ""
+    best = best_charts("sweeps", [replace(verdict(id="A5.7", unit=unit), behind=behind)], charts)
+    return best["A5.7"][1] if best else ""
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,6 @@ def test_charts_of_reads_labels_and_units() -> None:
     }
     output = {"data": {FIGURE: figure}}
     book = type("Book", (), {"cells": [{"outputs": [output]}]})
-    (found,) = charts_of(book, "n.html", "sweeps", [])
-    assert found.kinds == {"size", "rate"}
-    assert {"both-1m", "one", "Goodput"} <= found.cells
+    (chart,) = charts_of(book, "n.html", "sweeps", [])
+    assert chart.kinds == {"size", "rate"}
+    assert {"both-1m", "one", "Goodput"} <= chart.cells

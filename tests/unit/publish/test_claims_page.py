@@ -27,8 +27,8 @@ def runs(*conditions: str, **parameters: object) -> JudgedRuns:
 
 
 def on(kernel: str, testbed: str = "virtual", **changed: Any) -> Verdict:
-    said = {"witness": Witness(testbed, kernel), "behind": runs("shaped"), **changed}
-    return verdict(**said)
+    fields = {"witness": Witness(testbed, kernel), "behind": runs("shaped"), **changed}
+    return verdict(**fields)
 
 
 def judged(*verdicts: Verdict) -> Judged:

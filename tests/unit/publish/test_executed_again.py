@@ -33,25 +33,25 @@ IMAGE = "from IPython.display import Image\nImage(b'abc', format='png')"
 
 def printing(*streams: tuple[str, str]) -> NotebookFile:
     """A notebook that prints to two streams, with what it has printed before."""
-    found = book((PRINT, {}))
-    cell = found.content["cells"][1]
+    notebook = book((PRINT, {}))
+    cell = notebook.content["cells"][1]
     cell["outputs"] = [new_output("stream", name=name, text=text) for name, text in streams]
-    return found
+    return notebook
 
 
 def test_equal_outputs_in_another_folder_of_runs(tmp_path: Path) -> None:
     """RUNS is another file here, an object is elsewhere in memory, and runs are not performed."""
-    found = book(
+    notebook = book(
         ("6 * 7", {"text/plain": "42"}),
         ("'live, in ' + RUNS", {"text/plain": "'live, in runs'"}),
         ("print('·', 'recorded')", {}),
         ("object()", {"text/plain": "<object at 0x7f0123456789>"}),
         ("1", {"text/plain": "1"}),
     )
-    cells = found.content["cells"]
+    cells = notebook.content["cells"]
     cells[3]["outputs"] = [new_output("stream", name="stdout", text="· live, in runs\n")]
     cells[5]["outputs"].insert(0, new_output("display_data", {}))  # of a progress bar
-    done = again(found, tmp_path)
+    done = again(notebook, tmp_path)
     assert (done.equal, done.compared, done.changed, done.not_compared) == (True, 6, (), {})
 
 
@@ -59,8 +59,8 @@ def test_live_runs_of_a_table_are_recorded_ones_in_a_bundle(tmp_path: Path) -> N
     """A table pads its columns, so that of live runs is narrower (`study.results()`)."""
     show = "type('Table', (), {{'__repr__': lambda _: '    source  x\\n0  recorded  {}'}})()"
     live = {"text/plain": "  source  x\n0   live  1"}
-    found = again(book((show.format(1), live)), tmp_path)
-    assert (found.equal, found.not_compared) == (True, {})
+    compared = again(book((show.format(1), live)), tmp_path)
+    assert (compared.equal, compared.not_compared) == (True, {})
     assert again(book((show.format(2), live)), tmp_path).changed == (2,)
 
 
@@ -70,8 +70,8 @@ def test_live_runs_of_a_table_are_recorded_ones_in_a_bundle(tmp_path: Path) -> N
 def test_printed_numbers_and_words_are_compared(
     tmp_path: Path, printed: str, changed: tuple[int, ...]
 ) -> None:
-    found = again(printing(("stderr", "progress\n"), ("stdout", f"{printed}\n")), tmp_path)
-    assert (found.changed, found.not_compared) == (changed, {})
+    compared = again(printing(("stderr", "progress\n"), ("stdout", f"{printed}\n")), tmp_path)
+    assert (compared.changed, compared.not_compared) == (changed, {})
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_what_has_no_words_is_named(
     tmp_path: Path, source: str, data: dict[str, Any], kind: str
 ) -> None:
     """Another image, an image that the cell does not show, and other white space."""
-    found = again(book((source, data)), tmp_path)
-    assert found.equal and kind in found.not_compared[2]
-    assert kind in found.as_json()["not_compared"]["2"]
+    compared = again(book((source, data)), tmp_path)
+    assert compared.equal and kind in compared.not_compared[2]
+    assert kind in compared.as_json()["not_compared"]["2"]
 
 
 def test_other_text_on_stderr_is_named(tmp_path: Path) -> None:
-    found = again(printing(("stdout", "0.25 holds\n"), ("stderr", "mean 3 ms\n")), tmp_path)
-    assert (found.equal, found.not_compared) == (True, {2: ("stderr",)})
+    compared = again(printing(("stdout", "0.25 holds\n"), ("stderr", "mean 3 ms\n")), tmp_path)
+    assert (compared.equal, compared.not_compared) == (True, {2: ("stderr",)})
 
 
 @pytest.mark.parametrize(
@@ -123,23 +123,23 @@ def test_numbers_and_words_of_a_figure_are_compared(
 def test_other_numbers_and_words_are_found(
     tmp_path: Path, source: str, data: dict[str, Any], first: str
 ) -> None:
-    found = again(book(("1", {"text/plain": "1"}), (source, data)), tmp_path)
-    assert (found.equal, found.changed, found.first) == (False, (3,), first)
+    compared = again(book(("1", {"text/plain": "1"}), (source, data)), tmp_path)
+    assert (compared.equal, compared.changed, compared.first) == (False, (3,), first)
 
 
 def test_a_cell_that_measures_the_machine_is_named_as_such(tmp_path: Path) -> None:
     """Only `labs.audit()` reads this machine; with runs it reads what they recorded."""
     fake = "class labs:\n    audit = staticmethod(lambda *runs: 8)\n"
     old = {"text/plain": "7"}
-    found = again(book((f"{fake}labs.audit()", old), ("labs.audit([1])", old)), tmp_path)
-    assert (found.of_machine, found.changed) == ((2,), (3,))
-    found = again(book((f"{fake}labs.audit()", old)), tmp_path)
-    assert found.equal and found.as_json()["of_machine"] == [2]
+    compared = again(book((f"{fake}labs.audit()", old), ("labs.audit([1])", old)), tmp_path)
+    assert (compared.of_machine, compared.changed) == ((2,), (3,))
+    compared = again(book((f"{fake}labs.audit()", old)), tmp_path)
+    assert compared.equal and compared.as_json()["of_machine"] == [2]
 
 
 def test_a_notebook_that_stops_is_told(tmp_path: Path) -> None:
-    found = again(book(("1 / 0", {"text/plain": "1"})), tmp_path)
-    assert not found.equal and "ZeroDivisionError" in found.stopped
+    compared = again(book(("1 / 0", {"text/plain": "1"})), tmp_path)
+    assert not compared.equal and "ZeroDivisionError" in compared.stopped
 
 
 def test_nothing_is_written_beside_the_bundle(tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def test_figure_html_has_a_text_alternative_and_the_numbers() -> None:
     assert "<caption>Time per request by condition</caption>" in html
     layout = drawn(html)
     assert "title" not in layout and layout["showlegend"] is False
-    assert [one for one in layout["annotations"] if one.get("name") == "caption"] == []
+    assert [
+        annotation for annotation in layout["annotations"] if annotation.get("name") == "caption"
+    ] == []
     assert layout["height"] < figure.layout.height
 
 

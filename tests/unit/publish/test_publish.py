@@ -270,8 +270,8 @@ def test_open_notebook_leaves_out_what_papermill_noted() -> None:
     """papermill would go on from there, and end with an AttributeError for a text."""
     book = notebook()
     book.metadata["papermill"] = book.cells[0].metadata["papermill"] = "x"
-    found = open_notebook(as_file(book))
-    assert "papermill" not in found.metadata | found.cells[0].metadata
+    opened = open_notebook(as_file(book))
+    assert "papermill" not in opened.metadata | opened.cells[0].metadata
 
 
 @pytest.mark.parametrize("figure", [5, {}, {"data": 5, "layout": {}}])
@@ -284,10 +284,10 @@ def test_embed_charts_refuses_an_output_that_is_no_figure(figure: Any) -> None:
 
 def test_declared_skips_what_is_computed_and_refuses_other_languages() -> None:
     book = notebook()
-    cell = next(one for one in book.cells if "parameters" in one.metadata.get("tags", []))
+    cell = next(cell for cell in book.cells if "parameters" in cell.metadata.get("tags", []))
     cell.source += "\nTODAY = date.today()\nPAIR = (1, 2)\n"
-    found = declared(as_file(book))
-    assert (found["TODAY"], found["PAIR"], found["KERNEL"]) == (None, None, "6.1")
+    parameters = declared(as_file(book))
+    assert (parameters["TODAY"], parameters["PAIR"], parameters["KERNEL"]) == (None, None, "6.1")
     for source in ("%matplotlib inline", "X = 1\0", "X = " + "-" * 100_000 + "1"):
         cell.source = source
         with pytest.raises(BadInput, match="a cell cannot be read"):

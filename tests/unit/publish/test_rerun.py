@@ -20,13 +20,15 @@ def made(folder: Path, seconds: float = 11.5, note: bytes = b"", **changed: Any)
 
 
 def test_equal_bytes_are_identical(tmp_path: Path) -> None:
-    found = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b"))
-    assert (found.grade, found.causes, found.pair.files) == (IDENTICAL, (), ())
+    repeated = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b"))
+    assert (repeated.grade, repeated.causes, repeated.pair.files) == (IDENTICAL, (), ())
 
 
 def test_equal_output_of_other_inputs_is_identical(tmp_path: Path) -> None:
-    found = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b", code="5" * 64))
-    assert found.grade == IDENTICAL and [one.name for one in found.pair.inputs] == ["code"]
+    repeated = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b", code="5" * 64))
+    assert repeated.grade == IDENTICAL and [change.name for change in repeated.pair.inputs] == [
+        "code"
+    ]
 
 
 @pytest.mark.parametrize(("seconds", "grade"), [(11.6, WITHIN), (15.0, BEYOND)])
@@ -34,16 +36,16 @@ def test_moved_results_are_held_to_the_margin_of_the_lab(
     tmp_path: Path, seconds: float, grade: str
 ) -> None:
     again = made(tmp_path / "b", seconds=seconds, kernel={"version": "6.1.193", "digest": "7" * 64})
-    found = judged(BUFFERS, made(tmp_path / "a"), again)
-    assert found.grade == grade
-    assert any(change.name == "goodput_mib_s" for change in found.pair.results)
-    assert found.causes[0].startswith("kernel: Linux")
+    repeated = judged(BUFFERS, made(tmp_path / "a"), again)
+    assert repeated.grade == grade
+    assert any(change.name == "goodput_mib_s" for change in repeated.pair.results)
+    assert repeated.causes[0].startswith("kernel: Linux")
 
 
 def test_what_differs_with_equal_inputs_contradicts_the_record(tmp_path: Path) -> None:
-    found = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b", note=b"x"))
-    assert found.grade == BEYOND and not found.pair.results
-    assert found.causes[0].startswith("the inputs are equal")
+    repeated = judged(BUFFERS, made(tmp_path / "a"), made(tmp_path / "b", note=b"x"))
+    assert repeated.grade == BEYOND and not repeated.pair.results
+    assert repeated.causes[0].startswith("the inputs are equal")
 
 
 def test_causes_begin_with_the_kernel_and_end_with_builds(tmp_path: Path) -> None:
@@ -54,9 +56,9 @@ def test_causes_begin_with_the_kernel_and_end_with_builds(tmp_path: Path) -> Non
         "code": "5" * 64,
     }
     again = made(tmp_path / "b", note=b"x", **changed)
-    found = judged(BUFFERS, made(tmp_path / "a"), again)
-    assert found.grade == WITHIN and not found.pair.results
-    assert [cause.partition(":")[0] for cause in found.causes] == [
+    repeated = judged(BUFFERS, made(tmp_path / "a"), again)
+    assert repeated.grade == WITHIN and not repeated.pair.results
+    assert [cause.partition(":")[0] for cause in repeated.causes] == [
         "kernel",
         "code",
         "library",

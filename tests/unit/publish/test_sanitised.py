@@ -63,23 +63,23 @@ class Seen(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.attacks: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("script", "style", "iframe", "object", "embed", "base", "link", "meta", "form"):
-            self.found.append(tag)
+            self.attacks.append(tag)
         for name, value in attrs:
             address = re.sub(r"[\x00-\x20]", "", value or "").lower()
             if WORDS.match(name) and not address.startswith("data:image/"):
-                self.found.append(name)
+                self.attacks.append(name)
             if address.startswith(("javascript:", "data:text")) or "url(" in address:
-                self.found.append(address)
+                self.attacks.append(address)
 
 
 def seen(html: str) -> list[str]:
     parser = Seen()
     parser.feed(html)
-    return parser.found
+    return parser.attacks
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -135,7 +135,7 @@ def test_scripts_without_an_end_are_read_once(unit: str) -> None:
     """1 MiB of beginnings: to search for the end of each took 4.6 s of CPU time for 64 KiB, and so
     20 min for these. What has no end extends to the end of the text, so it is one match."""
     hostile = f"<p>kept</p>{unit * (MIB // len(unit))}"
-    assert [found.end() for found in NOT_TEXT.finditer(hostile)][-1] == len(hostile)
+    assert [match.end() for match in NOT_TEXT.finditer(hostile)][-1] == len(hostile)
     assert sanitised(hostile) == "<p>kept</p>"
     assert plain_text(hostile) == "kept"
 
@@ -180,7 +180,7 @@ def notebook(attack: str) -> Any:
         "text/plain": attack,
         FIGURE: json.loads(figure.to_json()),
     }
-    outputs = [new_output("display_data", data={kind: one}) for kind, one in data.items()]
+    outputs = [new_output("display_data", data={kind: content}) for kind, content in data.items()]
     outputs += [new_output("stream", text=attack), new_output("error", traceback=[attack])]
     return new_notebook(
         cells=[
@@ -196,14 +196,14 @@ def notebook(attack: str) -> Any:
 def test_page_runs_its_own_scripts_alone(attack: str) -> None:
     html = page(notebook(attack), attack)
     head, body = html.split("<main>")
-    own = [*re.findall(r"<script>(.*?)</script>", html, re.S)]
+    scripts = [*re.findall(r"<script>(.*?)</script>", html, re.S)]
     data = re.findall(r'<script type="application/json">.*?</script>', body, re.S)
-    assert (len(own), len(data)) == (2, 1)
-    for one in (*data, f"<script>{own[-1]}</script>"):
-        body = body.replace(one, "")
+    assert (len(scripts), len(data)) == (2, 1)
+    for script in (*data, f"<script>{scripts[-1]}</script>"):
+        body = body.replace(script, "")
     assert seen(body) == []
     (policy,) = re.findall(r'<meta content="([^"]*)" http-equiv="Content-Security-Policy"', head)
-    hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in own]
+    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in scripts]
     assert set(re.findall("'sha256-([^']*)'", policy)) == set(hashes)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")

@@ -47,8 +47,8 @@ def test_document_links_to_pages_of_the_site(project: Path, link: str, address: 
 
 @pytest.mark.parametrize("link", ["../labs/errors.py", "../../etc/passwd", "javascript:alert(1)"])
 def test_document_shows_other_links_as_text(project: Path, link: str) -> None:
-    found = html(project, f"# T\n\n[words]({link})\n")
-    assert "words" in found and "<a href" not in found
+    page = html(project, f"# T\n\n[words]({link})\n")
+    assert "words" in page and "<a href" not in page
 
 
 def test_document_has_anchors_as_links_write_them(project: Path) -> None:
@@ -59,13 +59,13 @@ def test_document_has_anchors_as_links_write_them(project: Path) -> None:
 
 def test_document_includes_images_of_the_project_alone(project: Path) -> None:
     (project.parent / "outside.png").write_bytes(PNG)
-    found = html(project, "![own](a.png) ![other](../../outside.png) ![far](https://x.org/a.png)")
-    assert re.findall(r'src="([^"]*)"', found) == ["data:image/png;base64,iVBORw0KGgo="]
+    page = html(project, "![own](a.png) ![other](../../outside.png) ![far](https://x.org/a.png)")
+    assert re.findall(r'src="([^"]*)"', page) == ["data:image/png;base64,iVBORw0KGgo="]
 
 
 def test_document_runs_nothing(project: Path) -> None:
-    found = html(project, "# T\n\n<script>x()</script><b onclick='x()'>bold</b>\n")
-    assert "script" not in found and "onclick" not in found and "<b>bold</b>" in found
+    page = html(project, "# T\n\n<script>x()</script><b onclick='x()'>bold</b>\n")
+    assert "script" not in page and "onclick" not in page and "<b>bold</b>" in page
 
 
 def test_document_of_every_page_of_the_project_links_to_existing_anchors() -> None:
@@ -74,8 +74,8 @@ def test_document_of_every_page_of_the_project_links_to_existing_anchors() -> No
         address: document(ROOT, name, Place(address, frozenset()), pages)[1]
         for name, address in pages.items()
     }
-    for name, found in every.items():
-        for address, anchor in re.findall(r'<a href="\.\./([^"#]+)#([^"]+)"', found):
+    for name, page in every.items():
+        for address, anchor in re.findall(r'<a href="\.\./([^"#]+)#([^"]+)"', page):
             assert f'id="{anchor}"' in every[address], (name, address, anchor)
 
 

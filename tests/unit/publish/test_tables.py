@@ -38,8 +38,8 @@ def test_complete_tables_captions_are_the_headings_above() -> None:
 
 
 def test_complete_tables_leaves_what_a_table_has() -> None:
-    (found,) = page_of(
+    (table,) = page_of(
         new_markdown_cell("## Sizes"), shown(Table({"rtt_ms": range(25)})._repr_html_())
     )
-    assert found.count("<caption>Sizes</caption>") == 2  # the rows that are folded too
-    assert found.count('scope="col"') == 2 and "RTT (ms)" in found
+    assert table.count("<caption>Sizes</caption>") == 2  # the rows that are folded too
+    assert table.count('scope="col"') == 2 and "RTT (ms)" in table

@@ -43,9 +43,9 @@ def in_real_time(folder: Path) -> Path:
     return make_run(folder, inputs(testbed="namespaces", kernel=None, repetition=1))
 
 
-def with_verdicts(good: Path, out: Path, said: object) -> Path:
+def with_verdicts(good: Path, out: Path, verdicts: object) -> Path:
     """A bundle with other verdicts."""
-    return rewritten(good, out, {**files_of(good), VERDICTS: json.dumps(said).encode()})
+    return rewritten(good, out, {**files_of(good), VERDICTS: json.dumps(verdicts).encode()})
 
 
 def test_runs_in_real_time_are_intact_and_not_repeated(
@@ -53,10 +53,10 @@ def test_runs_in_real_time_are_intact_and_not_repeated(
 ) -> None:
     in_real_time(tmp_path / "runs")
     assert run(tmp_path / "runs", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["grade"] == INTACT
-    assert said["runs"]["real_time"] == said["runs"]["checked"] == 1
-    assert said["runs"]["repeated"] == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["grade"] == INTACT
+    assert report["runs"]["real_time"] == report["runs"]["checked"] == 1
+    assert report["runs"]["repeated"] == 0
 
 
 def test_recorded_data_are_held_to_their_checksums(
@@ -88,41 +88,43 @@ def test_a_run_does_not_load_a_lab_by_its_name(
     (tmp_path / "evil.py").write_text("open('loaded', 'w')")
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "runs", {**inputs(), "lab": "evil.py"})
-    found = verify(tmp_path / "runs")
-    assert (found.grade, len(found.foreign), found.repeated) == (INTACT, 1, [])
+    verified = verify(tmp_path / "runs")
+    assert (verified.grade, len(verified.foreign), verified.repeated) == (INTACT, 1, [])
     assert not (tmp_path / "loaded").exists()
-    assert [one.part for one in found.not_compared] == ["1 run of labs not of this package"]
+    assert [objection.part for objection in verified.not_compared] == [
+        "1 run of labs not of this package"
+    ]
 
 
 def test_verdicts_that_changed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = made(tmp_path)
-    said = json.loads(files_of(good)[VERDICTS])
-    claim = next(one for one in said["articles"][0]["verdicts"])
+    verdicts = json.loads(files_of(good)[VERDICTS])
+    claim = next(verdict for verdict in verdicts["articles"][0]["verdicts"])
     claim["verdict"] = "<b>forged</b>"
-    with_verdicts(good, tmp_path / "x.zip", said)
+    with_verdicts(good, tmp_path / "x.zip", verdicts)
     monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
-    found = verify(tmp_path / "x.zip")
-    assert found.grade == "moved beyond" and found.verdicts is not None
-    (moved,) = found.verdicts.moved
+    verified = verify(tmp_path / "x.zip")
+    assert verified.grade == "moved beyond" and verified.verdicts is not None
+    (moved,) = verified.verdicts.moved
     assert (moved.id, moved.verdicts[0]) == (claim["id"], "<b>forged</b>")
-    assert any(claim["id"] in line and "<b>forged</b>" in line for line in found.lines())
+    assert any(claim["id"] in line and "<b>forged</b>" in line for line in verified.lines())
 
 
 def test_figures_that_changed_under_the_same_verdict_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = made(tmp_path)
-    said = json.loads(files_of(good)[VERDICTS])
-    said["articles"][0]["verdicts"][0]["measured"] = 123.5
-    with_verdicts(good, tmp_path / "x.zip", said)
+    verdicts = json.loads(files_of(good)[VERDICTS])
+    verdicts["articles"][0]["verdicts"][0]["measured"] = 123.5
+    with_verdicts(good, tmp_path / "x.zip", verdicts)
     monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
     assert verify(tmp_path / "x.zip").grade == "moved within tolerance"
 
 
 def test_verdicts_of_the_wrong_type_are_damaged(tmp_path: Path) -> None:
     files = files_of(made(tmp_path))
-    for said in ({"articles": 1}, {"articles": [{"article": 1, "verdicts": [{"id": 7}]}]}):
-        changed = {**files, VERDICTS: json.dumps(said).encode()}
+    for verdicts in ({"articles": 1}, {"articles": [{"article": 1, "verdicts": [{"id": 7}]}]}):
+        changed = {**files, VERDICTS: json.dumps(verdicts).encode()}
         (tmp_path / "x.zip").write_bytes(zipped(summed(changed)))
         with pytest.raises(Damaged):
             verdicts_in(tmp_path / "x.zip")
@@ -156,21 +158,21 @@ def test_an_interval_of_five_covers_the_median_of_five_more_in_five_of_six_cases
 def test_an_interval_that_the_runs_do_not_give_is_told(tmp_path: Path) -> None:
     out = tmp_path / "x.zip"
     bundle.write(out, [], [RECORDED / "nagle-namespaces.tar.xz"], tell=lambda line: None)
-    said = json.loads(files_of(out)[VERDICTS])
-    assert [one["condition"] for one in said["intervals"]] == ["off", "on"]
-    found = verify(out)
-    assert (found.grade, found.exit_code) == (f"{INTACT} {IN_PART}", NOT_ALL_COMPARED)
-    said["intervals"][0]["high"] += 1
-    with_verdicts(out, out, said)
-    found = verify(out)
-    assert found.grade == "moved beyond" and len(found.other_intervals) == 1
+    verdicts = json.loads(files_of(out)[VERDICTS])
+    assert [interval["condition"] for interval in verdicts["intervals"]] == ["off", "on"]
+    verified = verify(out)
+    assert (verified.grade, verified.exit_code) == (f"{INTACT} {IN_PART}", NOT_ALL_COMPARED)
+    verdicts["intervals"][0]["high"] += 1
+    with_verdicts(out, out, verdicts)
+    verified = verify(out)
+    assert verified.grade == "moved beyond" and len(verified.other_intervals) == 1
 
 
 def test_a_testbed_that_is_not_here_is_told_in_one_line(tmp_path: Path) -> None:
     """There are no machines in the folder of the tests."""
-    found = verify(RECORDED / "stack-vm.tar.xz", Draw(real_time=2))
-    assert found.again == [] and len(found.lacking) == 10 and found.grade == "not repeated"
-    assert [one.part for one in found.not_compared][:1] == ["10 runs"]
+    verified = verify(RECORDED / "stack-vm.tar.xz", Draw(real_time=2))
+    assert verified.again == [] and len(verified.lacking) == 10 and verified.grade == "not repeated"
+    assert [objection.part for objection in verified.not_compared][:1] == ["10 runs"]
 
 
 def test_kernel_without_a_run_is_refused(tmp_path: Path) -> None:
@@ -214,15 +216,15 @@ def test_main_refuses(tmp_path: Path, words: list[str]) -> None:
 
 def test_memory_that_no_lab_allows_is_not_tried(tmp_path: Path) -> None:
     make_run(tmp_path / "runs", inputs(memory_mib=1 << 30))
-    found = verify(tmp_path / "runs")
-    assert found.grade == "not repeated" and "memory_mib" in found.lacking[0].why
+    verified = verify(tmp_path / "runs")
+    assert verified.grade == "not repeated" and "memory_mib" in verified.lacking[0].why
 
 
 def test_a_run_sealed_again_with_another_key_is_damaged(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "runs")
-    said = json.loads((folder / "run.json").read_text())
-    said["inputs"]["seed"] = 7
-    (folder / "run.json").write_text(json.dumps(said))
+    record = json.loads((folder / "run.json").read_text())
+    record["inputs"]["seed"] = 7
+    (folder / "run.json").write_text(json.dumps(record))
     reseal(folder)
     with pytest.raises(Damaged, match="its key"):
         open_run(folder)

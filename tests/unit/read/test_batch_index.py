@@ -37,10 +37,10 @@ HEAD_OF: dict[str, Any] = {"title": "Two delays", "axes": {"delay_ms": (10.0, 50
 @pytest.fixture
 def rows(tmp_path: Path) -> list[PlannedRow]:
     """Four rows, of which the last has no run."""
-    found = planned(BUFFERS, tmp_path / "runs", POINTS, CONDITIONS)
-    for row in found[:-1]:
+    planned_rows = planned(BUFFERS, tmp_path / "runs", POINTS, CONDITIONS)
+    for row in planned_rows[:-1]:
         make_run(tmp_path / "runs", inputs(row.condition, seed=1 + row.point))
-    return found
+    return planned_rows
 
 
 def written(path: Path, rows: list[PlannedRow], **more: Any) -> index.Index:
@@ -51,8 +51,8 @@ def written(path: Path, rows: list[PlannedRow], **more: Any) -> index.Index:
 
 
 def test_index_has_a_row_per_point_and_condition(tmp_path: Path, rows: list[PlannedRow]) -> None:
-    found = written(tmp_path / INDEX, rows)
-    frame = found.frame
+    index = written(tmp_path / INDEX, rows)
+    frame = index.frame
     assert frame["point"].tolist() == [0, 0, 1, 1]
     assert frame["condition"].tolist() == [*CONDITIONS, *CONDITIONS]
     assert frame["status"].tolist() == ["made"] * 3 + ["missing"]
@@ -71,15 +71,19 @@ def test_index_has_a_row_per_point_and_condition(tmp_path: Path, rows: list[Plan
 def test_index_says_units_and_meanings_to_any_reader(
     tmp_path: Path, rows: list[PlannedRow]
 ) -> None:
-    found = written(tmp_path / INDEX, rows)
+    index = written(tmp_path / INDEX, rows)
     field = parquet.read_schema(tmp_path / INDEX).field("goodput_mib_s")
     assert field.metadata[b"unit"] == b"MiB/s"
     assert field.metadata[b"meaning"].startswith(b"mean over the whole file")
-    one = found.columns["goodput_mib_s"]
-    assert (one.predicted_by, one.headline, one.hidden) == ("predicted_mean_mib_s", True, False)
-    assert found.columns["run_loss_pct"].meaning == "the loss that was requested"
-    assert found.columns["loss_pct"].role == "parameter"
-    head = found.head
+    goodput = index.columns["goodput_mib_s"]
+    assert (goodput.predicted_by, goodput.headline, goodput.hidden) == (
+        "predicted_mean_mib_s",
+        True,
+        False,
+    )
+    assert index.columns["run_loss_pct"].meaning == "the loss that was requested"
+    assert index.columns["loss_pct"].role == "parameter"
+    head = index.head
     assert (head.lab, head.title, head.axes) == ("buffers", "Two delays", HEAD_OF["axes"])
     assert len(head.digest) == len(head.reading) == 64
 
@@ -90,13 +94,13 @@ def test_columns_have_their_types_before_the_first_result(tmp_path: Path, name: 
     rows = planned(lab, tmp_path, [{}], ["default"])
     with IndexWriter(tmp_path / INDEX, lab, rows, title="", axes={}) as writer:
         assert writer.counts == {"missing": 1}
-    found = read_index(tmp_path / INDEX)
-    assert list(found.columns) == [one.name for one in columns_of_lab(lab)]
-    for result, one in lab.columns.items():
-        known = found.columns.get(f"run_{result}") or found.columns[result]
-        assert (known.unit, known.meaning) == (one.unit, one.meaning)
-    assert found.rows.schema.field("key").type == pyarrow.string()
-    kinds = {one.kind for one in found.columns.values()}
+    index = read_index(tmp_path / INDEX)
+    assert list(index.columns) == [column.name for column in columns_of_lab(lab)]
+    for result, declared in lab.columns.items():
+        in_index = index.columns.get(f"run_{result}") or index.columns[result]
+        assert (in_index.unit, in_index.meaning) == (declared.unit, declared.meaning)
+    assert index.rows.schema.field("key").type == pyarrow.string()
+    kinds = {column.kind for column in index.columns.values()}
     assert kinds == {str, int, float, bool}
 
 
@@ -208,11 +212,11 @@ def test_results_that_are_not_declared_get_the_type_that_fits_all(tmp_path: Path
     with IndexWriter(tmp_path / INDEX, lab, rows, title="", axes={}) as writer:
         for row, values in zip(rows, results, strict=True):
             writer.fill(row.key, "made", None, values)
-    found = read_index(tmp_path / INDEX)
-    kinds = {name: found.columns[name].kind for name in ("n", "x", "words")}
+    index = read_index(tmp_path / INDEX)
+    kinds = {name: index.columns[name].kind for name in ("n", "x", "words")}
     assert kinds == {"n": int, "x": float, "words": str}
-    assert found.rows["x"].to_pylist() == [1.0, 2.5, None]
-    assert found.rows["words"].to_pylist() == ["w", "3", None]
+    assert index.rows["x"].to_pylist() == [1.0, 2.5, None]
+    assert index.rows["words"].to_pylist() == ["w", "3", None]
 
 
 def test_result_of_another_type_is_damaged() -> None:
@@ -309,9 +313,9 @@ def test_read_index_refuses_another_table(
 ) -> None:
     assert list(written(tmp_path / INDEX, rows).columns)[2] == "status"
     rewritten(tmp_path / INDEX, DAMAGES[what])
-    with pytest.raises(Damaged) as said:
+    with pytest.raises(Damaged) as caught:
         read_index(tmp_path / INDEX)
-    assert INDEX in str(said.value) and "\n" not in str(said.value)
+    assert INDEX in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_read_index_of_another_schema_version(tmp_path: Path, rows: list[PlannedRow]) -> None:

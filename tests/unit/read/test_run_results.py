@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from labs import catalog
 from labs.drive.record import kept_answers
-from labs.drive.result_columns import Note
+from labs.drive.result_columns import Note, column, columns_of
 from labs.read import run_results
-from labs.read.later import LazyResults, later
-from labs.read.run_results import Found, Values, kept_results
+from labs.read.run_results import Computation, Found, kept_results
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders
 from labs.read.runs.run import open_run
@@ -23,13 +21,30 @@ from labs.read.runs.run import open_run
 LABS = ("buffers", "nagle", "stack", "sweeps", "windows", "queues", "sharing")
 
 
-@dataclass
-class Results(LazyResults):
-    goodput_mbit: float
-    control: str | None
-    full: bool
-    predicted_mbit: Any
-    notes: tuple[Note, ...] = ()
+class Results:
+    def __init__(self, read: list[str]) -> None:
+        self.read = read
+        read.append("run")
+
+    @column("goodput", unit="Mbit/s", predicted_by="predicted_mbit")
+    def goodput_mbit(self) -> float:
+        return 1 / 3
+
+    @column("congestion control")
+    def control(self) -> str | None:
+        return None
+
+    @column("whether the link is full")
+    def full(self) -> bool:
+        return True
+
+    @column("predicted goodput", unit="Mbit/s", costly=True)
+    def predicted_mbit(self) -> float:
+        self.read.append("prediction")
+        return 0.1 + 0.2
+
+    def notes(self) -> Iterator[Note]:
+        yield Note("short", "too short", excludes=True)
 
 
 class Reader:
@@ -38,15 +53,8 @@ class Reader:
     def __init__(self) -> None:
         self.read: list[str] = []
 
-    def compute(self) -> Values:
-        self.read.append("run")
-
-        def predicted() -> float:
-            self.read.append("prediction")
-            return 0.1 + 0.2
-
-        notes = (Note("short", "too short", excludes=True),)
-        return Values(Results(1 / 3, None, True, later(predicted), notes), nullcontext)
+    def compute(self) -> Computation:
+        return Computation(partial(Results, self.read), columns_of(Results), nullcontext)
 
     def found(self, digest: str = "d1", condition: str = "both") -> Found:
         """What another process finds: nothing is left in the memory of this one."""
@@ -73,7 +81,7 @@ def test_second_process_finds_the_same_results_and_reads_nothing(reader: Reader)
     assert list(second.values) == list(first.values)
 
 
-def test_what_is_computed_later_is_kept_once_it_was_read(reader: Reader) -> None:
+def test_costly_column_is_kept_once_it_was_read(reader: Reader) -> None:
     reader.found()
     assert reader.found().values["predicted_mbit"] == 0.1 + 0.2
     assert reader.read == ["run", "run", "prediction"]
@@ -102,7 +110,7 @@ def test_unknown_column_is_a_key_error(reader: Reader) -> None:
 
 
 def test_error_is_not_kept(reader: Reader) -> None:
-    def broken() -> Values:
+    def broken() -> Computation:
         raise ValueError("no such file")
 
     with pytest.raises(ValueError, match="no such file"):
@@ -117,13 +125,13 @@ def test_kept_results_of_a_recorded_run_are_those_that_are_computed(
     lab = catalog.find(name)
     for folder in run_folders(recorded.runs_of(name))[::80]:
         run = open_run(folder)
-        computed = lab._computed(run)
+        computed = lab._computation(run).results()
         for _ in range(2):
             kept_answers._known.cache_clear()
             lab.forget(run)
             found = lab.results(run)
-            assert dict(found.values) == dict(computed)
+            assert dict(found.values) == dict(computed.values)
             assert {name: type(one) for name, one in found.values.items()} == {
-                name: type(one) for name, one in computed.items()
+                name: type(one) for name, one in computed.values.items()
             }
             assert found.notes == computed.notes

@@ -11,8 +11,8 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.__main__ import main
-from labs.cli.run import as_json, as_text
-from labs.experiments.buffers.parameters import Buffers
+from labs.cli.run_report import as_json, describe
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.result_row import UNUSED
 from labs.read.unused_parameters import changes_condition, unused
 from labs.studies.study import Study
@@ -72,7 +72,7 @@ def test_unused_parameters_are_said_with_the_results() -> None:
     (row,) = json.loads(json.dumps(said))["results"]
     assert row["unused"] == {"rate_mbit": 300.0, "delay_ms": 10.0}
     note = "own link: 100 Mbit/s, 40 ms, at the router; not used: rate_mbit 300, delay_ms 10"
-    assert note in as_text(study.lab, said)
+    assert note in describe(study.lab, said)
     assert UNUSED in study.results()["note_codes"][0].split()
     assert note in study.results()["notes"][0]
     assert list(study.link["Note"]) == [note]

@@ -10,7 +10,7 @@ import pytest
 import labs
 from labs.catalog import find
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.result_row import UNUSED
 from labs.read.unused_parameters import unused_axes
 from labs.studies.grid import Grid, Point, varied_points

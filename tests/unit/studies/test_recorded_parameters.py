@@ -8,7 +8,7 @@ import pytest
 
 import labs
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 
 RECORDED = Buffers(testbed="recorded", only="default,both")
 

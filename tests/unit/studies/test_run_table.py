@@ -18,7 +18,6 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
-from labs.errors import BadInput
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
 from labs.studies.run_table import described, flat_table
@@ -66,43 +65,30 @@ def test_flat_table_column_of_several_types_is_text() -> None:
     assert rows["inputs.condition.link.rate_mbit"].isna().tolist() == [True, False]
 
 
-def own_lab(folder: Path, monkeypatch: pytest.MonkeyPatch, results: str) -> Run:
-    """A run of a lab of the reader's own with these results, a dict."""
+def own_lab(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: object) -> Run:
+    """A run of a lab of the reader's own with these results."""
     monkeypatch.setattr(catalog, "_own", {})
     text = source("mine")
+    columns = (
+        f"    @column({name!r})\n    def {name}(self): return {value!r}\n"
+        for name, value in values.items()
+    )
     path = folder / "mine.py"
-    path.write_text(text[: text.index("@dataclass(frozen=True)\nclass Results")] + results)
+    path.write_text(text[: text.index("    @column")] + "".join(columns))
     catalog.find(str(path))
     return open_run(make_run(folder / "runs", inputs("far", lab="mine")))
-
-
-COLLIDING = """
-def results(run):
-    return {"ended": "early", "run": 3, "bytes": 5, "key": "mine"}
-"""
 
 
 def test_flat_table_keeps_columns_of_a_lab_beside_those_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = own_lab(tmp_path, monkeypatch, COLLIDING)
+    run = own_lab(tmp_path, monkeypatch, ended="early", bytes=5)
     (row,) = flat_table([run]).to_dict("records")
-    assert [row[name] for name in ("ended", "run", "bytes", "key")] == ["early", 3, 5, "mine"]
-    assert (row["run.run"], row["run.ended"], row["run.key"]) == (run.name, run.ended, run.key)
+    assert [row[name] for name in ("ended", "bytes", "key")] == ["early", 5, run.key]
+    assert row["run.ended"] == run.ended
     assert row["lab"] == "mine" and "run.lab" not in row and "run.bytes" not in row
     mixed = flat_table([run, real("unshaped")])
-    assert mixed["run.run"].tolist() == [run.name, real("unshaped").name]
-    assert mixed["run.key"].tolist() == [run.key, real("unshaped").key]
-    assert mixed["key"].isna().tolist() == [False, True]
-
-
-@pytest.mark.parametrize("name", ["inputs.seed", "run.ended"])
-def test_flat_table_refuses_a_column_in_the_place_of_its_own(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = own_lab(tmp_path, monkeypatch, f"\ndef results(run):\n    return {{{name!r}: 1}}\n")
-    with pytest.raises(BadInput, match=name):
-        flat_table([run])
+    assert mixed["run.ended"].tolist() == [run.ended, real("unshaped").ended]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

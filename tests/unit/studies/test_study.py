@@ -13,7 +13,7 @@ from labs.catalog import find
 from labs.cli.run import as_script, preview
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.launch.progress_lines import FAILED, MADE, WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words

@@ -11,7 +11,7 @@ import pytest
 import labs
 from labs.catalog import find
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
 from labs.studies.study import Study
 from tests.made_verdicts import runs_of

@@ -14,7 +14,7 @@ from labs.experiments.buffers.charts.window_shares import adv_win_scale
 
 if TYPE_CHECKING:
     from labs.read.display.rich_output import Table
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 __all__ = [
     "adv_win_scale",

@@ -9,10 +9,10 @@ import pandas
 
 from labs.experiments.buffers.conditions import ARTICLE
 from labs.experiments.buffers.results import NO_RATE
-from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.style import BLUE, NO_RUNS, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_table
+from labs.read.figures.bar_rows import LEFT_PX, BarSeries, Measured, Row, bars, beside
+from labs.read.figures.style import BLUE, NO_RUNS, SKY, dressed, nothing
 
 if TYPE_CHECKING:
     from pandas import DataFrame

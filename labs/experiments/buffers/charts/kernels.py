@@ -9,11 +9,13 @@ import pandas
 from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
-from labs.experiments.buffers.charts.buffer_sweep import ticks
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
 from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.axes import powers_of_two
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -26,8 +28,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_table
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
@@ -227,7 +227,9 @@ def _lay_out(figure: Figure, swept: DataFrame) -> None:
     figure.update_layout(legend=LEGEND_ABOVE)
     if swept.empty:
         return
-    sizes = ticks(float(swept["buffer_bytes"].min()), float(swept["buffer_bytes"].max()), most=6)
+    sizes = powers_of_two(
+        float(swept["buffer_bytes"].min()), float(swept["buffer_bytes"].max()), most=6
+    )
     figure.update_xaxes(
         type="log",
         tickvals=sizes,

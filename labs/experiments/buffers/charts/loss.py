@@ -11,7 +11,9 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import LOSS
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREY,
@@ -25,8 +27,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 

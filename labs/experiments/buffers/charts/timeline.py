@@ -13,13 +13,11 @@ from plotly.graph_objects import Figure, Scatter
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.socket_buffers import (
-    bdp_bytes,
-    receive_buffer,
-    send_buffer,
-    settings_of,
-)
-from labs.read.charts.style import (
+from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.socket_buffers import bdp_bytes, receive_buffer, send_buffer
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_run
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -32,8 +30,6 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_run
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run
@@ -78,7 +74,7 @@ def timeline(run: Run) -> Figure:
     limit that holds in theory is bold. A run without samples, or without a download, gives a figure
     that says so.
     """
-    if not settings_of(run).is_download:
+    if not run.settings_as(Settings).is_download:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
     seen = download(run)
     server = _since(own_socket(run.samples("server"), "bytes_acked", DRAWN), seen)

@@ -8,10 +8,10 @@ import pandas
 
 from labs.drive.units import MIB
 from labs.experiments.buffers.conditions import SHARE
-from labs.read.charts.bars import LEFT_PX, BarSeries, Measured, Row, bars, beside
-from labs.read.charts.style import BLUE, GREEN, GREY, NO_RUNS, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
+from labs.read.figures.bar_rows import LEFT_PX, BarSeries, Measured, Row, bars, beside
+from labs.read.figures.style import BLUE, GREEN, GREY, NO_RUNS, ORANGE, SKY, dressed, nothing
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, series
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import Repeated, on_one_kernel
+from labs.read.study import Study
 
 
 def chosen(study: Study, conditions: Sequence[str]) -> list[Repeated]:

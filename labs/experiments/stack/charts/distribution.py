@@ -10,7 +10,8 @@ from plotly.graph_objects import Figure, Scatter
 from labs.errors import BadInput
 from labs.experiments.stack.charts.chosen import chosen, where
 from labs.experiments.stack.latencies import Latencies, merged
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,8 +26,7 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits
-from labs.read.lab import Study
+from labs.read.study import Study
 
 TITLE = "Distribution of the latency"
 LOOKS = (

@@ -14,8 +14,9 @@ from labs.errors import BadInput
 from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.effects import MEDIAN, SHARED, TAIL, Effect, ratio_in_words
 from labs.experiments.stack.effects import effects as compared
-from labs.experiments.stack.latencies import settings_of
-from labs.read.charts.style import (
+from labs.experiments.stack.settings import Settings
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -28,9 +29,8 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.stats.repetitions import Interval
+from labs.read.study import Study
 
 TITLE = "Effects on the latency"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"
@@ -129,7 +129,7 @@ def _series(studies: Sequence[Study], connections: int) -> list[Series]:
 
 def _with(study: Study, connections: int) -> dict[Pair, Effect]:
     """The effects of the conditions with this number of connections."""
-    asked = {one.condition: settings_of(one.middle).connections for one in study.repeated}
+    asked = {one.condition: one.middle.settings_as(Settings).connections for one in study.repeated}
     return {
         (one.condition, one.against): one
         for one in compared(study.repeated)

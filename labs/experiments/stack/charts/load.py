@@ -9,7 +9,8 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.stack.charts.distribution import in_unit, latency_axis
 from labs.experiments.stack.open_loop import Loop, Server, loops, server
-from labs.read.charts.style import (
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -20,8 +21,7 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
-from labs.read.display.provenance import of_table
-from labs.read.lab import Study
+from labs.read.study import Study
 
 TITLE = "Load and latency"
 STEPS = 120

@@ -11,10 +11,10 @@ from plotly.graph_objects import Bar, Figure
 from plotly.subplots import make_subplots
 
 from labs.experiments.stack.charts.chosen import chosen, where
-from labs.read.charts.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.display.format import in_three_digits
-from labs.read.lab import Study
+from labs.read.figures.style import BLUE, GREEN, NO_RUNS, ORANGE, PURPLE, SKY, dressed, nothing
 from labs.read.stats.repetitions import Repeated
+from labs.read.study import Study
 
 TITLE = "Latency and work per request"
 BAR_PX, NAME_PX, HEADING_PX, FRAME_PX, LEFT_PX = 11, 17, 34, 120, 20

@@ -8,7 +8,9 @@ import pandas
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.sweeps.charts.goodput import together
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -23,13 +25,11 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "The model's error by measured goodput"
 LOOKS = (

@@ -11,7 +11,9 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.sweeps.curves import SERIES, Curve, Point, curves
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, is_known, size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,14 +27,12 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, is_known, size_in_words
-from labs.read.display.provenance import of_table
 from labs.read.theory.bdp import line_goodput_bytes_s
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Goodput against the requested buffer"
 LOOKS = {

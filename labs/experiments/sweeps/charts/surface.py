@@ -13,18 +13,18 @@ from labs.experiments.sweeps.charts.goodput import together
 from labs.experiments.sweeps.curves import REACHES_PCT
 from labs.experiments.sweeps.results import article
 from labs.experiments.sweeps.socket_buffers import parameter
-from labs.read.charts.heatmap import SHADES
-from labs.read.charts.style import BLACK, LEGEND_ABOVE, NO_RUNS, VERMILION, dressed, nothing
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
+from labs.read.figures.heatmap import SHADES
+from labs.read.figures.style import BLACK, LEGEND_ABOVE, NO_RUNS, VERMILION, dressed, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Steady goodput (MiB/s) by send buffer and receive buffer"
 AUTOMATIC = inf

@@ -12,7 +12,9 @@ from plotly.graph_objects import Figure, Scatter
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
-from labs.read.charts.style import (
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREY,
@@ -24,13 +26,11 @@ from labs.read.charts.style import (
     log_title,
     nothing,
 )
-from labs.read.display.format import in_three_digits, size_in_words
-from labs.read.display.provenance import of_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.lab import Study
+    from labs.read.study import Study
 
 TITLE = "Payload in flight by the size of a write"
 WRITES = "writes-"

@@ -14,12 +14,8 @@ from labs.experiments.sweeps.claims.goodput import (
 )
 from labs.experiments.sweeps.curves import curves
 from labs.experiments.sweeps.experiment import INTERRUPTED, REPORT, RESET
-from labs.experiments.sweeps.socket_buffers import (
-    SENDER,
-    sender_rows,
-    settings_of,
-    written_ahead_bytes,
-)
+from labs.experiments.sweeps.settings import Settings
+from labs.experiments.sweeps.socket_buffers import SENDER, sender_rows, written_ahead_bytes
 from labs.read.claims.judge import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import size_in_words
@@ -100,7 +96,7 @@ def full_queue(claim: Claim, seen: Evidence) -> Finding:
         return not_judged("the queue dropped no packet in this run")
     counted = int(rows["total_retrans_segments"].max())
     acked_bytes = int(rows["bytes_acked"].max())
-    arrived = acked_bytes >= settings_of(run).transfer_bytes
+    arrived = acked_bytes >= run.settings_as(Settings).transfer_bytes
     told = run.read(f"{SENDER}/{REPORT}", raw_files.IPERF3_ERROR) or "no error"
     untold = told in ("no error", INTERRUPTED, RESET)
     return Finding(
@@ -122,7 +118,7 @@ def write_returns(claim: Claim, seen: Evidence) -> Finding:
     ahead_bytes = written_ahead_bytes(seen.run(name))
     if ahead_bytes is None:
         return not_judged(f"{name} has no samples of the sender")
-    write_bytes = settings_of(seen.run(name)).write_bytes
+    write_bytes = seen.run(name).settings_as(Settings).write_bytes
     returned_bytes = max(0, ahead_bytes - write_bytes)
     return Finding(
         verdict=HOLDS if returned_bytes else WRONG,

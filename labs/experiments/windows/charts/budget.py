@@ -7,9 +7,9 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.windows.charts.packet_lines import BUFFER, BY_PACKET, line, spread
 from labs.experiments.windows.packets import packets
-from labs.read.charts.style import BLUE, GREEN, GRID, ORANGE, SKY, dressed, nothing
 from labs.read.display.format import in_digits
 from labs.read.display.provenance import of_run
+from labs.read.figures.style import BLUE, GREEN, GRID, ORANGE, SKY, dressed, nothing
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
 

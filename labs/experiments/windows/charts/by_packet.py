@@ -21,8 +21,8 @@ from labs.experiments.windows.charts.packet_lines import (
 )
 from labs.experiments.windows.narrative import describe_run
 from labs.experiments.windows.packets import packets
-from labs.read.charts.style import GREY, dressed, nothing
 from labs.read.display.provenance import of_run
+from labs.read.figures.style import GREY, dressed, nothing
 from labs.read.runs.run import Run
 
 AXES = {"packet": BY_PACKET, "time": BY_TIME}

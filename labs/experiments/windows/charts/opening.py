@@ -9,7 +9,9 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
 from labs.experiments.windows.round_trips import round_trips, syn_ack
-from labs.read.charts.style import (
+from labs.read.display.format import size_in_words
+from labs.read.display.provenance import of_table
+from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
@@ -21,10 +23,8 @@ from labs.read.charts.style import (
     dressed,
     nothing,
 )
-from labs.read.display.format import size_in_words
-from labs.read.display.provenance import of_table
-from labs.read.lab import Study
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.windows import series
 
 TITLE = "The window by round trip"

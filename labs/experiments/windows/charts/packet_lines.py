@@ -8,8 +8,8 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Scatter
 
-from labs.read.charts.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.display.format import in_digits
+from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
 ROWS_OF_TABLE = 12
 """Rows of the table behind a chart."""

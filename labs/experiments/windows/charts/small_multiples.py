@@ -23,11 +23,12 @@ from labs.experiments.windows.charts.packet_lines import (
     marks,
     top,
 )
-from labs.experiments.windows.packets import DEFAULT_SCALE, packets, settings_of
-from labs.read.charts.style import NO_RUNS, dressed, nothing
+from labs.experiments.windows.packets import DEFAULT_SCALE, packets
+from labs.experiments.windows.settings import Settings
 from labs.read.display.provenance import of_table
-from labs.read.lab import Study
+from labs.read.figures.style import NO_RUNS, dressed, nothing
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.windows import series
 
 LINES = (BUFFER, IN_USE, QUEUED, SSTHRESH, WINDOW)
@@ -61,7 +62,7 @@ def _series(study: Study) -> tuple[int, int]:
 
 def scale_of(run: Run) -> int:
     """The tcp_adv_win_scale of a run; the kernel's default if the condition does not set it."""
-    scale = settings_of(run).adv_win_scale
+    scale = run.settings_as(Settings).adv_win_scale
     return DEFAULT_SCALE if scale is None else scale
 
 

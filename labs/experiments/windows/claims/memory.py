@@ -10,7 +10,8 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.experiments.windows.events import Collapse, collapses, drop_times, printed_drops
-from labs.experiments.windows.packets import packets, settings_of
+from labs.experiments.windows.packets import packets
+from labs.experiments.windows.settings import Settings
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim
@@ -76,7 +77,7 @@ def _counted(claim: Claim, times: Sequence[float], counted: int, repeated: Run) 
     """What TCPRcvQDrop is when the author's program prints it, and how many of its runs add up to
     the article's value."""
     program_s, wanted = claim.arguments["program_s"], int(claim.figures["dropped"])
-    runs, total = 1 + settings_of(repeated).earlier, printed_drops(repeated).split()[1]
+    runs, total = 1 + repeated.settings_as(Settings).earlier, printed_drops(repeated).split()[1]
     later = f" (the next after {times[counted]:.2f} s)" if counted < len(times) else ""
     return (
         f"one run of the author's program counts {counted} in its {program_s:g} s{later}, and "

@@ -8,7 +8,7 @@ import pytest
 
 from labs.drive.parameters.axes import MOST_POINTS, axes, points, with_kernels
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 
 
 def test_points_vary_the_last_axis_fastest() -> None:

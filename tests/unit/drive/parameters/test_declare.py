@@ -17,7 +17,7 @@ from labs.drive.parameters.declare import declared, notebook_name
 from labs.drive.parameters.flags import add_flags, from_flags
 from labs.drive.parameters.notebook_cell import from_globals
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 
 CLASSES = [find(lab).Parameters for lab in LABS]
 

@@ -18,9 +18,9 @@ from labs.drive.parameters.axes import MOST_POINTS, Axes
 from labs.drive.parameters.declare import LabParameters, declared
 from labs.drive.parameters.flags import add_flags, as_markdown, describe, from_flags, rows, schema
 from labs.errors import BadInput
-from labs.experiments.buffers.conditions import SMALL_ON_MACHINES, conditions
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.buffers.conditions import conditions
+from labs.experiments.nagle.conditions import Parameters as Nagle
 
 CLASSES = [find(lab).Parameters for lab in LABS]
 P = TypeVar("P", bound=LabParameters)
@@ -65,7 +65,7 @@ def test_testbed_defaults_of_nagle_on_machines() -> None:
 
 def test_conditions_of_size_small_on_machines() -> None:
     names = [condition.name for condition in conditions(parsed("--testbed", "vagrant"))]
-    assert names == list(SMALL_ON_MACHINES) and len(names) == 6
+    assert names == ["unshaped", "shaped", "default", "wmem", "both", "rmem100"]
     assert names[2] == "default"
 
 

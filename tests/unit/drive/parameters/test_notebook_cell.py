@@ -19,7 +19,7 @@ import labs
 from labs.catalog import LABS, find
 from labs.drive.parameters.notebook_cell import from_globals, literals
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 
 ROOT = Path(__file__).resolve().parents[4]
 LACKING = [name for name in ("papermill", "ipykernel") if find_spec(name) is None]

@@ -11,9 +11,9 @@ import pytest
 from plotly.graph_objects import Figure
 
 from labs.experiments.buffers import charts as buffers
-from labs.experiments.buffers.charts.buffer_sweep import ticks
 from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.buffers.charts.window_shares import promised
+from labs.read.figures.axes import powers_of_two
 from tests.real_runs import real, real_study, with_file
 
 
@@ -123,9 +123,9 @@ def test_against_buffer_size_has_the_article_s_points() -> None:
     rows = results_on("6.1").assign(
         article_steady_mib_s=of_both.map({True: 92.7}), article_claim=of_both.map({True: "A1.8"})
     )
-    points = named(buffers.against_buffer_size(rows))["the article, steady state"]
+    points = named(buffers.against_buffer_size(rows))["the article"]
     assert (points.x, points.y) == ((50 * 2**20,), (92.7,))
-    assert "the article, steady state" not in named(buffers.against_buffer_size(results_on("6.1")))
+    assert "the article" not in named(buffers.against_buffer_size(results_on("6.1")))
 
 
 def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
@@ -247,5 +247,5 @@ def test_buffers_table_has_one_unit_per_column() -> None:
 
 
 def test_ticks_are_powers_of_two_and_not_too_many() -> None:
-    assert ticks(65536, 2 << 20) == [65536 << step for step in range(6)]
-    assert len(ticks(1024, 1 << 30)) <= 13
+    assert powers_of_two(65536, 2 << 20) == [65536 << step for step in range(6)]
+    assert len(powers_of_two(1024, 1 << 30)) <= 13

@@ -15,7 +15,7 @@ import pytest
 from labs.catalog import find
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
-from labs.experiments.buffers.results import article, results
+from labs.experiments.buffers.results import Results, article
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge
@@ -624,7 +624,7 @@ def test_column_claims_of_a_run_without_steady_state_or_figure() -> None:
     restless = [
         name
         for name in study("6.1")
-        if name.startswith("loss-1-cubic") and results(study("6.1")[name]).settled is False
+        if name.startswith("loss-1-cubic") and Results(study("6.1")[name]).settled is False
     ]
     found = one(dataclasses.replace(claim, conditions=(restless[0],)), study("6.1"))
     assert found.reason == f"{restless[0]} did not reach a steady state"

@@ -11,7 +11,7 @@ import pytest
 
 from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.results import NO_RATE, notes, results
+from labs.experiments.buffers.results import NO_RATE, Results
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.read.readings.goodput import Download, download, received_bytes
 from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
@@ -30,13 +30,13 @@ LINE_TOLERANCE = 0.005
 
 @pytest.mark.parametrize("name", NAMES)
 def test_results_are_plain_values(name: str) -> None:
-    values = plain(results(real(name)))
+    values = plain(Results(real(name)))
     assert json.loads(json.dumps(values)) == values
 
 
 def test_results_of_a_slow_link_are_its_payload_rate() -> None:
     """10 Mbit/s carry 1448 bytes of payload in 1514 of frame (labs.read.theory.bdp)."""
-    found = results(real("captured"))
+    found = Results(real("captured"))
     line = 10e6 / 8 * 1448 / 1514
     assert found.steady_bytes_s == pytest.approx(line, rel=LINE_TOLERANCE)
     assert found.steady_mib_s == known(found.steady_bytes_s) / MIB
@@ -50,7 +50,7 @@ def test_results_of_a_slow_link_are_its_payload_rate() -> None:
 
 def test_results_of_the_article_s_run() -> None:
     """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
-    found = results(real("both-1gib"))
+    found = Results(real("both-1gib"))
     assert found.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
     assert found.goodput_mib_s == pytest.approx(found.predicted_mean_mib_s, rel=0.005)
     assert (found.article_mib_s, found.article_steady_mib_s, found.article_claim) == (
@@ -72,7 +72,7 @@ def test_goodputs_of_the_counters_have_every_byte() -> None:
 
 
 def test_goodputs_agree_on_a_complete_run() -> None:
-    found = results(real("captured"))
+    found = Results(real("captured"))
     assert set(goodputs(real("captured"), download(real("captured")))) == {
         "client",
         "counters",
@@ -83,25 +83,25 @@ def test_goodputs_agree_on_a_complete_run() -> None:
 
 
 def test_notes_on_a_capture_that_was_cut() -> None:
-    found = results(real("capture-cut"))
+    found = Results(real("capture-cut"))
     assert known(found.agreement_pct) > 10
-    (note,) = found.notes
+    (note,) = found.notes()
     assert note.code == "instruments"
     assert f"{found.agreement_pct:.1f} %" in note.text
 
 
 def test_results_of_wget_from_its_log_and_its_socket() -> None:
     """wget prints three digits: half of the last one is 0.5 % at most."""
-    found = results(real("wget"))
+    found = Results(real("wget"))
     assert found.bytes == 2 * MIB
     assert found.goodput_mib_s == pytest.approx(found.wget_mib_s, rel=0.005)
-    discarded = results(real("captured"))
+    discarded = Results(real("captured"))
     assert found.goodput_mib_s == pytest.approx(discarded.goodput_mib_s, rel=0.01)
     assert found.settled is True
 
 
 def test_results_of_a_download_ended_by_the_limit() -> None:
-    found = results(real("limit"))
+    found = Results(real("limit"))
     assert found.ended == "limit"
     assert codes(found) == ["limit"]
     assert known(found.bytes) < 2 * MIB
@@ -113,13 +113,13 @@ def test_results_of_wget_ended_by_the_limit_are_the_kernel_s() -> None:
     run = real("wget-limit")
     assert download(run).counted
     assert download(run).bytes == received_bytes(run)
-    assert results(run).agreement_pct is None  # nothing is left to hold it against
-    assert results(run).wget_mib_s is None
+    assert Results(run).agreement_pct is None  # nothing is left to hold it against
+    assert Results(run).wget_mib_s is None
 
 
 def test_notes_omit_requested_loss() -> None:
     run = real("loss")
-    found = results(run)
+    found = Results(run)
     assert shaper_drops(run) > 0
     assert "shaper_drops" not in codes(found)
     # One draw is within the range of the model's draws, which are 95 % of all.
@@ -132,13 +132,13 @@ def test_notes_omit_requested_loss() -> None:
 
 def test_notes_on_drops_that_were_not_requested() -> None:
     run = with_link(real("loss"), loss_pct=0)
-    (note,) = notes(run, None, None)
-    assert (note.code, str(shaper_drops(run)) in note.text) == ("shaper_drops", True)
+    texts = {note.code: note.text for note in Results(run).notes()}
+    assert str(shaper_drops(run)) in texts["shaper_drops"]
 
 
 def test_notes_on_a_link_without_limit() -> None:
     run = real("unshaped")
-    found = results(run)
+    found = Results(run)
     assert codes(found) == [NO_RATE]
     assert found.steady_mib_s is found.settled is found.predicted_mib_s is None
     assert window(run) is None
@@ -153,7 +153,7 @@ def test_notes_on_memory_pressure(tmp_path: Path) -> None:
         "TcpExtTCPMemoryPressures        0",
         "TcpExtTCPMemoryPressures        3",
     )
-    assert "memory_pressure" in codes(results(run))
+    assert "memory_pressure" in codes(Results(run))
 
 
 def test_notes_on_a_capture_that_lost_packets(tmp_path: Path) -> None:
@@ -165,13 +165,13 @@ def test_notes_on_a_capture_that_lost_packets(tmp_path: Path) -> None:
         "17 packets dropped by kernel",
     )
     assert capture_losses(run) == 17
-    assert "capture_lost" in codes(results(run))
+    assert "capture_lost" in codes(Results(run))
 
 
 def test_notes_on_a_link_off_its_target() -> None:
     run = real("limit")
     other = {**run.record, "link": {**run.record["link"], "problems": ["RTT 41 ms"]}}
-    assert "link" in codes(results(dataclasses.replace(run, record=other)))
+    assert "link" in codes(Results(dataclasses.replace(run, record=other)))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_notes_on_a_link_off_its_target() -> None:
 )
 def test_results_have_the_article_s_figures_on_its_link_alone(asked: dict[str, object]) -> None:
     run = real("both-1gib")
-    assert results(run).article_claim == "A1.8"
-    other = results(with_condition(run, link=asked))
+    assert Results(run).article_claim == "A1.8"
+    other = Results(with_condition(run, link=asked))
     assert (other.article_mib_s, other.article_claim) == (None, None)
 
 

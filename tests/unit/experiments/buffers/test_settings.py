@@ -27,16 +27,9 @@ from labs.experiments.buffers.conditions import (
     WAIT,
     conditions,
 )
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.narrative import describe, describe_run
-from labs.experiments.buffers.parameters import Buffers
-from labs.experiments.buffers.results import (
-    SETSOCKOPT,
-    SYSCTL,
-    Results,
-    article,
-    results,
-    series_of,
-)
+from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL, Results, article, series_of
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.socket_buffers import WMEM, parameter
 from labs.read.claims.ledger import figures_by_column
@@ -50,12 +43,12 @@ MIB = 1 << 20
 
 
 def row(kernel: str, condition: str) -> Results:
-    return results(real_study(kernel).run(condition))
+    return Results(real_study(kernel).run(condition))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_are_plain_values(kernel: str) -> None:
-    rows = [plain(results(run)) for run in real_study(kernel).runs]
+    rows = [plain(Results(run)) for run in real_study(kernel).runs]
     assert json.loads(json.dumps(rows)) == rows
 
 

@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from labs.catalog import find
-from labs.cli.run import as_json, as_text
+from labs.cli.run_report import as_json, describe
 from labs.experiments.buffers.buffer_sizes import advice, to_paste
 from labs.experiments.buffers.narrative import computed_size, tell_httping, tell_kernels
 from labs.experiments.buffers.notebook import tell_computed_size
@@ -267,7 +267,7 @@ def test_run_prints_the_smallest_buffer() -> None:
     said = as_json(find("buffers"), study.parameters, study)
     assert said["remarks"] == remarks(study.results())
     assert json.loads(json.dumps(said)) == said
-    text = as_text(study.lab, said)
+    text = describe(study.lab, said)
     assert "the smallest buffer that reaches 99.5 % of the line rate is 98 KiB" in text
     head = text.splitlines()[0].split()
     assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

@@ -11,7 +11,7 @@ import pytest
 
 from labs.catalog import find
 from labs.experiments.nagle.claims import JUDGES, STEPS
-from labs.experiments.nagle.parameters import Nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.results import article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
 from labs.read.claims.evidence import Evidence

@@ -17,8 +17,8 @@ from labs.drive.preview import preview
 from labs.drive.programs.respond import HEAD_BYTES, head
 from labs.errors import BadInput
 from labs.experiments.nagle import conditions as nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.experiment import ASK, RESPOND
-from labs.experiments.nagle.parameters import Nagle
 
 BODY = 612
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.notebook import means
-from labs.experiments.nagle.parameters import Nagle
 from labs.studies.study import study
 from tests.real_runs import recorded_nagle
 

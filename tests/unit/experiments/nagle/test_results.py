@@ -12,26 +12,33 @@ import pandas
 import pytest
 
 from labs.catalog import find
-from labs.cli.run import as_json
+from labs.cli.run_report import as_json
 from labs.errors import BadInput
-from labs.experiments.nagle.lab import MARGIN
+from labs.experiments.nagle.conditions import MARGIN
+from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.narrative import describe_requests, findings
 from labs.experiments.nagle.notebook import by_ab, exchanged, held_segments
-from labs.experiments.nagle.parameters import Nagle
-from labs.experiments.nagle.prediction import expected, header_ms, hz_of, median_ms, settings_of
 from labs.experiments.nagle.requests import (
     answered,
     autocorked,
     figures,
     following,
+    held_segment,
     own_requests,
     own_table,
     requests_of,
     table_of,
     typical,
 )
-from labs.experiments.nagle.responses import goodput_mbit, held_segment
-from labs.experiments.nagle.results import results
+from labs.experiments.nagle.results import (
+    Results,
+    expected,
+    goodput_mbit,
+    header_ms,
+    hz_of,
+    median_ms,
+)
+from labs.experiments.nagle.settings import Settings
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
@@ -228,7 +235,7 @@ def test_notes_on_instruments_that_disagree(tmp_path: Path) -> None:
     run = nagle_run("off")
     lines = run.text("server/access.log").splitlines(keepends=True)
     other = with_file(run, tmp_path, "server/access.log", "".join(lines), "".join(lines[3:]))
-    (note,) = results(other).notes
+    (note,) = Results(other).notes()
     assert note.code == "instruments"
     assert "the client 1000, the capture 1000, nginx 997" in note.text
 
@@ -248,7 +255,7 @@ def test_notes_on_failed_requests(tmp_path: Path) -> None:
     other = with_file(
         run, tmp_path, "client/ab.txt", "Failed requests:        0", "Failed requests:        7"
     )
-    assert "failed" in codes(results(other))
+    assert "failed" in codes(Results(other))
 
 
 def test_expected_wait_for_the_small_segment_before_a_full_one() -> None:
@@ -284,7 +291,7 @@ def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
     found = [
         (one.article_ms, one.article_claim)
         for one in map(
-            results,
+            Results,
             (
                 nagle_run("off"),
                 nagle_run("on"),
@@ -294,7 +301,7 @@ def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
         )
     ]
     assert found == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
-    assert results(nagle_run("off-no-k")).article_ms is None
+    assert Results(nagle_run("off-no-k")).article_ms is None
 
 
 def with_rtt(run: Run, rtt_ms: float) -> Run:
@@ -332,7 +339,7 @@ def test_expected_mean_without_other_connections() -> None:
 def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
     for name, trips in (("off", 2), ("pieces", 3), ("pieces-on", 2)):
         run = recorded_nagle(size="full").run(name)
-        assert header_ms(settings_of(run), 20) == trips * 20
+        assert header_ms(run.settings_as(Settings), 20) == trips * 20
 
 
 def test_median_ms_of_connections_with_one_request_is_that_of_the_first() -> None:
@@ -430,11 +437,11 @@ def test_figures_count_tso_pieces_as_their_segments() -> None:
 
 
 def test_settings_of_a_run() -> None:
-    told = settings_of(nagle_run("pieces-quickack"))
+    told = nagle_run("pieces-quickack").settings_as(Settings)
     assert (told.quickack, told.pieces, told.on_a_connection) == ("route", 10, 10)
     assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
-    assert settings_of(nagle_run("off-no-k")).on_a_connection == 1
-    assert settings_of(nagle_run("ask")).on_a_connection == 20
+    assert nagle_run("off-no-k").settings_as(Settings).on_a_connection == 1
+    assert nagle_run("ask").settings_as(Settings).on_a_connection == 20
 
 
 def test_own_table_of_a_file_written_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from labs.experiments.stack.charts.distribution import LOOKS, in_unit
 from labs.experiments.stack.charts.effects import MARKED, PLACE_LOOKS, SHORT_NOT_APPLIED
 from labs.experiments.stack.effects import SHARED, TOO_FEW
 from labs.experiments.stack.open_loop import server
-from labs.experiments.stack.results import results
+from labs.experiments.stack.results import Results
 from tests.stack_studies import RepeatedStudy, disturbed, stack_runs, undisturbed
 
 MANY = 100
@@ -103,7 +103,7 @@ def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> Non
     figure = charts.effects(undisturbed())
     median = named(figure)["median"]
     place = next(n for n, text in enumerate(median.text) if text.startswith("blocking-c1"))
-    over, under = (results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
+    over, under = (Results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
     assert over is not None and under is not None
     # Equal repetitions have an interval without a width.
     assert median.x[place] == over / under

@@ -20,10 +20,10 @@ from labs.experiments.stack.conditions import (
     programs,
     tools,
 )
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.effects import COMPARED, INTERACTIONS
 from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.narrative import findings
-from labs.experiments.stack.parameters import Stack
 from labs.experiments.stack.places import pinning, places
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
 

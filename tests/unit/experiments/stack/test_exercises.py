@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from labs.catalog import find
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.exercises import EXERCISES, MEASURED_SHARE, MEASURED_WAIT
 from labs.experiments.stack.open_loop import loops, server
-from labs.experiments.stack.parameters import Stack
 from labs.grading.run_evidence import RunEvidence
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
 from labs.studies.study import study

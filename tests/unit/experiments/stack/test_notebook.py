@@ -9,6 +9,7 @@ import pytest
 from labs.experiments.stack.charts import work_per_request
 from labs.experiments.stack.charts.chosen import places
 from labs.experiments.stack.claims import parameter
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.effects import TOO_FEW
 from labs.experiments.stack.narrative import describe, describe_run
 from labs.experiments.stack.notebook import (
@@ -20,8 +21,7 @@ from labs.experiments.stack.notebook import (
     ratio,
     settings,
 )
-from labs.experiments.stack.parameters import Stack
-from labs.experiments.stack.results import article, results
+from labs.experiments.stack.results import Results, article
 from labs.read.claims.ledger import has_articles_parameters
 from labs.studies.study import Study, study
 from tests.real_runs import with_condition
@@ -37,7 +37,7 @@ def test_places_name_testbed_and_driver_and_number_equal_ones() -> None:
 
 
 def test_ratio_is_that_of_the_medians() -> None:
-    over, under = (results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
+    over, under = (Results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
     assert over is not None and under is not None
     assert ratio(undisturbed(), "blocking-c1", "polling-c1") == over / under
     assert ratio(disturbed(), "blocking-c1", "polling-c1") is None
@@ -54,7 +54,7 @@ def two_machines() -> Study:
 def test_ratio_of_two_machines_is_that_of_one(two_machines: Study) -> None:
     of_kernel: dict[str, dict[str, list[float]]] = {}
     for run in two_machines.every:
-        value = results(run).p50_us
+        value = Results(run).p50_us
         assert value is not None
         of_kernel.setdefault(run.kernel.release, {}).setdefault(run.condition, []).append(value)
     assert len(of_kernel) == 2
@@ -95,7 +95,7 @@ def test_settings_that_were_not_applied_are_first() -> None:
 def test_littles_law_is_connections_over_throughput() -> None:
     table = littles_law(undisturbed(), "polling-c1", "polling-many", "no-such-condition")
     assert table["Connections"].tolist() == [1, 100]
-    many = results(stack_runs()["polling-many"])
+    many = Results(stack_runs()["polling-many"])
     assert many.requests_s is not None
     predicted = table["Connections / throughput (µs)"].tolist()[1]
     assert predicted == pytest.approx(100 * 1e6 / many.requests_s)
@@ -111,7 +111,7 @@ def test_article_figures_stand_beside_ours() -> None:
     theirs, ours = (dict(rows[place].items()) for place in ("Article", VETH))
     mean = "mean latency, as wrk prints it (µs)"
     assert theirs[one, mean] == 24.56
-    assert ours[one, mean] == results(stack_runs()[one]).printed_mean_us
+    assert ours[one, mean] == Results(stack_runs()[one]).printed_mean_us
     # 100 connections have 10.0 times the latency of one (A2.4).
     assert theirs[many, mean] / theirs[one, mean] == pytest.approx(10.0, abs=0.05)
     # Of 50 connections no figure is shown beside those of 100.
@@ -130,7 +130,7 @@ def test_as_printed_has_lines_of_wrk_beside_the_article_s() -> None:
     for condition, theirs, ours in zip(
         conditions, table["Article"], table["This run"], strict=True
     ):
-        said = results(stack_runs()[condition])
+        said = Results(stack_runs()[condition])
         if theirs.startswith("Latency"):
             assert theirs.split()[1] == f"{figures[condition]['printed_mean_us']:.2f}us"
         if theirs.startswith("Requests/sec:"):
@@ -156,5 +156,5 @@ def test_describe_has_a_line_per_condition() -> None:
 
 def test_describe_run_has_the_largest_latency() -> None:
     run = stack_runs()["blocking-c1"]
-    found = results(run)
+    found = Results(run)
     assert f"The largest latency of {found.requests:,} requests is" in describe_run(run)

@@ -16,9 +16,10 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.latencies import latencies, merged, settings_of
+from labs.experiments.stack.latencies import latencies, merged
 from labs.experiments.stack.narrative import compared
-from labs.experiments.stack.results import knobs, results
+from labs.experiments.stack.results import Results, knobs
+from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
 from labs.read.stats.repetitions import Repeated
 from tests.real_runs import codes
@@ -41,7 +42,7 @@ def test_percentiles_are_those_of_the_sorted_requests(condition: str) -> None:
     for percent in ("50", "90", "99", "99.9", "99.95", "99.99", "100"):
         rank = math.ceil(Fraction(percent) * len(every) / 100)
         assert found.percentile_us(float(percent)) == every[rank - 1]
-    assert results(run).mean_us == pytest.approx(sum(every) / len(every), rel=1e-12)
+    assert Results(run).mean_us == pytest.approx(sum(every) / len(every), rel=1e-12)
 
 
 def test_merged_latencies_are_those_of_all_requests() -> None:
@@ -56,7 +57,7 @@ def test_results_of_an_open_loop_beyond_the_capacity() -> None:
     """2 ms per request: 500 per second. 600 are intended in 1 s, so the last one waits at least
     100 requests of 2 ms: 0.2 s. On a busy machine vegeta falls behind by a few requests."""
     run = runs()["open-120"]
-    found = results(run)
+    found = Results(run)
     assert found.rate_s == 600 and found.failed == 0
     assert found.requests is not None and 590 <= found.requests <= 600
     assert "sent_fewer" not in codes(found)
@@ -67,21 +68,21 @@ def test_results_of_an_open_loop_beyond_the_capacity() -> None:
 def test_results_of_an_open_loop_count_from_the_intended_moment() -> None:
     run = runs()["open-120"]
     sent = sorted(one.latency_ns // 1000 for one in run.read("client/vegeta.csv", VEGETA))
-    found = results(run)
+    found = Results(run)
     assert found.p50_us is not None and found.p50_us >= 0.999 * sent[len(sent) // 2]
 
 
 def test_results_of_a_closed_loop_cannot_wait_longer_than_its_connections() -> None:
     """16 connections, 2 ms each: none is sent before a response, so the median is near 32 ms, or
     longer by what the machine did meanwhile."""
-    found, settings = results(runs()["closed"]), settings_of(runs()["closed"])
+    found, settings = Results(runs()["closed"]), runs()["closed"].settings_as(Settings)
     assert (settings.connections, settings.work_us) == (16, 2000)
     assert found.p50_us is not None and found.p50_us >= 0.9 * 16 * 2000
 
 
 def test_results_show_what_the_server_did() -> None:
     polling, blocking, nginx = (
-        results(runs()[name]) for name in ("polling-c1", "blocking-c1", "nginx-c1")
+        Results(runs()[name]) for name in ("polling-c1", "blocking-c1", "nginx-c1")
     )
     assert polling.polls is not None and blocking.polls is not None
     assert polling.polls > 2 > blocking.polls >= 1
@@ -107,7 +108,7 @@ def test_knobs_say_what_was_applied(condition: str, factor: str, effective: bool
     (one,) = (each for each in knobs(run) if each.factor == factor)
     assert one.effective is effective and bool(one.because) is not effective
     if not all(each.effective for each in knobs(run)):
-        assert "not_applied" in codes(results(run)) and results(run).effective is False
+        assert "not_applied" in codes(Results(run)) and Results(run).effective is False
 
 
 def study() -> tuple[Repeated, ...]:
@@ -117,7 +118,7 @@ def study() -> tuple[Repeated, ...]:
 def test_effects_are_ratios_of_medians() -> None:
     found = {one.condition: one for one in effects(study())}
     for name, against in (("blocking-c1", "polling-c1"), ("polling-many", "polling-c1")):
-        over, under = (results(runs()[which]) for which in (name, against))
+        over, under = (Results(runs()[which]) for which in (name, against))
         known = found[name].ratios["p50_us"]
         assert known is not None and over.p50_us is not None and under.p50_us is not None
         # Equal repetitions have an interval without a width.
@@ -160,7 +161,7 @@ def test_interactions_are_ratios_of_effects() -> None:
         for name, condition in zip(names, INTERACTIONS["blocking and connections"], strict=True)
     ]
     (found,) = interactions(four)
-    neither, first, second, both = (results(runs()[name]).p50_us or 0 for name in names)
+    neither, first, second, both = (Results(runs()[name]).p50_us or 0 for name in names)
     assert found.ratio.middle == pytest.approx((both / second) / (first / neither))
     assert found.ratio.low == found.ratio.middle and found.matters
     assert interaction_in_words(found).endswith("The two settings interact")

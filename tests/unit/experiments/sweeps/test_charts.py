@@ -10,9 +10,9 @@ from plotly.graph_objects import Figure
 
 from labs.catalog import find
 from labs.experiments.sweeps import charts
+from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.curves import SERIES
-from labs.experiments.sweeps.parameters import Sweeps
-from labs.experiments.sweeps.results import results
+from labs.experiments.sweeps.results import Results
 from labs.studies.study import Study
 from tests.real_runs import known, sweeps_study, with_condition
 
@@ -53,7 +53,7 @@ def test_goodput_by_buffer_draws_each_series_in_the_order_of_its_sizes() -> None
     assert set(SERIES.values()) < set(drawn)
     both = drawn[SERIES["both"]]
     assert list(both.x) == [16, 64, 256, 1024, 4096, 16384]
-    assert both.y[2] == results(STUDY.run("both-256k")).steady_mib_s
+    assert both.y[2] == Results(STUDY.run("both-256k")).steady_mib_s
     points = sum(len(drawn[name].x) for name in SERIES.values())
     assert len(drawn["predicted"].x) == points
     # 1 Gbit/s x 8 ms are 1,000,000 bytes.
@@ -69,7 +69,7 @@ def test_surface_has_the_goodput_in_each_cell_and_frames_the_best_pairs() -> Non
     figure = charts.surface(STUDY)
     grid, best = figure.data
     assert list(grid.y) == ["256<br>KiB", "8<br>MiB", "auto"]
-    measured = known(results(STUDY.run("fixed-8m-1m")).steady_mib_s)
+    measured = known(Results(STUDY.run("fixed-8m-1m")).steady_mib_s)
     place = list(grid.x).index("1<br>MiB")
     assert grid.z[1][place] == measured
     cells = sum(value is not None for row in grid.z for value in row)

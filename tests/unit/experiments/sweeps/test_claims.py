@@ -13,7 +13,7 @@ import pytest
 from labs.catalog import find
 from labs.drive.units import bytes_carried
 from labs.experiments.sweeps.claims import JUDGES
-from labs.experiments.sweeps.parameters import Sweeps
+from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge

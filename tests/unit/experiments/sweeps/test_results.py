@@ -10,7 +10,7 @@ from labs.errors import BadInput
 from labs.experiments.sweeps.narrative import describe_run, findings, remarks
 from labs.experiments.sweeps.notebook import granted, sizes
 from labs.experiments.sweeps.prediction import expected, flow_of
-from labs.experiments.sweeps.results import Results, results
+from labs.experiments.sweeps.results import Results
 from labs.experiments.sweeps.socket_buffers import grants, refusal, transferred
 from labs.read.readings.instruments import carried
 from tests.real_runs import codes, known, sweeps_study
@@ -20,7 +20,7 @@ TRANSFERS = [name for name in STUDY.conditions if transferred(STUDY.run(name))]
 
 
 def found(condition: str) -> Results:
-    return results(STUDY.run(condition))
+    return Results(STUDY.run(condition))
 
 
 def test_sizes_of_both_buffers_set_with_setsockopt() -> None:

@@ -10,16 +10,16 @@ import pandas
 import pytest
 
 from labs.catalog import find
-from labs.cli.run import as_json
+from labs.cli.run_report import as_json
 from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
 from labs.experiments.windows.notebook import as_printed
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.results import (
+    Results,
     beyond_window,
     dropped_in_window,
     metadata_bytes,
     new_packets,
-    results,
 )
 from labs.experiments.windows.round_trips import round_trips, syn_ack
 from labs.experiments.windows.settings import PIECES, Settings
@@ -146,7 +146,7 @@ def test_syn_ack_has_the_first_window_and_its_scale() -> None:
 
 def test_round_trips_add_up_to_the_run() -> None:
     for name in ("article-scale0", "article-scale1", "article-1m", "automatic", "chunks"):
-        rounds, found = round_trips(windows_run(name)), results(windows_run(name))
+        rounds, found = round_trips(windows_run(name)), Results(windows_run(name))
         assert rounds["packets"].sum() == found.packets
         assert rounds["payload_bytes"].sum() == found.recv_q, name
         assert rounds["window_bytes"].max() <= (found.window_max_bytes or 0)
@@ -158,26 +158,26 @@ def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() ->
 
 
 def test_notes_of_a_kernel_that_limits_initrwnd() -> None:
-    assert codes(results(windows_run("initrwnd"))) == ["initrwnd_limited"]
-    assert codes(results(windows_run("initrwnd", "6.12"))) == []
+    assert codes(Results(windows_run("initrwnd"))) == ["initrwnd_limited"]
+    assert codes(Results(windows_run("initrwnd", "6.12"))) == []
     smaller = with_condition(windows_run("initrwnd"), settings={"initrwnd": 10})
-    assert codes(results(smaller)) == []
+    assert codes(Results(smaller)) == []
 
 
 def test_notes_of_a_link_and_of_a_buffer_that_was_not_granted(tmp_path: Path) -> None:
     run = windows_run("article-scale1")
-    assert codes(results(run)) == []
+    assert codes(Results(run)) == []
     old = '"granted_bytes": 65536'
     small = with_file(run, tmp_path, "run.json", old, '"granted_bytes": 60000')
     assert "SO_RCVBUF of 32,768 bytes gave 60,000, because of net.core.rmem_max" in [
-        note.text for note in results(small).notes
+        note.text for note in Results(small).notes()
     ]
-    assert results(with_link(run, rate_mbit=5.0)).skmem_rb == 65536
+    assert Results(with_link(run, rate_mbit=5.0)).skmem_rb == 65536
 
 
 def test_results_of_another_condition_say_its_settings() -> None:
     run = with_condition(windows_run("article-scale1"), settings={"mss_bytes": 512})
-    assert results(run).mss_bytes == 512
+    assert Results(run).mss_bytes == 512
 
 
 def test_describe_has_a_line_per_run() -> None:
@@ -222,7 +222,7 @@ def test_as_printed_is_what_the_article_prints() -> None:
 
 
 def test_beyond_window_counts_packets_after_every_right_edge() -> None:
-    assert {results(run).beyond_window for run in windows_study().runs} == {0}
+    assert {Results(run).beyond_window for run in windows_study().runs} == {0}
     table = pandas.DataFrame(
         {"seq": [1, 1001, 2001], "payload_bytes": [1000] * 3, "window_left_bytes": [500, 0, 0]}
     )
@@ -232,4 +232,4 @@ def test_beyond_window_counts_packets_after_every_right_edge() -> None:
 
 def test_overhead_is_the_least_memory_besides_payload() -> None:
     for kernel in ("6.1", "6.12"):
-        assert results(windows_run("article-scale1", kernel)).overhead_bytes == 576
+        assert Results(windows_run("article-scale1", kernel)).overhead_bytes == 576

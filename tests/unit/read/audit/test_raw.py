@@ -61,19 +61,19 @@ def test_common_names_the_cpus_that_differ() -> None:
 def test_said_gives_the_reason_of_the_tool() -> None:
     raw = recorded(USER)
     with pytest.raises(Unknown, match="netlink error: Operation not supported"):
-        raw.said("ethtool", "-a", "eth0")
+        raw.output("ethtool", "-a", "eth0")
     with pytest.raises(Unknown, match="ethtool is not installed"):
-        recorded_without_ethtool().said("ethtool", "-i", "eth0")
+        recorded_without_ethtool().output("ethtool", "-i", "eth0")
     with pytest.raises(Unknown, match="was not started"):
-        raw.said("ethtool", "-i", "eth7")
+        raw.output("ethtool", "-i", "eth7")
 
 
 def recorded_without_ethtool() -> Any:
-    found = collected(USER)
-    for one in found["commands"]:
-        if one["argv"][0] == "ethtool":
-            one |= {"exit": 127, "out": "", "err": "not installed"}
-    return open_raw(found, "it")
+    collection = collected(USER)
+    for command in collection["commands"]:
+        if command["argv"][0] == "ethtool":
+            command |= {"exit": 127, "out": "", "err": "not installed"}
+    return open_raw(collection, "it")
 
 
 def test_option_of_a_kernel_without_its_build_options() -> None:
@@ -108,7 +108,7 @@ def test_open_raw_of_anything(name: str, value: object) -> None:
     except (BadInput, Damaged) as error:
         assert "it" in str(error)
     else:
-        assert all(one.name for one in audit(raw))
+        assert all(item.name for item in audit(raw))
 
 
 @given(data=st.data())
@@ -130,6 +130,6 @@ def test_audit_of_other_texts(data: st.DataObject) -> None:
     ("name", "value"), [("devices", "eth0"), ("cpus", "2"), ("root", None), ("page_bytes", 1.5)]
 )
 def test_open_raw_refuses_facts_of_another_type(name: str, value: object) -> None:
-    found = collected(USER)
+    collection = collected(USER)
     with pytest.raises(Damaged, match=name):
-        open_raw({**found, "facts": {**found["facts"], name: value}}, "it")
+        open_raw({**collection, "facts": {**collection["facts"], name: value}}, "it")

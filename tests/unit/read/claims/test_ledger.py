@@ -16,7 +16,7 @@ import pytest
 from labs.catalog import EXPERIMENTS, find, with_ledgers
 from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.socket_buffers import parameter as of_buffers
 from labs.read.claims.ledger import LINK, Article, parameter, read

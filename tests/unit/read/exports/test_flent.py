@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.experiments.buffers.results import results
+from labs.experiments.buffers.results import Results
 from labs.read.exports.flent import ENDING, STEP_S, flent_file
 from labs.read.readings.goodput import download
 from labs.read.runs.run import Run
@@ -61,7 +61,7 @@ def test_flent_file_has_the_goodput_of_each_step(tmp_path: Path) -> None:
     assert [float(x) for x, _ in rows] == pytest.approx(seconds)
     assert [float(y) for _, y in rows] == pytest.approx([one * 8 / 1e6 for one in bytes_s])
     median = sorted(float(y) for _, y in rows)[len(rows) // 2]
-    assert median == pytest.approx(known(results(run).steady_mib_s) * MIB_S_IN_MBIT, rel=0.02)
+    assert median == pytest.approx(known(Results(run).steady_mib_s) * MIB_S_IN_MBIT, rel=0.02)
 
 
 @flent

@@ -23,9 +23,9 @@ from labs.read.flows.exchanges import (
     SERVER_ACK,
     WHOLE,
     WINDOW,
+    describe_steps,
     exchanges,
     followed,
-    in_words,
 )
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, SENDING
 from labs.read.flows.stalls import stalls
@@ -48,17 +48,17 @@ def table(name: str) -> pandas.DataFrame:
 
 def test_followed_with_nagle_nine_of_ten_requests() -> None:
     """The first request of a connection meets a client that still acknowledges at once."""
-    found = followed(table("nagle-off"), ARTICLE_OFF)
-    assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
-    assert found.share == pytest.approx(0.9)
-    assert found.others == {QUICK: CONNECTIONS}
+    followers = followed(table("nagle-off"), ARTICLE_OFF)
+    assert (followers.requests, followers.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
+    assert followers.share == pytest.approx(0.9)
+    assert followers.others == {QUICK: CONNECTIONS}
     first = table("nagle-off")["request"] == 0
     assert set(table("nagle-off").loc[first, "steps"]) == {QUICK}
 
 
 def test_followed_without_nagle_the_other_sequence() -> None:
-    found = followed(table("nagle-on"), ARTICLE_ON)
-    assert (found.requests, found.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
+    followers = followed(table("nagle-on"), ARTICLE_ON)
+    assert (followers.requests, followers.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
     assert followed(table("nagle-on"), ARTICLE_OFF).follow == 0
 
 
@@ -66,15 +66,15 @@ def test_followed_of_a_connection_per_request_has_no_silence() -> None:
     """A3.5. The 600 packets that are kept end before the last connections are answered."""
     rows = table("nagle-no-k")
     assert (rows["request"] == 0).all() and rows["gap_ms"].max() < 20
-    found = followed(rows, QUICK)
-    assert found.follow > 40 and set(found.others) == {(REQUEST, SERVER_ACK)}
+    followers = followed(rows, QUICK)
+    assert followers.follow > 40 and set(followers.others) == {(REQUEST, SERVER_ACK)}
 
 
 def test_in_words_of_the_article_s_sequences() -> None:
-    assert in_words(ARTICLE_OFF) == (
+    assert describe_steps(ARTICLE_OFF) == (
         "request; first part; silence; client's ACK; rest; client's ACK"
     )
-    assert in_words(ARTICLE_ON) == "request; first part; rest; client's ACK"
+    assert describe_steps(ARTICLE_ON) == "request; first part; rest; client's ACK"
 
 
 def test_exchanges_sizes_and_silences_of_the_stalled() -> None:
@@ -93,13 +93,13 @@ def test_exchanges_sizes_and_silences_of_the_stalled() -> None:
 def test_exchanges_gap_is_that_of_the_segments() -> None:
     segments = read(FOLDER / "nagle-off.pcap.gz")
     row = table("nagle-off").query("request == 3").iloc[0]
-    own = segments[segments["connection"] == row["connection"]].loc[
+    packets = segments[segments["connection"] == row["connection"]].loc[
         row["first_row"] : row["last_row"]
     ]
-    gaps = own["time_ns"].diff()
+    gaps = packets["time_ns"].diff()
     assert gaps.idxmax() == row["gap_before"]
     assert gaps.max() / 1e6 == pytest.approx(row["gap_ms"])
-    assert len(own) == row["segments"]
+    assert len(packets) == row["segments"]
 
 
 def test_exchanges_without_a_stall_have_no_reason() -> None:

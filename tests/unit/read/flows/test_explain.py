@@ -23,7 +23,7 @@ from labs.read.capture import read
 from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
 from labs.read.flows.account_schema import SCHEMA
-from labs.read.flows.account_text import as_json, as_text, sentence
+from labs.read.flows.account_text import as_json, describe_file, describe_finding
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.explain import Account, explain
 from labs.read.flows.limits import LIMITS
@@ -46,25 +46,25 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def only(path: Path) -> Account:
-    (found,) = explain(path).accounts
-    return found
+    (account,) = explain(path).accounts
+    return account
 
 
 def times(account: Account) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for one in account.findings:
-        found[one.reason] = found.get(one.reason, 0.0) + one.time_ms
-    return found
+    times_ms: dict[str, float] = {}
+    for finding in account.findings:
+        times_ms[finding.reason] = times_ms.get(finding.reason, 0.0) + finding.time_ms
+    return times_ms
 
 
 def trouble(account: Account) -> set[str]:
-    return {one.reason for one in account.findings if one.is_trouble}
+    return {finding.reason for finding in account.findings if finding.is_trouble}
 
 
 def test_1_a_refused_syn_is_no_loss() -> None:
-    found = explain(TRUTH / "explain-connection-refused.pcap.gz")
-    assert all(trouble(one) == {of.REFUSED} for one in found.accounts)
-    assert "refused" in as_text(found)
+    file_account = explain(TRUTH / "explain-connection-refused.pcap.gz")
+    assert all(trouble(account) == {of.REFUSED} for account in file_account.accounts)
+    assert "refused" in describe_file(file_account)
 
 
 def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", [True, False])
 def test_2_one_direction_gets_no_reasons(client: bool, tmp_path: Path) -> None:
-    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
-    half = [one for one in found if from_client(one[2]) == client]
-    told = explain(written(tmp_path / "half.pcap", header, half))
-    assert told.verdict.one_direction == 1
-    assert any("one direction only" in line for line in told.verdict.lines)
-    assert trouble(told.accounts[0]) <= {of.UNTOLD}
+    header, packets = records(unpacked("explain-delayed-ACK", tmp_path))
+    half = [packet for packet in packets if from_client(packet[2]) == client]
+    file_account = explain(written(tmp_path / "half.pcap", header, half))
+    assert file_account.verdict.one_direction == 1
+    assert any("one direction only" in line for line in file_account.verdict.lines)
+    assert trouble(file_account.accounts[0]) <= {of.UNTOLD}
 
 
 def handshake(syn_ack_us: int, *, syns: int = 1) -> list[tuple[int, bytes]]:
@@ -100,9 +100,9 @@ def test_3_the_rtt_is_not_the_handshake_if_acks_are_faster(tmp_path: Path) -> No
         made.append((at + 70, segment(PORT, 1, 5001, seq + 2920, ACK)))
         at, seq = at + 97_000, seq + 2920
     path = capture(tmp_path / "x.pcap", made)
-    found = only(path)
-    assert found.rtt_ms is not None and found.rtt_ms < 0.2
-    assert times(found)[of.APPLICATION] == pytest.approx(5 * 97 + 90, abs=2)
+    account = only(path)
+    assert account.rtt_ms is not None and account.rtt_ms < 0.2
+    assert times(account)[of.APPLICATION] == pytest.approx(5 * 97 + 90, abs=2)
 
 
 def test_3_a_repeated_syn_measures_nothing(tmp_path: Path) -> None:
@@ -118,15 +118,15 @@ def test_3_a_repeated_syn_measures_nothing(tmp_path: Path) -> None:
         made.append((at, segment(PORT, 0, seq, 5001, ACK, length=2920)))
         made.append((at + 139_000, segment(PORT, 1, 5001, seq + 2920, ACK)))
         at, seq = at + 139_050, seq + 2920
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert found.rtt_ms == pytest.approx(139, abs=1)
-    assert of.DELAYED_ACK not in times(found)
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert account.rtt_ms == pytest.approx(139, abs=1)
+    assert of.DELAYED_ACK not in times(account)
 
 
 def test_4_an_unanswered_syn_is_no_capture_begun_late() -> None:
-    found = explain(TRUTH / "explain-connection-unanswered.pcap.gz")
-    assert found.verdict.without_syn == 0
-    assert trouble(found.accounts[0]) == {of.UNANSWERED}
+    file_account = explain(TRUTH / "explain-connection-unanswered.pcap.gz")
+    assert file_account.verdict.without_syn == 0
+    assert trouble(file_account.accounts[0]) == {of.UNANSWERED}
 
 
 def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> None:
@@ -135,57 +135,57 @@ def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> Non
     for ms in (2, 202, 602, 1202, 2402, 4802):
         made.append((1000 * ms, segment(PORT, 0, 1001, 5001, ACK | PSH, length=100)))
     made.append((4_803_000, segment(PORT, 1, 5001, 1101, ACK)))
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert trouble(found) == {of.TIMEOUT}
-    assert times(found)[of.TIMEOUT] == pytest.approx(4800, abs=10)
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert trouble(account) == {of.TIMEOUT}
+    assert times(account)[of.TIMEOUT] == pytest.approx(4800, abs=10)
 
 
 def test_5_an_outage_is_one_timeout() -> None:
     """3.5 s of 3.7 s; its end is the last retransmission that got through."""
-    found = only(TRUTH / "explain-retransmission-timeout.pcap.gz")
-    assert times(found)[of.TIMEOUT] / found.duration_ms > 0.9
-    (one,) = [one for one in found.findings if one.reason == of.TIMEOUT]
-    assert (one.waiting, one.waited_for) == ("client", "server")
+    account = only(TRUTH / "explain-retransmission-timeout.pcap.gz")
+    assert times(account)[of.TIMEOUT] / account.duration_ms > 0.9
+    (finding,) = [finding for finding in account.findings if finding.reason == of.TIMEOUT]
+    assert (finding.waiting, finding.waited_for) == ("client", "server")
 
 
 def test_7_a_window_below_one_segment_is_no_application() -> None:
-    found = only(FIXTURES / "explain" / "window-below-one-segment-00.pcap.gz")
-    assert times(found)[of.SILLY_WINDOW] / found.duration_ms > 0.7
-    assert of.APPLICATION not in trouble(found)
+    account = only(FIXTURES / "explain" / "window-below-one-segment-00.pcap.gz")
+    assert times(account)[of.SILLY_WINDOW] / account.duration_ms > 0.7
+    assert of.APPLICATION not in trouble(account)
 
 
 def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
     """The capture lacks a response, which the client acknowledges."""
-    header, found = records(unpacked("explain-delayed-ACK", tmp_path))
-    big = [n for n, one in enumerate(found) if not from_client(one[2]) and one[1] > 150]
-    path = written(tmp_path / "holed.pcap", header, [*found[: big[22]], *found[big[22] + 1 :]])
-    told = explain(path)
-    assert told.verdict.holes >= 1
-    assert times(told.accounts[0])[of.UNTOLD] > 20
+    header, packets = records(unpacked("explain-delayed-ACK", tmp_path))
+    big = [n for n, packet in enumerate(packets) if not from_client(packet[2]) and packet[1] > 150]
+    path = written(tmp_path / "holed.pcap", header, [*packets[: big[22]], *packets[big[22] + 1 :]])
+    file_account = explain(path)
+    assert file_account.verdict.holes >= 1
+    assert times(file_account.accounts[0])[of.UNTOLD] > 20
 
 
 def test_a_flight_that_does_not_grow_shows_the_send_buffer() -> None:
     """A real transfer from a buffer of 80,000 bytes (benchmarks/explain, seed 1299709): 55 segments
     in flight once, then 50 in each of nine rounds. Nothing was lost, so cubic's window grew."""
-    found = only(FIXTURES / "explain" / "send-buffer-02.pcap.gz")
-    assert times(found)[of.SEND_BUFFER] / found.duration_ms > 0.5
-    assert of.CONGESTION_WINDOW not in times(found)
+    account = only(FIXTURES / "explain" / "send-buffer-02.pcap.gz")
+    assert times(account)[of.SEND_BUFFER] / account.duration_ms > 0.5
+    assert of.CONGESTION_WINDOW not in times(account)
 
 
 def test_a_needless_copy_leaves_the_repair_of_a_loss_what_it_was() -> None:
     """Linux 5.10 repairs one loss by fast recovery, and then sends that segment once more, of which
     a DSACK tells (benchmarks/explain, seed 15485863)."""
-    found = trouble(only(FIXTURES / "explain" / "fast-recovery-08.pcap.gz"))
-    assert {of.FAST_RECOVERY, of.SPURIOUS} <= found
-    assert of.DOUBLE_LOSS not in found
+    reasons = trouble(only(FIXTURES / "explain" / "fast-recovery-08.pcap.gz"))
+    assert {of.FAST_RECOVERY, of.SPURIOUS} <= reasons
+    assert of.DOUBLE_LOSS not in reasons
 
 
 def test_a_fin_that_was_lost_before_the_capture_is_no_hole() -> None:
     """Both directions are dropped between client and server, and it was captured at the server: the
     client's FIN comes only with its retransmission, after a segment that follows it."""
-    found = explain(FIXTURES / "explain" / "retransmission-timeout-06.pcap.gz")
-    assert found.verdict.holes == 0
-    (account,) = found.accounts
+    file_account = explain(FIXTURES / "explain" / "retransmission-timeout-06.pcap.gz")
+    assert file_account.verdict.holes == 0
+    (account,) = file_account.accounts
     assert times(account)[of.TIMEOUT] / account.duration_ms > 0.9
     assert of.UNTOLD not in times(account)
 
@@ -207,19 +207,19 @@ def test_10_packets_captured_twice_are_counted_once(name: str, tmp_path: Path) -
     from random import Random
 
     path = unpacked(name, tmp_path)
-    header, found = records(path)
-    twice = explain(written(tmp_path / "twice.pcap", header, doubled(found, Random(1))))
-    assert twice.verdict.copies_removed == len(found)
+    header, packets = records(path)
+    twice = explain(written(tmp_path / "twice.pcap", header, doubled(packets, Random(1))))
+    assert twice.verdict.copies_removed == len(packets)
     assert times(twice.accounts[0]) == pytest.approx(times(only(path)), abs=0.1)
 
 
 def test_11_a_reset_says_by_whom_and_frames_are_those_of_wireshark() -> None:
-    found = only(TRUTH / "explain-reset.pcap.gz")
-    (one,) = [one for one in found.findings if one.reason == of.RESET]
-    assert (one.waited_for, one.confidence) == ("server", "certain")
+    account = only(TRUTH / "explain-reset.pcap.gz")
+    (finding,) = [finding for finding in account.findings if finding.reason == of.RESET]
+    assert (finding.waited_for, finding.confidence) == ("server", "certain")
     table = read(TRUTH / "explain-reset.pcap.gz")
     (row,) = table[(table["flags"] & RST) != 0].to_dict("records")
-    assert one.frames[0][1] == row["frame"] and "acknowledged" in one.detail
+    assert finding.frames[0][1] == row["frame"] and "acknowledged" in finding.detail
 
 
 def test_11_a_connection_is_selected_by_its_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,8 +255,10 @@ def test_12_xz_snoop_and_a_pipe_are_read(
 
 def test_parts_add_up_to_the_whole() -> None:
     for path in [*TRUTH.glob("explain-*.pcap.gz"), *EXCHANGES.glob("*.pcap*")]:
-        for one in explain(path).accounts:
-            assert sum(times(one).values()) == pytest.approx(one.duration_ms, abs=0.01), path
+        for account in explain(path).accounts:
+            assert sum(times(account).values()) == pytest.approx(account.duration_ms, abs=0.01), (
+                path
+            )
 
 
 def test_gave_up_and_zero_window_name_the_end() -> None:
@@ -266,9 +268,9 @@ def test_gave_up_and_zero_window_name_the_end() -> None:
         ("explain-SYN-repeated", of.SYN_REPEATED, "client"),
     ):
         account = only(TRUTH / f"{name}.pcap.gz")
-        found = [one for one in account.findings if one.reason == reason]
-        assert end in {one.waited_for for one in found}, name
-        assert max(one.time_ms for one in found) > 0.5 * account.duration_ms
+        findings = [finding for finding in account.findings if finding.reason == reason]
+        assert end in {finding.waited_for for finding in findings}, name
+        assert max(finding.time_ms for finding in findings) > 0.5 * account.duration_ms
 
 
 def test_as_json_follows_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,9 +311,9 @@ def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Pat
         assert main(["explain", str(path), "--out", str(out)]) == 0
         shown = tshark.printed(out, ("frame.number", "frame.comment"), "frame.comment")
         comments = {int(number): text for number, text in shown}
-        (finding,) = [one for one in only(path).findings if one.reason == reason]
+        (finding,) = [finding for finding in only(path).findings if finding.reason == reason]
         assert frame in (None, finding.frames[0][1])
-        assert sentence(finding) in comments[finding.frames[0][1]]
+        assert describe_finding(finding) in comments[finding.frames[0][1]]
 
 
 def test_ladder_command_draws_the_worst_wait(
@@ -319,24 +321,31 @@ def test_ladder_command_draws_the_worst_wait(
 ) -> None:
     """The command that the account prints runs as it is."""
     for name in ("explain-connection-refused", "explain-fast-recovery", "explain-zero-window"):
-        found = as_json(explain(TRUTH / f"{name}.pcap.gz"))
-        words = shlex.split(found["connections"][0]["ladder"])
+        plain = as_json(explain(TRUTH / f"{name}.pcap.gz"))
+        words = shlex.split(plain["connections"][0]["ladder"])
         assert words[0] == "labs" and words[-1] == "ladder.html"
         assert main([*words[1:-1], str(tmp_path / "x.html")]) == 0, capsys.readouterr().err
 
 
 def test_a_repaired_loss_is_one_finding() -> None:
     """Its time and its count stand in one sentence, which names the sender."""
-    (found,) = [
-        one for one in only(EXCHANGES / "lossy.pcap.gz").findings if one.reason == of.FAST_RECOVERY
+    (finding,) = [
+        finding
+        for finding in only(EXCHANGES / "lossy.pcap.gz").findings
+        if finding.reason == of.FAST_RECOVERY
     ]
-    assert found.waited_for == "server" and found.count == 11 and found.time_ms > 300
+    assert finding.waited_for == "server" and finding.count == 11 and finding.time_ms > 300
 
 
 def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
     late = without_syns(EXCHANGES / "download.pcap.gz", tmp_path / "late.pcap")
-    found = waits(connection_state(read(late)))
-    codes = {code for own in found.rounds.values() for one in own for code in one.reason.tolist()}
+    gaps = waits(connection_state(read(late)))
+    codes = {
+        code
+        for sides in gaps.rounds.values()
+        for rounds in sides
+        for code in rounds.reason.tolist()
+    }
     assert codes and LIMITS.index(of.SEND_BUFFER) not in codes
 
 
@@ -353,10 +362,10 @@ def flights(path: Path, sizes: list[int], *, pause_us: int = 0, cwr_in: int = -1
     seq = 5001
     for number, size in enumerate(sizes):
         at = 40_200 + number * (20_100 + pause_us)
-        own = burst(at, seq, size, step_us=25)
+        flight = burst(at, seq, size, step_us=25)
         if number == cwr_in:
-            own[0] = (at, segment(PORT, 1, seq, 1201, ACK | CWR, length=1460))
-        made += own
+            flight[0] = (at, segment(PORT, 1, seq, 1201, ACK | CWR, length=1460))
+        made += flight
         seq += 1460 * size
     return only(capture(path, made))
 
@@ -365,14 +374,14 @@ def flights(path: Path, sizes: list[int], *, pause_us: int = 0, cwr_in: int = -1
 def test_a_reduced_flight_is_the_congestion_window(cwr_in: int, tmp_path: Path) -> None:
     """Marks (ECN) reduce cubic's window to 0.7, from which it grows slowly; nothing is lost."""
     sizes = [10, 20, 40, 80, *([56] * 6), *([57] * 4), *([58] * 4)]
-    found = times(flights(tmp_path / "x.pcap", sizes, cwr_in=cwr_in))
-    assert of.SEND_BUFFER not in found
-    assert found[of.CONGESTION_WINDOW] > 200
+    times_ms = times(flights(tmp_path / "x.pcap", sizes, cwr_in=cwr_in))
+    assert of.SEND_BUFFER not in times_ms
+    assert times_ms[of.CONGESTION_WINDOW] > 200
 
 
 def test_bursts_after_idle_time_that_do_not_grow_are_no_slow_start(tmp_path: Path) -> None:
-    found = times(flights(tmp_path / "x.pcap", [40] * 12, pause_us=300_000))
-    assert of.SLOW_START not in found
+    times_ms = times(flights(tmp_path / "x.pcap", [40] * 12, pause_us=300_000))
+    assert of.SLOW_START not in times_ms
 
 
 def test_the_end_of_a_response_is_no_full_window(tmp_path: Path) -> None:
@@ -389,9 +398,9 @@ def test_the_end_of_a_response_is_no_full_window(tmp_path: Path) -> None:
                 seq, at = seq + length, at + 25
                 made.append((at, segment(PORT, 0, asked, seq, ACK, window=8 * 1460)))
         at += 1_000
-    found = times(only(capture(tmp_path / "x.pcap", made)))
-    assert 230 < found[of.FULL_WINDOW] < 250
-    assert found[of.ROUND_TRIP] > 10
+    times_ms = times(only(capture(tmp_path / "x.pcap", made)))
+    assert 230 < times_ms[of.FULL_WINDOW] < 250
+    assert times_ms[of.ROUND_TRIP] > 10
 
 
 def answered(rtt_us: int = 20_000) -> list[tuple[int, bytes]]:
@@ -414,15 +423,15 @@ def test_13_a_loss_before_the_capture_is_no_application_without_ids(tmp_path: Pa
     ID of all IP packets is 0."""
     made = [*answered(), *burst(40_500, 5001, 3)]
     made += burst(261_000, 5001 + 3 * 1460, 1)
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert trouble(found) == {of.UNTOLD}
-    assert times(found)[of.UNTOLD] == pytest.approx(200, abs=2)
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert trouble(account) == {of.UNTOLD}
+    assert times(account)[of.UNTOLD] == pytest.approx(200, abs=2)
 
 
 def test_13_a_late_response_without_ids_is_likely_the_application(tmp_path: Path) -> None:
     made = [*answered(), *burst(620_000, 5001, 3)]
-    found = only(capture(tmp_path / "x.pcap", made))
-    (late,) = [one for one in found.findings if one.waited_for == "server"]
+    account = only(capture(tmp_path / "x.pcap", made))
+    (late,) = [finding for finding in account.findings if finding.waited_for == "server"]
     assert (late.reason, late.confidence) == (of.APPLICATION, "likely")
 
 
@@ -438,15 +447,15 @@ def even_writer(rtt_us: int, count: int = 400) -> list[tuple[int, bytes]]:
         at, seq = rtt_us + 200 + 2000 * number, 5001 + 1460 * number
         made.append((at, segment(PORT, 1, seq, 1201, ACK, length=1460, window=65_535)))
         made.append((at + rtt_us, segment(PORT, 0, 1201, seq + 1460, ACK, window=65_535)))
-    return sorted(made, key=lambda one: one[0])
+    return sorted(made, key=lambda packet: packet[0])
 
 
 def test_14_an_even_writer_does_not_fill_the_path(tmp_path: Path) -> None:
     """40 of 65 KB of the window, every 2 ms, over an RTT of 55 ms that never grows."""
-    found = only(capture(tmp_path / "x.pcap", even_writer(55_000)))
-    assert of.PATH not in times(found)
-    (untold,) = [one for one in found.findings if one.reason == of.UNTOLD]
-    assert untold.time_ms > 0.5 * found.duration_ms and "pacing" in untold.detail
+    account = only(capture(tmp_path / "x.pcap", even_writer(55_000)))
+    assert of.PATH not in times(account)
+    (untold,) = [finding for finding in account.findings if finding.reason == of.UNTOLD]
+    assert untold.time_ms > 0.5 * account.duration_ms and "pacing" in untold.detail
 
 
 def echoing(at_ms: int, echoed_ms: int) -> bytes:
@@ -466,10 +475,10 @@ def test_14_a_queue_before_the_capture_shows_by_timestamps(
         at_ms, seq = 41 + 2 * number, 5001 + 1460 * number
         echoed = max(20, at_ms - 2 * min(10 + number // 10, flight))
         data = segment(PORT, 1, seq, 1201, ACK, length=1460, options=echoing(at_ms, echoed))
-        own = segment(PORT, 0, 1201, seq + 1460, ACK, 65_535, options=echoing(at_ms, at_ms))
-        made += [(1000 * at_ms, data), (1000 * at_ms + 20, own)]
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert times(found)[reason] > 0.5 * found.duration_ms
+        answer = segment(PORT, 0, 1201, seq + 1460, ACK, 65_535, options=echoing(at_ms, at_ms))
+        made += [(1000 * at_ms, data), (1000 * at_ms + 20, answer)]
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert times(account)[reason] > 0.5 * account.duration_ms
 
 
 def test_24_with_more_in_flight_nobody_waits_for_a_delayed_ack(tmp_path: Path) -> None:
@@ -491,9 +500,11 @@ def test_24_with_more_in_flight_nobody_waits_for_a_delayed_ack(tmp_path: Path) -
         made.append((at + 40_000, segment(PORT, 0, 1201, begin + 1460 * 11, ACK)))
         sent = [(at + 10 + number, end + 1460 * number) for number in range(10)]
         sent.append((at + 40_010, end + 14_600))
-    found = only(capture(tmp_path / "x.pcap", sorted(made, key=lambda one: one[0])))
-    delayed = [one for one in found.findings if one.reason == of.DELAYED_ACK]
-    assert [(one.waiting, one.time_ms, one.count) for one in delayed] == [(of.NOBODY, 0, 1)]
+    account = only(capture(tmp_path / "x.pcap", sorted(made, key=lambda packet: packet[0])))
+    delayed = [finding for finding in account.findings if finding.reason == of.DELAYED_ACK]
+    assert [(finding.waiting, finding.time_ms, finding.count) for finding in delayed] == [
+        (of.NOBODY, 0, 1)
+    ]
 
 
 SYNS = [(0, segment(PORT, 0, 1000, 0, SYN)), (1_000_000, segment(PORT, 0, 1000, 0, SYN))]
@@ -513,9 +524,9 @@ def test_15_only_a_reset_that_acknowledges_the_syn_refuses(
 ) -> None:
     """The client's packets alone, a reset of what the capture lacks, and a refusal of one SYN."""
     made = [*SYNS, *((1_100_000 + 1000 * number, frame) for number, frame in enumerate(rest))]
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert trouble(found) == {reason}
-    assert [one.count for one in found.findings if one.reason == reason] == [count]
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert trouble(account) == {reason}
+    assert [finding.count for finding in account.findings if finding.reason == reason] == [count]
 
 
 @pytest.mark.parametrize(
@@ -537,9 +548,9 @@ def test_16_free_time_is_not_lost(tmp_path: Path) -> None:
     """A connection that its server closes after 30 s lost nothing by that."""
     made = [*answered(), *burst(40_500, 5001, 1)]
     made.append((30_000_000, segment(PORT, 1, 6461, 1201, FIN | ACK)))
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert times(found)[of.CLOSED_LATE] > 29_000
-    assert of.CLOSED_LATE not in trouble(found) and found.lost_ms < 1
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert times(account)[of.CLOSED_LATE] > 29_000
+    assert of.CLOSED_LATE not in trouble(account) and account.lost_ms < 1
 
 
 def test_16_a_late_end_costs_the_end_that_has_closed(tmp_path: Path) -> None:
@@ -547,32 +558,32 @@ def test_16_a_late_end_costs_the_end_that_has_closed(tmp_path: Path) -> None:
     made.append((41_000, segment(PORT, 0, 1201, 6461, FIN | ACK)))
     made.append((61_000, segment(PORT, 1, 6461, 1202, ACK)))
     made.append((9_000_000, segment(PORT, 1, 6461, 1202, FIN | ACK)))
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert of.CLOSED_LATE in trouble(found) and found.lost_ms > 8000
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert of.CLOSED_LATE in trouble(account) and account.lost_ms > 8000
 
 
 def test_17_what_the_window_left_is_not_the_application() -> None:
     """The window leaves one segment, and no packet is told of twice."""
-    found = only(TRUTH / "explain-zero-window.pcap.gz")
-    assert of.APPLICATION not in trouble(found)
-    assert of.DELAYED_ACK not in times(found)
-    assert len([one for one in found.findings if one.reason == of.FULL_WINDOW]) == 1
+    account = only(TRUTH / "explain-zero-window.pcap.gz")
+    assert of.APPLICATION not in trouble(account)
+    assert of.DELAYED_ACK not in times(account)
+    assert len([finding for finding in account.findings if finding.reason == of.FULL_WINDOW]) == 1
 
 
 def test_17_what_was_sent_in_vain_takes_no_time() -> None:
-    (found,) = [
+    (needless,) = [
         finding
-        for one in explain(EXCHANGES / "stopped-reader.pcap").accounts
-        for finding in one.findings
+        for account in explain(EXCHANGES / "stopped-reader.pcap").accounts
+        for finding in account.findings
         if finding.reason == of.SPURIOUS
     ]
-    assert (found.time_ms, found.waited_for, found.count) == (0, "client", 1)
+    assert (needless.time_ms, needless.waited_for, needless.count) == (0, "client", 1)
 
 
 def test_17_before_a_reset_nothing_is_known() -> None:
-    said = as_text(explain(TRUTH / "explain-reset.pcap.gz"))
-    assert "nothing was sent until the server reset" in said
-    assert "all data had been acknowledged" in said and "nobody had anything" not in said
+    text = describe_file(explain(TRUTH / "explain-reset.pcap.gz"))
+    assert "nothing was sent until the server reset" in text
+    assert "all data had been acknowledged" in text and "nobody had anything" not in text
 
 
 def test_18_without_any_distance_a_short_gap_is_no_timer(tmp_path: Path) -> None:
@@ -580,8 +591,8 @@ def test_18_without_any_distance_a_short_gap_is_no_timer(tmp_path: Path) -> None
     made = [(0, segment(PORT, 1, 5001, 1201, ACK, length=1460))]
     made.append((100, segment(PORT, 0, 1201, 5001, ACK)))
     made.append((20_000, segment(PORT, 1, 5001, 1201, ACK, length=1460)))
-    found = only(capture(tmp_path / "x.pcap", made))
-    assert not trouble(found) & {of.TIMEOUT, of.TAIL_LOSS, of.FAST_RECOVERY}
+    account = only(capture(tmp_path / "x.pcap", made))
+    assert not trouble(account) & {of.TIMEOUT, of.TAIL_LOSS, of.FAST_RECOVERY}
     made[2] = (420_000, made[2][1])
     assert trouble(only(capture(tmp_path / "y.pcap", made))) & {of.TIMEOUT, of.TAIL_LOSS}
 
@@ -595,9 +606,9 @@ def test_19_rounds_of_both_directions_keep_apart(tmp_path: Path) -> None:
         at, seq = 55_700 + 2000 * number, 1201 + 1460 * number
         made.append((at, segment(PORT, 0, seq, 5001, ACK, length=1460)))
         made.append((at + 50, segment(PORT, 1, 5001, seq + 1460, ACK)))
-    path = capture(tmp_path / "x.pcap", sorted(made, key=lambda one: one[0]))
-    found = waits(connection_state(read(path)))
-    assert {one.direction for one in found.rounds[0]} == {0, 1}
+    path = capture(tmp_path / "x.pcap", sorted(made, key=lambda packet: packet[0]))
+    gaps = waits(connection_state(read(path)))
+    assert {rounds.direction for rounds in gaps.rounds[0]} == {0, 1}
     account = only(path)
     assert sum(times(account).values()) == pytest.approx(account.duration_ms, abs=0.01)
 
@@ -610,8 +621,8 @@ def test_20_all_readers_ignore_copies(name: str, tmp_path: Path) -> None:
     from labs.read.flows.exchanges import exchanges
 
     path = unpacked(name, tmp_path)
-    header, found = records(path)
-    twice = read(written(tmp_path / "twice.pcap", header, doubled(found, Random(1))))
+    header, packets = records(path)
+    twice = read(written(tmp_path / "twice.pcap", header, doubled(packets, Random(1))))
     once = read(path)
     for table in (stalls, exchanges):
         both = table(twice)[["gap_ms", "reason"]], table(once)[["gap_ms", "reason"]]
@@ -665,24 +676,24 @@ def in_gre(frame: bytes, key: int, fragment: int = 0) -> bytes:
 def test_22_keys_of_gre_may_differ_per_direction(tmp_path: Path) -> None:
     made = [*answered(), *burst(40_500, 5001, 2)]
     keyed = [(at, in_gre(frame, 1 + (frame[26:30] == b"\x0a\0\0\1"))) for at, frame in made]
-    (found,) = explain(capture(tmp_path / "x.pcap", keyed)).accounts
-    assert (found.client_bytes, found.server_bytes) == (200, 2920)
+    (account,) = explain(capture(tmp_path / "x.pcap", keyed)).accounts
+    assert (account.client_bytes, account.server_bytes) == (200, 2920)
 
 
 def test_22_a_later_fragment_of_a_tunnel_has_no_header(tmp_path: Path) -> None:
     made = [*answered(), (50_000, in_gre(segment(PORT, 1, 9, 9, ACK, length=99), 1, fragment=64))]
-    found = explain(capture(tmp_path / "x.pcap", made))
-    assert len(found.accounts) == 1 and found.remarks.counts["later_fragments"] == 1
+    file_account = explain(capture(tmp_path / "x.pcap", made))
+    assert len(file_account.accounts) == 1 and file_account.remarks.counts["later_fragments"] == 1
 
 
 def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
-    said = as_text(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
-    assert "the handshake took 22.3 ms" in said and "28 requests and their responses" in said
-    assert "1 ACK was delayed, but nobody waited for it" in said
-    said = as_text(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
-    assert "a lost SYN or SYN-ACK was repeated" in said
-    said = as_text(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
-    assert "See it" in said and "--frames" in said.split("See it")[1]
+    text = describe_file(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
+    assert "the handshake took 22.3 ms" in text and "28 requests and their responses" in text
+    assert "1 ACK was delayed, but nobody waited for it" in text
+    text = describe_file(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
+    assert "a lost SYN or SYN-ACK was repeated" in text
+    text = describe_file(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
+    assert "See it" in text and "--frames" in text.split("See it")[1]
     late = [*answered(), *burst(40_500, 5001, 2)][1:]
     lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines
     assert any(line.startswith("The connection began before the capture") for line in lines)

@@ -9,8 +9,8 @@ import pandas
 import pytest
 
 from labs.read.capture import read
-from labs.read.charts.ladder import ladder
-from labs.read.charts.time_sequence import time_sequence
+from labs.read.figures.ladder import ladder
+from labs.read.figures.time_sequence import time_sequence
 from labs.read.flows import reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges

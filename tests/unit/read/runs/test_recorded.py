@@ -10,7 +10,7 @@ import pytest
 
 import labs
 from labs.errors import BadInput, Damaged, Missing
-from labs.experiments.stack.parameters import Stack
+from labs.experiments.stack.conditions import Parameters as Stack
 from labs.read.runs import kept_content, recorded
 from labs.read.runs.listing import index
 from labs.studies.study import study

@@ -15,7 +15,7 @@ from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
 from labs.drive.units import KIB
 from labs.errors import BadInput
-from labs.experiments.buffers.parameters import Buffers
+from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.runs import recorded
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
-from labs.read.charts.advice import against_buffer_size
 from labs.read.display.advice import core_to_paste, size_rows
+from labs.read.figures.advice import against_buffer_size
 from labs.read.theory.advice import LARGEST_BYTES, advise, checked_path, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP

@@ -1,7 +1,0 @@
-"""A study of the lab `queues` in sentences."""
-
-from __future__ import annotations
-
-from labs.read.display.traffic import describe, describe_run
-
-__all__ = ["describe", "describe_run"]

@@ -1,0 +1,170 @@
+"""The account of a capture as one page that works offline: sentences, time by cause, timeline, and
+the ladder of the worst wait."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from pandas import DataFrame
+from plotly.graph_objects import Bar, Figure
+
+from labs.read.figures.ladder import ladder
+from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    LEGEND_ABOVE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    dressed,
+)
+from labs.read.figures.time_sequence import time_sequence
+from labs.read.flows.account_text import (
+    NO_TIME,
+    advice,
+    describe_connection,
+    describe_finding,
+    duration,
+    worth_a_sentence,
+)
+from labs.read.flows.explain import Account, FileAccount, Finding
+
+MOST_BARS: Final = 12
+MOST_REASONS: Final = 6
+AROUND: Final = 8
+"""Packets before and after a wait that the ladder draws."""
+MOST_DRAWN: Final = 60
+CODE: Final = re.compile("`([^`]+)`")
+COLOURS: Final = (VERMILION, ORANGE, PURPLE, BLUE, GREEN, SKY)
+USUAL, OTHER = "#c9ced6", GREY
+
+
+def time_by_cause(found: FileAccount) -> Figure:
+    """One bar per connection, divided among the reasons of its time; the connections that lost
+    most, at most 12."""
+    chosen = found.accounts[:MOST_BARS]
+    totals: dict[str, float] = {}
+    for one in chosen:
+        for finding in one.findings:
+            if not finding.is_usual:
+                totals[finding.reason] = totals.get(finding.reason, 0.0) + finding.time_ms
+    named = [name for name, ms in sorted(totals.items(), key=lambda one: -one[1]) if ms > 0]
+    named = named[:MOST_REASONS]
+    groups = [*named, "other reasons", "usual: round trips, slow start, sending"]
+    labels = [f"{one.connection}: {one.client}<br>to {one.server}" for one in chosen]
+    figure = Figure()
+    rows = []
+    for place, group in enumerate(groups):
+        seconds = [_share(one, group, named) / 1e3 for one in chosen]
+        if not any(seconds):
+            continue
+        colour = COLOURS[place] if group in named else USUAL if place else OTHER
+        colour = OTHER if group == "other reasons" else colour
+        figure.add_trace(
+            Bar(
+                y=labels,
+                x=seconds,
+                name=group,
+                orientation="h",
+                marker={"color": colour, "line": {"color": "white", "width": 0.5}},
+                hovertemplate="%{y}<br>" + group + ": %{x:.4g} s<extra></extra>",
+            )
+        )
+        rows.append({"reason": group, **dict(zip(labels, seconds, strict=True))})
+    figure.update_layout(barmode="stack", legend=LEGEND_ABOVE)
+    figure.update_xaxes(title="time, s")
+    figure.update_yaxes(title="connection", autorange="reversed", type="category")
+    left = len(found.accounts) - len(chosen)
+    return dressed(
+        figure,
+        title="Time by cause",
+        caption=Path(found.file).name + (f" · {left:,} more connections" if left > 0 else ""),
+        height=170 + 44 * len(chosen),
+        tell="; ".join(f"{name}: {duration(totals[name])}" for name in named) or NO_TIME,
+        table=DataFrame(rows),
+    )
+
+
+def _share(account: Account, group: str, named: list[str]) -> float:
+    if group in named:
+        return sum(one.time_ms for one in account.findings if one.reason == group)
+    usual = group.startswith("usual")
+    return sum(
+        one.time_ms for one in account.findings if one.is_usual == usual and one.reason not in named
+    )
+
+
+def page(segments: DataFrame, found: FileAccount) -> str:
+    """The page; `segments` is the table of segments that `found` explains."""
+    name = Path(found.file).name
+    figures = [time_by_cause(found)] if found.accounts else []
+    first = found.accounts[0] if found.accounts else None
+    if first is not None:
+        figures.append(time_sequence(segments, first.connection, source=name))
+        worst = first.worst
+        if worst is not None:
+            figures.append(worst_ladder(segments, name, first, worst))
+    drawn = drawn_figures(figures)
+    body = [f"<h1>What {escape(name)} waited for</h1>", *drawn[:1]]
+    if lines := (*found.verdict.lines, *found.remarks.lines):
+        body += ["<h2>The capture</h2>", _list([escape(line) for line in lines])]
+    for account in found.accounts[:MOST_BARS]:
+        body += _connection(account)
+        if account is first:
+            body += drawn[1:]
+    return offline_page(f"{name}, explained", body)
+
+
+def _list(items: list[str]) -> str:
+    made = "".join(item if item.startswith("<li") else f"<li>{item}</li>" for item in items if item)
+    return f"<ul>{made}</ul>" if made else ""
+
+
+def _connection(account: Account) -> list[str]:
+    found = worth_a_sentence(account)
+    said = describe_connection(account)
+    sentences = [
+        f"<li{'' if one.is_trouble else ' class=usual'}>{escape(describe_finding(one))}</li>"
+        for one in found
+    ]
+    changes = [
+        CODE.sub(r"<code>\1</code>", escape(f"{reason[0].upper()}{reason[1:]}: {words}"))
+        for reason, words in advice(found).items()
+    ]
+    return [
+        f"<h2>{escape(said[0].upper() + said[1:])}</h2>",
+        _list(sentences or [f"{NO_TIME[0].upper()}{NO_TIME[1:]}."]),
+        *(["<h3>What to change</h3>", _list(changes)] if changes else []),
+    ]
+
+
+def worst_ladder(
+    segments: DataFrame, name: str, account: Account, worst: Finding, *, reasons: bool = True
+) -> Figure:
+    """The packets around the longest wait of a finding."""
+    own = segments[segments["connection"] == account.connection]
+    frames = own["frame"].to_numpy()
+    begin, end = (int(frames.searchsorted(frame)) for frame in worst.frames[0])
+    first = max(0, begin - AROUND, end - MOST_DRAWN)
+    rows = (int(own.index[first]), int(own.index[min(len(own) - 1, end + AROUND)]))
+    gap = {
+        "gap_ms": float(own["time_ns"].iloc[end] - own["time_ns"].iloc[begin]) / 1e6,
+        "reason": worst.reason,
+        "waiting": worst.waiting,
+        "waited_for": worst.waited_for,
+    }
+    return ladder(
+        segments,
+        account.connection,
+        rows=rows,
+        source=name,
+        title=f"The longest wait: {worst.reason}" if reasons else "The longest wait",
+        also={int(own.index[end]): gap} if end == begin + 1 else None,
+        reasons=reasons,
+    )

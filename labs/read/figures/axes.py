@@ -1,0 +1,119 @@
+"""An axis as a value: its column, its words and unit, its scale and its ticks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log2, log10
+from typing import Any
+
+from labs.drive.result_columns import Column, columns_of
+from labs.read.display.format import heading, in_digits, in_three_digits, size_in_words
+from labs.read.figures.style import log_ticks, log_title
+
+MOST_TICKS = 8
+POINTS, SIZES, DIGITS = "points", "sizes", "digits"
+"""Ticks at the drawn values; at powers of two, in bytes, written as sizes; at 1, 2 and 5 times
+powers of ten."""
+CLOSE_TICKS = 1.16
+"""On a logarithmic axis: values whose ratio is smaller share a tick, the first one's."""
+Columns = Mapping[str, Column]
+
+
+def declared(results: type | None) -> Columns:
+    """The columns of a lab's class `Results` by name; none without a class."""
+    return {} if results is None else {column.name: column for column in columns_of(results)}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a figure.
+
+    Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
+    its ends, which are otherwise those of what is drawn. `ticks` is POINTS, SIZES, DIGITS, the
+    values themselves, or empty for plotly's choice.
+    """
+
+    column: str
+    words: str = ""
+    unit: str | None = None
+    log: bool = False
+    ticks: str | Sequence[float] = ""
+    begins_at_0: bool = False
+    range: tuple[float, float] | None = None
+
+    def name(self, columns: Columns) -> str:
+        """The words of the axis: `share of the link's rate in use`."""
+        if self.words:
+            return self.words
+        if self.column in columns:
+            return re.split("[,;:]", columns[self.column].meaning)[0]
+        words = heading(self.column).partition(" (")[0]
+        return words[:1].lower() + words[1:] if words[1:].islower() else words
+
+    def unit_of(self, columns: Columns) -> str:
+        """The unit of its values; empty for sizes, which are written with theirs."""
+        if self.unit is not None or self.ticks == SIZES:
+            return self.unit or ""
+        if self.column in columns:
+            return columns[self.column].unit
+        return heading(self.column).partition(" (")[2].removesuffix(")")
+
+    def title(self, columns: Columns) -> str:
+        """Words and unit, and whether the axis is logarithmic."""
+        unit = self.unit_of(columns)
+        words = self.name(columns) + (f" ({unit})" if unit else "")
+        return log_title(words) if self.log else words
+
+    def value_in_words(self, value: float, columns: Columns) -> str:
+        """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
+        if self.ticks == SIZES:
+            return size_in_words(value)
+        return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
+
+    def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
+        """The axis as plotly has it, for these drawn values."""
+        axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
+        if self.log:
+            axis["type"] = "log"
+        if self.range is not None:
+            axis["range"] = [log10(end) if self.log else end for end in self.range]
+        elif self.begins_at_0:
+            axis["rangemode"] = "tozero"
+        return axis | (self._ticks(sorted({*values})) if self.ticks and values else {})
+
+    def _ticks(self, values: Sequence[float]) -> dict[str, Any]:
+        if self.ticks == SIZES:
+            ticks: Sequence[float] = powers_of_two(values[0], values[-1])
+            return {"tickvals": ticks, "ticktext": [size_in_words(tick) for tick in ticks]}
+        if self.ticks == DIGITS:
+            ticks = log_ticks(values[0], values[-1])
+        else:
+            ticks = _apart(values) if self.ticks == POINTS else [*map(float, self.ticks)]
+        return {"tickvals": ticks, "ticktext": [_tick(tick) for tick in ticks]}
+
+
+def as_axis(axis: Axis | str) -> Axis:
+    """An axis, or that of a column without more to say."""
+    return Axis(axis) if isinstance(axis, str) else axis
+
+
+def powers_of_two(smallest: float, largest: float, most: int = MOST_TICKS) -> list[int]:
+    """Powers of two over a range of sizes, every second or third one where there are many."""
+    first, last = floor(log2(smallest)), ceil(log2(largest))
+    step = 1 + (last - first) // most
+    return [1 << power for power in range(first, last + 1, step)]
+
+
+def _apart(values: Sequence[float]) -> list[float]:
+    """The values, without those that are too close to the one before for words of their own."""
+    ticks = [*values[:1]]
+    for value in values[1:]:
+        if not 0 < ticks[-1] < value < CLOSE_TICKS * ticks[-1]:
+            ticks.append(value)
+    return ticks
+
+
+def _tick(value: float) -> str:
+    return in_digits(float(f"{value:.2g}")) if abs(value) < 100 else in_digits(value)

@@ -1,0 +1,123 @@
+"""What every declared figure has: rows, a title, a caption, a text alternative and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+from plotly.graph_objects import Figure
+
+from labs.drive.condition import Group
+from labs.read.display.provenance import of_table
+from labs.read.figures.axes import Columns, declared
+from labs.read.figures.plot import Plot, Trace
+from labs.read.figures.style import NO_RUNS, dressed, nothing
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """The rows of a table of results that a figure shows: those of some groups of conditions, with
+    a value in each column of `having`, in the `order` of a column."""
+
+    groups: tuple[str, ...] = ()
+    having: tuple[str, ...] = ()
+    order: str = ""
+
+    def __call__(self, table: DataFrame) -> DataFrame:
+        rows = table[table["group"].isin(self.groups)] if self.groups else table
+        for column in self.having:
+            rows = rows[rows[column].notna()]
+        return rows.sort_values(self.order) if self.order else rows
+
+
+def in_group(*groups: Group | str, having: Sequence[str] = (), order: str = "") -> RowsOf:
+    """The rows of these groups of conditions, or of all; see `RowsOf`."""
+    names = (group.name if isinstance(group, Group) else group for group in groups)
+    return RowsOf(tuple(names), tuple(having), order)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A figure as a value: it is drawn when it is called, with what `rows` takes.
+
+    `rows` makes a table of a table of results, of studies or of runs; `empty` says why a figure has
+    nothing to show. `of` is the lab's class `Results`, whose columns give words, units and
+    predictions. `title`, `caption`, `describe` (the text alternative) and `table` (the numbers) are
+    computed from the rows where a text does not suffice; what is not given follows from the form.
+    `note` is a second line of the caption.
+    """
+
+    title: str | Callable[[DataFrame], str]
+    _: KW_ONLY
+    rows: Callable[..., DataFrame] = RowsOf()
+    of: type | None = None
+    empty: str = NO_RUNS
+    caption: Callable[[DataFrame], str] = of_table
+    note: str | Callable[[DataFrame], str] = ""
+    describe: Callable[[DataFrame], str] | None = None
+    table: Callable[[DataFrame], DataFrame] | Mapping[str, str] | None = None
+
+    def __call__(self, *sources: Any, **options: Any) -> Figure:
+        first = sources[0] if sources else None
+        if getattr(first, "empty", False):  # a table without rows has no columns either
+            return nothing(self.title_of(first), NO_RUNS)
+        rows = self.rows(*sources, **options)
+        if rows.empty:
+            return nothing(self.title_of(rows), self.empty)
+        return self.draw(rows, declared(self.of), sources)
+
+    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+        """The figure of rows, of which there is at least one; `sources` are what it is called
+        with."""
+        raise NotImplementedError
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The form as one plot among others, with its height in pixels."""
+        raise NotImplementedError
+
+    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+        """The text alternative of the form, if the figure has none of its own."""
+        raise NotImplementedError
+
+    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+        """The numbers that the form draws, if the figure has no table of its own."""
+        raise NotImplementedError
+
+    def title_of(self, rows: Any) -> str:
+        """The title of the figure, or the heading of a panel."""
+        if callable(self.title):
+            return self.title(rows)
+        return self.title
+
+    def _finished(
+        self,
+        rows: DataFrame,
+        columns: Columns,
+        drawn: tuple[list[Trace], dict[str, Any]],
+        height: int,
+    ) -> Figure:
+        """The figure with title, caption, text alternative and table."""
+        note = self.note(rows) if callable(self.note) else self.note
+        traces, layout = drawn
+        return dressed(
+            Figure(traces),
+            layout,
+            title=self.title_of(rows),
+            caption="<br>".join(filter(None, [self.caption(rows), note])),
+            height=height,
+            tell=self.describe(rows) if self.describe else self.text_of(rows, columns),
+            table=self._numbers(rows, columns),
+        )
+
+    def _numbers(self, rows: DataFrame, columns: Columns) -> DataFrame:
+        if self.table is None:
+            return self.table_of(rows, columns)
+        if isinstance(self.table, Mapping):
+            return rows[list(self.table)].rename(columns=dict(self.table))
+        return self.table(rows)

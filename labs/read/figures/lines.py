@@ -1,0 +1,409 @@
+"""A column against another: lines and points, measured beside predicted and published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas
+
+from labs.read.display.format import in_three_digits
+from labs.read.figures.axes import Axis, Columns, as_axis
+from labs.read.figures.declaration import Declared
+from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
+from labs.read.figures.plot import Look, Plot, Trace, assembled, stacked
+from labs.read.figures.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    LEGEND_ABOVE,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+)
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
+
+LOOKS = tuple(
+    Look(colour, dash, symbol)
+    for colour, dash, symbol in zip(
+        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
+        ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot"),
+        ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross"),
+        strict=True,
+    )
+)
+CONTROLS = {"reno": Look(PURPLE), "cubic": Look(BLUE), "bbr": Look(VERMILION)}
+"""The looks of congestion controls, the same in every figure."""
+CLAIM = "article_claim"
+"""The column with the names of an article's claims."""
+MANY_POINTS = 400
+"""A line with more points has no words of its own at each of them."""
+NOT_SETTLED = 0.3
+"""The opacity of a value of a steady state that a run did not reach."""
+TOP, BOTTOM = (0.33, 1.0), (0.0, 0.2)
+"""The heights of a plot and of the differences below it."""
+AFTER = 1001
+"""The rank in the legend of what is compared with the measured lines."""
+FRAME_PX = 172
+"""The height around the plots: title, legend, axis and caption."""
+ROOM = 1.1
+"""The end of an axis that begins at 0, as a multiple of the largest value."""
+
+
+DASHED = Look(BLACK, "dash", "diamond-open", width=1)
+"""The look of predicted values."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How predicted values are drawn.
+
+    They are those of `column`, by default of the one that the measured column declares; or a
+    `curve`: the x and y of its points, computed from the rows. With `each`, a line per series in
+    its colour; else one for all, with each place once. `name` may contain the series as `{}`.
+    """
+
+    column: str = ""
+    curve: Callable[[DataFrame], tuple[Sequence[float], Sequence[float]]] | None = None
+    each: bool = False
+    name: str = "predicted"
+    look: Look = DASHED
+    mode: str = "lines+markers"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A plot below the other: how far each prediction is from the measured value, in percent, and
+    the tolerance as a band."""
+
+    within_pct: float = 5.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a figure: its name, its look, its rows and the column of its values."""
+
+    name: str
+    look: Look
+    rows: DataFrame
+    column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines(Declared):
+    """The column `y` against the column `x`, a line for each value of the column `by`.
+
+    `y` may be several columns, with the name of the line of each. `named` is a name with the value
+    as `{}`, or a name for each value. `looks` are the looks of some values. `published` is the
+    column of an article's figures; `published_in` makes the rows that have them, if they are
+    others. `spread` are the columns with the lowest and the highest value. `mode` is plotly's:
+    lines, markers, text. `words` is what a point says, from its row.
+    """
+
+    x: Axis | str
+    y: Axis | str
+    lines: Mapping[str, str] = field(default_factory=dict)
+    by: str | None = None
+    named: str | Mapping[Any, str] = "{}"
+    looks: Mapping[Any, Look] = field(default_factory=dict)
+    predicted: Prediction | None = Prediction()
+    published: str = ""
+    published_in: Callable[..., DataFrame] | None = None
+    marks: tuple[Mark, ...] = ()
+    spread: tuple[str, str] | None = None
+    difference: Difference | None = None
+    mode: str = "lines+markers"
+    words: Callable[[Mapping[Any, Any]], str] | None = None
+    height: int = 400
+
+    @property
+    def across(self) -> Axis:
+        """The x axis."""
+        return as_axis(self.x)
+
+    @property
+    def up(self) -> Axis:
+        """The y axis."""
+        return as_axis(self.y)
+
+    def predicted_column(self, columns: Columns) -> str:
+        """The column with the predicted values; empty if there is none."""
+        if self.predicted is None:
+            return ""
+        declared = columns.get(self.up.column)
+        return self.predicted.column or (declared and declared.predicted_by) or ""
+
+    def series(self, rows: DataFrame) -> list[Series]:
+        """The lines in the order of the rows, each in the order of the x axis."""
+        x = self.across.column
+        if self.lines:
+            return [
+                Series(name, self._look(column, place), rows.sort_values(x), column)
+                for place, (column, name) in enumerate(self.lines.items())
+            ]
+        groups = rows.groupby(self.by, sort=False) if self.by else [("measured", rows)]
+        return [
+            Series(
+                self._name(value),
+                self._look(value, place),
+                some.sort_values(x, kind="stable"),
+                self.up.column,
+            )
+            for place, (value, some) in enumerate(groups)
+        ]
+
+    def _name(self, value: Any) -> str:
+        if isinstance(self.named, str):
+            return self.named.format(value)
+        return self.named.get(value, str(value))
+
+    def _look(self, value: Any, place: int) -> Look:
+        return self.looks.get(value, LOOKS[place % len(LOOKS)])
+
+    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+        """The figure of rows, of which there is at least one."""
+        shares = [TOP, BOTTOM] if self.difference else []
+        plot_px = (self.height - FRAME_PX) * (TOP[1] - TOP[0] if shares else 1)
+        plots = [self.plot(rows, columns, plot_px, self.published_rows(rows, sources))]
+        if self.difference:
+            plots.append(self.differences(rows, columns))
+            plots[0].x.pop("title")
+            plots[0].x["matches"] = "x2"
+        traces, layout = assembled(plots, stacked(shares))
+        layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
+        return self._finished(rows, columns, (traces, layout), self.height)
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The lines as one plot among others; its height is that of the declaration."""
+        return self.plot(
+            rows, columns, self.height, self.published_rows(rows, sources)
+        ), self.height
+
+    def published_rows(self, rows: DataFrame, sources: tuple[Any, ...]) -> DataFrame:
+        """The rows that have the article's figures."""
+        return self.published_in(*sources) if self.published_in else rows
+
+    def plot(
+        self, rows: DataFrame, columns: Columns, height_px: float, articles: DataFrame
+    ) -> Plot:
+        """The pair of axes with lines, marks, predicted and published values."""
+        series = self.series(rows)
+        traces = [
+            *self._predictions(rows, series, columns),
+            *(self._measured(line, columns) for line in series),
+            *self._published(articles, columns),
+        ]
+        xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
+        values = rows[self.across.column].dropna().tolist()
+        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ys, columns))
+        tallest = ROOM * max([*ys, *self._levels(rows)], default=1.0)
+        if self.up.begins_at_0 and not self.up.log:
+            plot.y["range"] = [0, tallest]
+        low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        space = Space(self.across, (min(xs), max(xs)), (low, high), height_px)
+        for trace in traces:
+            space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
+        draw_marks(plot, self.marks, rows, space)
+        return plot
+
+    def _levels(self, rows: DataFrame) -> list[float]:
+        values = (mark.value(rows) for mark in self.marks if mark.axis == "y")
+        return [value for value in values if value is not None]
+
+    def _measured(self, line: Series, columns: Columns) -> Trace:
+        trace = self._trace(line, line.column, line.look, columns)
+        if self.spread:
+            low, high = (line.rows[column].astype(float) for column in self.spread)
+            middle = line.rows[line.column].astype(float)
+            trace["error_y"] = {
+                "type": "data",
+                "symmetric": False,
+                "array": (high - middle).tolist(),
+                "arrayminus": (middle - low).tolist(),
+            }
+        declared = columns.get(line.column)
+        if declared and declared.steady and "settled" in line.rows:
+            settled = line.rows["settled"].fillna(False).astype(bool)
+            trace["marker"]["opacity"] = [1.0 if still else NOT_SETTLED for still in settled]
+        return trace
+
+    def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
+        values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
+        return {
+            "type": "scatter",
+            "x": values[self.across.column].astype(float).tolist(),
+            "y": values[column].astype(float).tolist(),
+            "mode": self.mode,
+            "name": line.name,
+            "legendgroup": line.name,
+            "cliponaxis": False,
+            "line": {
+                "color": look.colour,
+                "dash": look.dash,
+                "width": look.width,
+                "shape": look.shape,
+            },
+            "marker": {
+                "color": look.colour,
+                "symbol": look.symbol,
+                "size": look.size,
+                "line": {"width": 1.5 * ("open" in look.symbol), "color": look.colour},
+            },
+            **self._hover(line.name, values, column, columns),
+        }
+
+    def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
+        """What a point says: place and value; the condition, and that a run is not settled."""
+        if len(rows) > MANY_POINTS:
+            unit = self.up.unit_of(columns)
+            return {"hovertemplate": f"%{{y:.4g}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
+        words = self.words or (lambda row: self._point(row, column, columns))
+        return {
+            "text": [words(row) for row in rows.to_dict("records")],
+            "hovertemplate": f"%{{text}}<extra>{name}</extra>",
+        }
+
+    def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
+        place = self.across.value_in_words(row[self.across.column], columns)
+        value = self.up.value_in_words(row[column], columns)
+        condition = f"<br>{row['condition']}" if "condition" in row else ""
+        declared = columns.get(column)
+        unsettled = declared and declared.steady and not row.get("settled", True)
+        return f"{place}: {value}{condition}{', not in steady state' if unsettled else ''}"
+
+    def _predictions(
+        self, rows: DataFrame, series: Sequence[Series], columns: Columns
+    ) -> Iterator[Trace]:
+        shown, column = self.predicted, self.predicted_column(columns)
+        if shown is None or not (column or shown.curve):
+            return
+        if shown.curve:
+            all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
+            for line in series if shown.each else all_rows:
+                xs, ys = shown.curve(line.rows)
+                look = replace(shown.look, colour=line.look.colour)
+                yield {
+                    "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
+                    "name": shown.name.format(line.name), "hoverinfo": "skip", "legendrank": AFTER,
+                    "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+                }  # fmt: skip
+            return
+        known = rows[rows[column].notna()].drop_duplicates(self.across.column)
+        every = [Series(shown.name, shown.look, known.sort_values(self.across.column), column)]
+        if shown.each:
+            every = [
+                replace(line, name=shown.name.format(line.name.removesuffix(", measured")),
+                        look=replace(shown.look, colour=line.look.colour))
+                for line in series
+            ]  # fmt: skip
+        for line in every:
+            if line.rows[column].notna().any():
+                trace = self._trace(line, column, line.look, columns)
+                yield {**trace, "mode": shown.mode, "legendrank": AFTER}
+
+    def _published(self, rows: DataFrame, columns: Columns) -> Iterator[Trace]:
+        """The article's figures, each with its claim."""
+        if not self.published:
+            return
+        known = rows[rows[self.published].notna() & rows[self.across.column].notna()]
+        if known.empty:
+            return
+        claims = known[CLAIM].astype(str) if CLAIM in known else ["the article"] * len(known)
+        points = zip(claims, known[self.across.column], known[self.published], strict=True)
+        yield {
+            "type": "scatter",
+            "x": known[self.across.column].astype(float).tolist(),
+            "y": known[self.published].astype(float).tolist(),
+            "mode": "markers",
+            "name": "the article",
+            "legendrank": AFTER + 1,
+            "cliponaxis": False,
+            "text": [
+                f"{claim}: {self.up.value_in_words(y, columns)} with "
+                f"{self.across.value_in_words(x, columns)}"
+                for claim, x, y in points
+            ],
+            "marker": {"size": 11, "color": ORANGE, "line": {"color": BLACK, "width": 1}},
+            "hovertemplate": "%{text}<extra></extra>",
+        }
+
+    def differences(self, rows: DataFrame, columns: Columns) -> Plot:
+        """The plot of the differences of the predictions, with the tolerance as a band."""
+        within = self.difference.within_pct if self.difference else 0.0
+        column = self.predicted_column(columns)
+        traces, farthest = [], 0.0
+        for line in self.series(rows):
+            measured = line.rows[self.up.column].astype(float)
+            apart = 100 * (line.rows[column].astype(float) / measured - 1)
+            farthest = max(farthest, float(apart.abs().max()))
+            trace = {**self._measured(line, columns), "y": apart.tolist(), "mode": "markers"}
+            traces.append({**trace, "showlegend": False})
+        end = max(1.6 * within, ROOM * farthest)
+        xs = rows[self.across.column].dropna().tolist()
+        across = {"x0": 0, "x1": 1, "xref": "x domain", "yref": "y"}
+        band = {"type": "rect", "y0": -within, "y1": within, "fillcolor": SKY, "opacity": 0.18}
+        return Plot(
+            traces,
+            self.across.layout(xs, columns),
+            {"title": {"text": "difference (%)"}, "range": [-end, end]},
+            [
+                {**band, **across, "line": {"width": 0}},
+                {"type": "line", "y0": 0, "y1": 0, **across, "line": {"color": GREY, "width": 1}},
+                *(
+                    mark.shape(value)
+                    for mark in self.marks
+                    if mark.axis == "x" and (value := mark.value(rows)) is not None
+                ),
+            ],
+        )
+
+    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+        """Each line in words: its values by place, or its ends if there are many."""
+        column, several = self.predicted_column(columns), len(self.series(rows)) > 1
+        phrases = []
+        for line in self.series(rows):
+            points = line.rows[line.rows[line.column].notna()].to_dict("records")
+            points = points if len(points) <= FEW_POINTS else [points[0], points[-1]]
+            said = ", ".join(
+                f"{in_three_digits(row[line.column])}"
+                + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
+                + f" at {self.across.value_in_words(row[self.across.column], columns)}"
+                for row in points
+            )
+            phrases.append(f"{line.name}: {said}" if several else said)
+        unit = self.up.unit_of(columns)
+        name = self.up.name(columns) + (f", in {unit}" if unit else "")
+        return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."
+
+    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+        """Condition, place, series, measured and predicted value of each point."""
+        x, unit = self.across, self.up.unit_of(columns)
+        at = f"{x.name(columns)}, {x.unit_of(columns)}".removesuffix(", ")
+        cells: dict[str, Any] = {}
+        if "condition" in rows:
+            cells["condition"] = rows["condition"]
+        cells[at] = rows[x.column]
+        if self.by and self.by not in ("condition", x.column):
+            cells[self.by] = rows[self.by]
+        lines = self.lines or {self.up.column: "measured"}
+        for column, name in lines.items():
+            cells[f"{name}, {unit}".removesuffix(", ")] = rows[column]
+        if predicted := self.predicted_column(columns):
+            cells[f"predicted, {unit}".removesuffix(", ")] = rows[predicted]
+        return pandas.DataFrame(cells)
+
+
+FEW_POINTS = 12
+"""Of a line: so many are said in its text alternative."""
+
+
+def _has(row: Mapping[Any, Any], column: str) -> bool:
+    return bool(column) and bool(pandas.notna(row[column]))

@@ -1,0 +1,208 @@
+"""Lines across a plot with their words: a limit, a reference, what the rows show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import log10
+from typing import TYPE_CHECKING, Any
+
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.figures.axes import Axis
+from labs.read.figures.plot import Plot
+from labs.read.figures.style import GREY, VEIL
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WIDTHS_PX = {280.0: 1, 560.0: 3, 1000.0: 6}
+"""The widths of a plot for which words are placed, on a phone, in a notebook and on a page, with
+their weights: where all cannot be served, the wide ones are."""
+POINT, LINE = 10.0, 1.0
+"""What it costs to hide a point, and a place of a line."""
+LETTER_PX, TEXT_LINE_PX, MARGIN_PX = 7.0, 17.0, 24.0
+HEIGHTS = tuple(step / 25 for step in range(1, 24))
+"""Where words can stand, as shares of the height of the plot."""
+Point = tuple[float, float, float]
+"""A place in a plot, as shares of its width and height, and what it costs to hide it."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A line at a value of an axis, with words beside it.
+
+    `at` is a number, the name of a column (its median), or computed from the rows; None draws
+    nothing. `text` is a sentence, or computed from the rows; in it `{digits}` and `{size}` stand
+    for the value.
+    """
+
+    at: float | str | Callable[[DataFrame], float | None]
+    text: str | Callable[[DataFrame], str] = ""
+    axis: str = "x"
+    colour: str = GREY
+    dash: str = "dot"
+    width: float = 1.5
+    until: float | None = None
+    """The other end of a shaded band that begins at the value."""
+
+    def value(self, rows: DataFrame) -> float | None:
+        """Where the line is."""
+        if isinstance(self.at, str):
+            return float(rows[self.at].astype(float).median())
+        return self.at(rows) if callable(self.at) else self.at
+
+    def words(self, rows: DataFrame, value: float) -> str:
+        """What is written beside the line."""
+        text = self.text(rows) if callable(self.text) else self.text
+        return text.format(digits=in_three_digits(value), size=size_in_words(value))
+
+    def shape(self, value: float) -> dict[str, Any]:
+        """The line as plotly has it."""
+        other = "y" if self.axis == "x" else "x"
+        band = {"type": "rect", "fillcolor": self.colour, "opacity": 0.18, "layer": "below"}
+        return {
+            **({"type": "line"} if self.until is None else band),
+            f"{self.axis}0": value,
+            f"{self.axis}1": value if self.until is None else self.until,
+            f"{self.axis}ref": self.axis,
+            f"{other}0": 0,
+            f"{other}1": 1,
+            f"{other}ref": f"{other} domain",
+            "line": {
+                "color": self.colour,
+                "dash": self.dash,
+                "width": self.width * (self.until is None),
+            },
+        }
+
+
+@dataclass
+class Space:
+    """The space of a plot of a height in pixels: its points, and the words that stand in it."""
+
+    x: Axis
+    x_ends: tuple[float, float]
+    y_ends: tuple[float, float]
+    height_px: float
+    points: list[Point] = field(default_factory=list)
+    boxes: list[tuple[float, float, float, float, float]] = field(default_factory=list)
+    """Of words: the width of the plot, then from and to on both axes, as shares."""
+
+    def across(self, value: float) -> float:
+        """A value of the x axis as a share of the plot's width."""
+        low, high, at = (log10(n) if self.x.log else n for n in (*self.x_ends, value))
+        return (at - low) / ((high - low) or 1)
+
+    def add(self, xs: Iterable[Any], ys: Iterable[Any], cost: float = POINT) -> None:
+        """Points that words should leave free."""
+        low, high = self.y_ends
+        self.points += [
+            (self.across(x), (y - low) / ((high - low) or 1), cost)
+            for x, y in zip(xs, ys, strict=True)
+            if x is not None and y is not None and y == y
+        ]
+
+    def _box(
+        self, width_px: float, at: float, side: str, bottom: float, lines: Sequence[str]
+    ) -> tuple[float, float, float, float, float]:
+        wide = (6 + LETTER_PX * max(map(len, lines))) / width_px
+        tall = TEXT_LINE_PX * len(lines) / self.height_px
+        begin = at - wide if side == "right" else at
+        return width_px, begin, begin + wide, bottom, bottom + tall
+
+    def _cost(self, box: tuple[float, float, float, float, float]) -> float:
+        """How many points and other words a text would hide; much if it leaves the figure."""
+        width_px, left, right, bottom, top = box
+        outside = left < 0 or right > 1 + MARGIN_PX / width_px or top > 1
+        hidden = sum(
+            cost for x, y, cost in self.points if left <= x <= right and bottom <= y <= top
+        )
+        crossed = sum(
+            other[0] == width_px
+            and other[1] < right
+            and left < other[2]
+            and other[3] < top
+            and bottom < other[4]
+            for other in self.boxes
+        )
+        return WIDTHS_PX[width_px] * (1000 * outside + 100 * crossed + hidden)
+
+    def place(self, at: float, words: str) -> tuple[str, float]:
+        """The side of an upright line (the text's `xanchor`) and the height at which its words hide
+        the fewest points."""
+        lines, share = words.split("<br>"), self.across(at)
+
+        def boxes(side: str, bottom: float) -> list[tuple[float, float, float, float, float]]:
+            return [self._box(width, share, side, bottom, lines) for width in WIDTHS_PX]
+
+        choices = product(("right", "left"), HEIGHTS)
+        chosen = min(choices, key=lambda choice: sum(map(self._cost, boxes(*choice))))
+        self.boxes += boxes(*chosen)
+        return chosen
+
+
+def draw_marks(plot: Plot, marks: Sequence[Mark], rows: DataFrame, space: Space) -> None:
+    """Add the lines of the marks to a plot, and their words where they hide the fewest points."""
+    for mark in marks:
+        value = mark.value(rows)
+        if value is None or value != value:
+            continue
+        plot.shapes.append(mark.shape(value))
+        words = mark.words(rows, value)
+        if words and mark.axis == "x":
+            plot.annotations.append(_beside(mark, value, words, space))
+        elif words:
+            plot.annotations.append(_above(mark, value, words))
+
+
+def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any]:
+    side, height = space.place(value, words)
+    return {
+        "x": log10(value) if space.x.log else value,
+        "y": height,
+        "yref": "y domain",
+        "text": words,
+        "showarrow": False,
+        "xanchor": side,
+        "yanchor": "bottom",
+        "xshift": -6 if side == "right" else 6,
+        "align": side,
+        "font": {"color": mark.colour},
+        "bgcolor": VEIL,
+    }
+
+
+def _above(mark: Mark, value: float, words: str) -> dict[str, Any]:
+    return {
+        "x": 0.005,
+        "xref": "x domain",
+        "y": value,
+        "text": words,
+        "showarrow": False,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "font": {"color": mark.colour},
+    }
+
+
+def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
+    """Add upright lines over the rows of a plot, with their words at the top."""
+    for mark in marks:
+        value = mark.value(rows)
+        if value is None:
+            continue
+        plot.shapes.append(mark.shape(value))
+        if words := mark.words(rows, value):
+            plot.annotations.append(
+                {
+                    "x": log10(value) if plot.x.get("type") == "log" else value,
+                    "y": 1,
+                    "yref": "y domain",
+                    "text": words,
+                    "showarrow": False,
+                    "xanchor": "right",
+                    "yanchor": "bottom",
+                    "font": {"size": 12, "color": mark.colour},
+                }
+            )

@@ -1,0 +1,71 @@
+"""One pair of axes as a value, and the place where such pairs become a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Trace = dict[str, Any]
+Place = tuple[tuple[float, float], tuple[float, float]]
+"""A pair of axes in the figure, in parts of its width and height: from and to."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line or a series of points is drawn; colours and shapes both differ."""
+
+    colour: str
+    dash: str = "solid"
+    symbol: str = "circle"
+    size: float = 9
+    width: float = 2
+    shape: str = "linear"
+    """How a line joins its points, in plotly's words: `hv` is a step."""
+
+
+@dataclass
+class Plot:
+    """What one pair of axes shows, in plotly's words; the references of shapes and annotations are
+    those of a figure with a single pair."""
+
+    traces: list[Trace]
+    x: dict[str, Any]
+    y: dict[str, Any]
+    shapes: list[dict[str, Any]] = field(default_factory=list)
+    annotations: list[dict[str, Any]] = field(default_factory=list)
+
+
+def assembled(
+    plots: Sequence[Plot], places: Sequence[Place] = ()
+) -> tuple[list[Trace], dict[str, Any]]:
+    """The traces and the layout of a figure with these plots, each at its place."""
+    traces: list[Trace] = []
+    layout: dict[str, Any] = {"shapes": [], "annotations": []}
+    for place, plot in enumerate(plots):
+        number = str(place + 1) if place else ""
+        traces += [_numbered(trace, number, ("xaxis", "yaxis")) for trace in plot.traces]
+        x, y = dict(plot.x), dict(plot.y)
+        if places:
+            x |= {"domain": list(places[place][0]), "anchor": f"y{number}"}
+            y |= {"domain": list(places[place][1]), "anchor": f"x{number}"}
+        layout |= {f"xaxis{number}": x, f"yaxis{number}": y}
+        for kind in ("shapes", "annotations"):
+            drawn = getattr(plot, kind)
+            layout[kind] += [_numbered(mark, number, ("xref", "yref")) for mark in drawn]
+    return traces, layout
+
+
+def _numbered(mark: Mapping[str, Any], number: str, names: tuple[str, str]) -> dict[str, Any]:
+    """A trace or a mark with the number of its axes: `x domain` becomes `x2 domain`."""
+    references = {}
+    for name in names:
+        reference = str(mark.get(name) or name[0])
+        if reference != "paper":
+            references[name] = reference[0] + number + reference[1:]
+    return {**mark, **references}
+
+
+def stacked(shares: Sequence[tuple[float, float]]) -> list[Place]:
+    """Places below each other, as wide as the figure."""
+    return [((0.0, 1.0), share) for share in shares]
