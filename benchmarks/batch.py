@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.virtual import elapsed, line, spin
+from benchmarks.virtual import describe, elapsed, spin
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
@@ -169,7 +169,7 @@ def main() -> int:
     for name in chosen:
         for figure in FIGURES[name]():
             figures.append(figure)
-            print(line(figure), file=sys.stderr if as_json else sys.stdout, flush=True)
+            print(describe(figure), file=sys.stderr if as_json else sys.stdout, flush=True)
     if as_json:
         print(json.dumps(figures, indent=1))
     return 0

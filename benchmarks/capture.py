@@ -311,7 +311,7 @@ def compare(packets: int) -> dict[str, Any]:
         return result
 
 
-def shown(result: dict[str, Any]) -> str:
+def describe(result: dict[str, Any]) -> str:
     ours = result["labs"]
     lines = [
         f"{result['packets']:,} packets, {result['bytes'] / 1e6:.0f} MB",
@@ -321,7 +321,7 @@ def shown(result: dict[str, Any]) -> str:
         f"          {ours['memory_times_table']:>12.2f} times the table's memory at most "
         f"(at most {MOST_TIMES_TABLE}; the table takes {ours['table_bytes'] / 1e6:.0f} MB)",
     ]
-    lines += in_turns(result["turns"])
+    lines += describe_turns(result["turns"])
     for other in result["others"]:
         if "missing" in other:
             lines.append(f"{other['reader']:<9} not here: install {other['missing']}")
@@ -335,7 +335,7 @@ def shown(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def in_turns(by_name: dict[str, dict[str, float]]) -> list[str]:
+def describe_turns(by_name: dict[str, dict[str, float]]) -> list[str]:
     """The whole processes, each beside its goal."""
     table = by_name["labs capture table"]
     peer = by_name.get("pcap-toolkit")
@@ -373,7 +373,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
     result = compare(args.packets)
-    print(json.dumps(result) if args.json else shown(result))
+    print(json.dumps(result) if args.json else describe(result))
     return 0
 
 

@@ -49,16 +49,16 @@ def clock(**given: object) -> list[tuple[float, int]]:
 
     The first seconds are left out: slow start has little to carry.
     """
-    told: list[tuple[float, int]] = []
+    moments: list[tuple[float, int]] = []
 
     def progress(condition: str, line: str) -> None:
         word = line.removesuffix(" s")
         if word.isdigit() and int(word) >= AT_LINE_RATE_S:
-            told.append((time.monotonic(), int(word)))
+            moments.append((time.monotonic(), int(word)))
 
     with tempfile.TemporaryDirectory() as folder:
         run(find("buffers"), parameters(folder, **given), jobs=1, progress=progress)
-    return told
+    return moments
 
 
 def one_request() -> dict[str, object]:
@@ -104,8 +104,8 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
     """Virtual seconds a real second while 1 GiB goes over 1000 Mbit/s, 200 ms, 50 MiB buffers."""
 
     def once() -> float:
-        told = clock(only="both", client=client, **given)
-        (first, started_s), (last, ended_s) = told[0], told[-1]
+        moments = clock(only="both", client=client, **given)
+        (first, started_s), (last, ended_s) = moments[0], moments[-1]
         return (ended_s - started_s) / (last - first)
 
     measured: dict[str, object] = {
@@ -259,7 +259,7 @@ def run_all_again() -> dict[str, object]:
     }
 
 
-def line(measured: dict[str, object]) -> str:
+def describe(measured: dict[str, object]) -> str:
     """One figure as a line, with the bound that it is held to."""
     bound = "".join(
         f"  ({name.replace('_', ' ')} {measured[name]})"
@@ -281,12 +281,11 @@ def main() -> int:
         cost_of_flows,
         many_flows,
     ]
+    out = sys.stderr if "--json" in sys.argv else sys.stdout
     measured = []
     for figure in figures:
         measured.append(figure())
-        print(
-            line(measured[-1]), file=sys.stderr if "--json" in sys.argv else sys.stdout, flush=True
-        )
+        print(describe(measured[-1]), file=out, flush=True)
     if "--json" in sys.argv:
         print(json.dumps(measured, indent=1))
     return 0

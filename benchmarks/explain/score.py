@@ -78,7 +78,7 @@ def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
 
 
 def at_right_ends(
-    told: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
+    pairs: frozenset[tuple[str, str]], causes: Sequence[dict[str, Any]], may: frozenset[str]
 ) -> frozenset[str]:
     """The reasons told. One that the scenario sets for the other end has that end in its name, so
     that it is invented and the true one missed."""
@@ -91,7 +91,7 @@ def at_right_ends(
         or explained(reason).is_usual
         or not {None, whom}.isdisjoint(ends.get(reason, {None}))
         else f"{reason} of the {whom}"
-        for reason, whom in told
+        for reason, whom in pairs
     )
 
 
@@ -133,7 +133,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
     file_account = explain(path)
     true = frozenset(cause["reason"] for cause in scenario["causes"])
     may = may_be_told(truth)
-    told = at_right_ends(reported(file_account.accounts, true), scenario["causes"], may - true)
+    reasons = at_right_ends(reported(file_account.accounts, true), scenario["causes"], may - true)
     duration = sum(account.duration_ms for account in file_account.accounts)
     wrong = expected = 0.0
     for cause in scenario["causes"]:
@@ -155,7 +155,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
             is_known = finding.reason in true | may or explained(finding.reason).is_usual
             if not is_known and finding.reason != UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
-    return Scored(name, scenario["group"], true, told - (may - true), duration, wrong, expected)
+    return Scored(name, scenario["group"], true, reasons - (may - true), duration, wrong, expected)
 
 
 def of_folder(folder: Path, groups: Iterable[str] = ()) -> list[Scored]:
@@ -187,8 +187,8 @@ def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[s
     invented = []
     for name, kind, path, truth in worsened(folder, work, count, seed):
         allowed = {cause["reason"] for cause in truth["scenario"]["causes"]} | may_be_told(truth)
-        told = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
-        invented.append((name, kind, told - allowed - {UNTOLD}))
+        reasons = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
+        invented.append((name, kind, reasons - allowed - {UNTOLD}))
     return invented
 
 

@@ -106,7 +106,7 @@ def confusion(scores: list[Scored], title: str) -> Figure:
     )
 
 
-def told(part: dict[str, Any]) -> str:
+def describe(part: dict[str, Any]) -> str:
     lines = [f"{'reason':28} right invented missed precision recall"]
     for name, reason in part["reasons"].items():
         figures = [
@@ -148,7 +148,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         worse = of_worsened(folder, Path(work), WORSENED, seed)
     figures = {"part": part, "seed": seed, "each": each, **summary(scores, worse)}
-    print(told(figures))
+    print(describe(figures))
     if args.json:
         write_whole(args.json, (json.dumps(figures, indent=1) + "\n").encode())
     if args.page:

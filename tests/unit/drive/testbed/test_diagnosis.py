@@ -90,7 +90,7 @@ def test_boot_modes_of_a_sandbox(denied: str, ok: tuple[bool, bool], needed: boo
     assert tuple(mode["ok"] for mode in modes) == ok
     for mode in modes:
         assert mode["needed"] == needed and mode["next_step"]
-        assert mode["ok"] != mode["found"].endswith("is refused (EPERM)")
+        assert mode["ok"] != mode["finding"].endswith("is refused (EPERM)")
 
 
 def test_guest_memory_larger_than_any_folder() -> None:
