@@ -31,7 +31,7 @@ class Axis:
     """One axis of a figure.
 
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
-    its ends, which are otherwise those of what is drawn. `ticks` is POINTS, SIZES, DIGITS, the
+    its ends, which are otherwise those of what is drawn; what is below `least` is drawn there. `ticks` is POINTS, SIZES, DIGITS, the
     values themselves, or empty for plotly's choice.
     """
 
@@ -41,6 +41,7 @@ class Axis:
     log: bool = False
     ticks: str | Sequence[float] = ""
     begins_at_0: bool = False
+    least: float | None = None
     range: tuple[float, float] | None = None
 
     def name(self, columns: Columns) -> str:
@@ -88,7 +89,7 @@ class Axis:
             ticks: Sequence[float] = powers_of_two(values[0], values[-1])
             return {"tickvals": ticks, "ticktext": [size_in_words(tick) for tick in ticks]}
         if self.ticks == DIGITS:
-            ticks = log_ticks(values[0], values[-1])
+            ticks = log_ticks(10.0 ** floor(log10(values[0])), 10.0 ** ceil(log10(values[-1])))
         else:
             ticks = _apart(values) if self.ticks == POINTS else [*map(float, self.ticks)]
         return {"tickvals": ticks, "ticktext": [_tick(tick) for tick in ticks]}
