@@ -31,8 +31,9 @@ class Axis:
     """One axis of a figure.
 
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
-    its ends, which are otherwise those of what is drawn; what is below `least` is drawn there. `ticks` is POINTS, SIZES, DIGITS, the
-    values themselves, or empty for plotly's choice.
+    its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
+    `ticks` is POINTS, SIZES, DIGITS, the values themselves, or empty for plotly's choice. The
+    values of a `category` are words, side by side.
     """
 
     column: str
@@ -43,6 +44,7 @@ class Axis:
     begins_at_0: bool = False
     least: float | None = None
     range: tuple[float, float] | None = None
+    category: bool = False
 
     def name(self, columns: Columns) -> str:
         """The words of the axis: `share of the link's rate in use`."""
@@ -67,8 +69,10 @@ class Axis:
         words = self.name(columns) + (f" ({unit})" if unit else "")
         return log_title(words) if self.log else words
 
-    def value_in_words(self, value: float, columns: Columns) -> str:
+    def value_in_words(self, value: Any, columns: Columns) -> str:
         """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
+        if self.category:
+            return str(value).replace("<br>", " ")
         if self.ticks == SIZES:
             return size_in_words(value)
         return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
@@ -76,6 +80,8 @@ class Axis:
     def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
         axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
+        if self.category:
+            return axis | {"type": "category", "showgrid": False}
         if self.log:
             axis["type"] = "log"
         if self.range is not None:

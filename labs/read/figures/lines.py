@@ -158,6 +158,7 @@ class Lines(Declared):
                 Series(name, self._look(column, place), rows.sort_values(x), column)
                 for place, (column, name) in enumerate(self.lines.items())
             ]
+        in_order = self.in_order and not self.across.category
         alone = self.named if isinstance(self.named, str) and self.named != "{}" else MEASURED
         groups = [*rows.groupby(self.by, sort=False)] if self.by else [(alone, rows)]
         kind_of = self.kind_of if len(groups) > MOST_LINES else None
@@ -166,7 +167,7 @@ class Lines(Declared):
             Series(
                 kind_of(value) if kind_of else self._name(value),
                 self._look(value, kinds.index(kind_of(value)) if kind_of else place),
-                some.sort_values(x, kind="stable") if self.in_order else some,
+                some.sort_values(x, kind="stable") if in_order else some,
                 self.up.column,
             )
             for place, (value, some) in enumerate(groups)
@@ -223,8 +224,10 @@ class Lines(Declared):
         if self.up.begins_at_0 and not self.up.log:
             plot.y["range"] = [0, tallest]
         low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        if self.across.category:
+            xs = [0.0, float(len({*xs}) - 1)]
         space = Space(self.across, (min(xs), max(xs)), (low, high), height_px)
-        for trace in traces:
+        for trace in traces if not self.across.category else ():
             space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
         return plot
@@ -254,7 +257,7 @@ class Lines(Declared):
         values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
         return {
             "type": "scatter",
-            "x": values[self.across.column].astype(float).tolist(),
+            "x": self._places(values),
             "y": values[column].astype(float).clip(lower=self.up.least).tolist(),
             "mode": self.mode,
             "name": line.name,
@@ -274,6 +277,10 @@ class Lines(Declared):
             },
             **self._hover(line.name, values, column, columns),
         }
+
+    def _places(self, rows: DataFrame) -> list[Any]:
+        places = rows[self.across.column]
+        return (places if self.across.category else places.astype(float)).tolist()
 
     def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
@@ -337,7 +344,7 @@ class Lines(Declared):
         points = zip(claims, known[self.across.column], known[self.published], strict=True)
         yield {
             "type": "scatter",
-            "x": known[self.across.column].astype(float).tolist(),
+            "x": self._places(known),
             "y": known[self.published].astype(float).tolist(),
             "mode": "markers",
             "name": "the article",
