@@ -13,6 +13,7 @@ from labs.read.figures.axes import Axis, Columns, as_axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
 from labs.read.figures.plot import Look, Plot, Trace, assembled, once_in_legend, stacked
+from labs.read.figures.steps import even_parts
 from labs.read.figures.style import (
     BLACK,
     BLUE,
@@ -193,7 +194,11 @@ class Lines(Declared):
         traces, layout = assembled(plots, stacked(shares))
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
-        return self._finished(rows, columns, (traces, layout), self.height)
+        places = [] if self.across.category else even_parts(traces)
+        name = self.across.name(columns)
+        words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
+        steps = {"x": [*zip(places, words, strict=True)]}
+        return self._finished(rows, columns, (traces, layout), self.height, steps)
 
     def panel(
         self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
@@ -294,7 +299,7 @@ class Lines(Declared):
         }
 
     def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
-        place = self.across.value_in_words(row[self.across.column], columns)
+        place = self.across.place_in_words(row[self.across.column], columns)
         value = self.up.value_in_words(row[column], columns)
         condition = f"<br>{row['condition']}" if "condition" in row else ""
         declared = columns.get(column)
@@ -352,7 +357,7 @@ class Lines(Declared):
             "cliponaxis": False,
             "text": [
                 f"{claim}: {self.up.value_in_words(y, columns)} with "
-                f"{self.across.value_in_words(x, columns)}"
+                f"{self.across.place_in_words(x, columns)}"
                 for claim, x, y in points
             ],
             "marker": {"size": 11, "color": ORANGE, "line": {"color": BLACK, "width": 1}},
@@ -399,7 +404,7 @@ class Lines(Declared):
             said = ", ".join(
                 f"{in_three_digits(row[line.column])}"
                 + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
-                + f" at {self.across.value_in_words(row[self.across.column], columns)}"
+                + f" at {self.across.place_in_words(row[self.across.column], columns)}"
                 for row in points
             )
             phrases.append(f"{line.name}: {said}" if several else said)
