@@ -21,7 +21,8 @@ from labs.experiments.nagle.results import article, expected, goodput_mbit, hz_o
 from labs.experiments.nagle.settings import Settings
 from labs.read.capture.segment_table import PSH
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import Judge, compared, not_judged
+from labs.read.claims.judge import Judge
+from labs.read.claims.rules import compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, milliseconds
@@ -331,7 +332,7 @@ def more_packets(claim: Claim, seen: Evidence) -> Finding:
 def exchange(claim: Claim, seen: Evidence) -> Finding:
     """The packets per response, compared with those of the article's diagrams."""
     off, on = (answered(seen.run(name)) for name in claim.conditions)
-    found = compared(claim, {"off": off.packets, "on": on.packets}, None, seen)
+    found = compared(claim, {"off": off.packets, "on": on.packets})
     return replace(found, reason=f"{_in_packets(off, on)}. {found.reason}")
 
 

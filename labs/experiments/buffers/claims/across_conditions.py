@@ -9,7 +9,7 @@ from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.experiments.buffers.sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import compared, not_judged, unsettled
+from labs.read.claims.rules import compared, not_judged, unsettled
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import (
@@ -90,7 +90,7 @@ def _ratios(claim: Claim, seen: Evidence, over: str, under: str) -> Finding:
         for name in wanted
         if (ratio := _ratio(seen, PREDICTED[name], over, under)) is not None
     }
-    return compared(claim, known, predicted or None, seen)
+    return compared(claim, known, predicted or None)
 
 
 def _ratio(seen: Evidence, column: str, over: str, under: str) -> float | None:

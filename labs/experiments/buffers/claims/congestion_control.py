@@ -13,7 +13,7 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import MIB, bytes_carried
 from labs.experiments.buffers.conditions import ALGORITHMS
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.rules import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_digits

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.rules import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import size_in_mib

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.rules import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import HOLDS, WRONG, Finding
 from labs.read.display.format import size_in_words

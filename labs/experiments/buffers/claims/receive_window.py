@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import not_judged
+from labs.read.claims.rules import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.rules import compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.readings.latency import latency
@@ -25,7 +25,7 @@ def httping_times(claim: Claim, seen: Evidence) -> Finding:
     if len(measured) < 3:
         return not_judged(NO_ANSWER)
     twice = TRIPS * float(run.link.measured.rtt_ms)
-    return compared(claim, measured, dict.fromkeys(measured, twice), seen, name)
+    return compared(claim, measured, dict.fromkeys(measured, twice))
 
 
 def round_trip(claim: Claim, seen: Evidence) -> Finding:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from labs.drive.units import KIB, MB, bytes_carried, bytes_per_second
 from labs.experiments.sweeps.curves import REACHES_PCT, Curve, curve, curves
-from labs.read.claims.judge import not_judged
+from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, UNDECIDED, WRONG, Finding
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 from labs.read.theory.windows import RATIO_SINCE, series

@@ -17,7 +17,7 @@ from labs.experiments.sweeps.old_kernels import (
     smallest_bytes,
 )
 from labs.experiments.sweeps.socket_buffers import grants
-from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.rules import compared, not_judged
 from labs.read.claims.verdict import BY_SOURCE, DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, is_known, size_in_words
 from labs.read.theory.windows import SMALLEST_BYTES
@@ -40,7 +40,7 @@ def by_source(
 ) -> Finding:
     """The figures of these runs compared with the article's. If they differ, whether the source of
     the article's kernel gives all digits that iperf 2 prints of each figure of the claim."""
-    found = compared(claim, measured, None, seen)
+    found = compared(claim, measured)
     same = all(
         printed(size) == printed(KIB * claim.figures[name]) for name, size in then_bytes.items()
     )
@@ -83,7 +83,7 @@ def twice_the_request(claim: Claim, seen: Evidence) -> Finding:
     if not factors:
         return not_judged("iperf3 did not report the granted sizes")
     farthest = max(factors, key=lambda factor: abs(factor - claim.figure))
-    found = compared(claim, {"": farthest}, None, seen)
+    found = compared(claim, {"": farthest})
     return Finding(
         verdict=found.verdict,
         factor=found.factor,

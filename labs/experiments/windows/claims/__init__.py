@@ -8,7 +8,8 @@ from functools import wraps
 
 from labs.experiments.windows.claims import memory, window
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import Judge, not_judged
+from labs.read.claims.judge import Judge
+from labs.read.claims.rules import not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import Finding
 

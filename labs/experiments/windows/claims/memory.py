@@ -13,7 +13,7 @@ from labs.experiments.windows.events import Collapse, collapses, drop_times, pri
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.settings import Settings
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.rules import compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits
@@ -29,7 +29,7 @@ def budget_exceeded(claim: Claim, seen: Evidence) -> Finding:
     used, above = float(row["skmem_r"]), float(row["skmem_r"] - row["skmem_rb"])
     measured = {"in use": used, "above the budget": above}
     if above > 0:
-        return compared(claim, measured, None, seen)
+        return compared(claim, measured)
     return Finding(
         verdict=DIFFERS,
         factor=used / claim.figures["in use"],
@@ -52,7 +52,7 @@ def drops_in_open_window(claim: Claim, seen: Evidence) -> Finding:
         )
     before = table.loc[max(0, dropped.index[0] - 1)]
     left = float(before["window_left_bytes"])
-    found = compared(claim.without(["dropped"]), {"window left": left}, None, seen)
+    found = compared(claim.without(["dropped"]), {"window left": left})
     program_s = float(claim.arguments["program_s"])
     times = drop_times(run)
     counted = sum(time_s <= program_s for time_s in times)
@@ -110,7 +110,7 @@ def coalesced_then_collapsed(claim: Claim, seen: Evidence) -> Finding:
             reason=f"{saved}. Nothing is collapsed: {_use(row)}",
         )
     measured = {"first collapse at": float(collapsed["packet"].iloc[0])}
-    found = compared(claim, measured, None, seen)
+    found = compared(claim, measured)
     times = f"The queue is collapsed {len(collapsed)} times, {_use(row)}"
     return replace(found, reason=f"{saved}. {times}. {found.reason}")
 
@@ -179,7 +179,7 @@ def metadata_per_packet(claim: Claim, seen: Evidence) -> Finding:
     least, first = row["overhead_bytes"], row["first_metadata_bytes"]
     if least is None or first is None:
         return not_judged("this run did not measure the memory of packets. Repeat it: --fresh")
-    found = compared(claim, {"": float(least)}, None, seen)
+    found = compared(claim, {"": float(least)})
     reason = (
         f"a packet that fills its buffer is charged {in_digits(least)} bytes besides its payload. "
         f"The first packet of the flow is charged {in_digits(first)}, of which "

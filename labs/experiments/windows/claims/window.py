@@ -14,7 +14,7 @@ from labs.experiments.windows.claims.memory import SEVERAL
 from labs.experiments.windows.packets import packets
 from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ack
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import compared, not_judged
+from labs.read.claims.rules import compared, not_judged
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
@@ -158,7 +158,7 @@ def linear_opening(claim: Claim, seen: Evidence) -> Finding:
         "largest window": float(row["window_max_bytes"]),
         "packets": float(row["first_flight_packets"]),
     }
-    found = compared(claim, measured, None, seen)
+    found = compared(claim, measured)
     reason = (
         f"the window opens in {len(rounds)} round trips to {in_digits(row['window_max_bytes'])} "
         f"bytes; {in_digits(row['recv_q'])} bytes are queued in the end, and "
@@ -209,7 +209,7 @@ def patched_window(claim: Claim, seen: Evidence) -> Finding:
         "first window": float(row["second_window_bytes"]),
         "packets": float(row["first_flight_packets"]),
     }
-    found = compared(claim, measured, None, seen)
+    found = compared(claim, measured)
     reason = (
         f"the SYN-ACK offers {in_digits(row['first_window_bytes'])} bytes, the first ACK of data "
         f"{in_digits(row['second_window_bytes'])}; {in_digits(row['first_flight_packets'])} "
@@ -222,7 +222,7 @@ def default_buffer(claim: Claim, seen: Evidence) -> Finding:
     """The data in a buffer of the default size, with the MSS of the author's program; and, where
     it was run, with another one."""
     (name,) = claim.conditions
-    found = compared(claim, {"": float(seen.row(name)["recv_q"])}, None, seen)
+    found = compared(claim, {"": float(seen.row(name)["recv_q"])})
     others = "".join(
         f". With an MSS of {in_digits(row['mss_bytes'])} bytes: {in_digits(row['recv_q'])}"
         for row in map(seen.row, seen.matching(*claim.arguments["further"]))
@@ -235,7 +235,7 @@ def smaller_batches(claim: Claim, seen: Evidence) -> Finding:
     """The payload of the first round trip with data, and whether that of each later one is
     smaller."""
     batches, _ = _batches(seen.run(claim.conditions[0]))
-    found = compared(claim, {"": float(batches[0])}, None, seen)
+    found = compared(claim, {"": float(batches[0])})
     shrink = all(later < one for one, later in pairwise(batches))
     reason = (
         f"batches of {', '.join(map(in_digits, batches))} bytes"
