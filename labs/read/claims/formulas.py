@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import inf, nan
+from math import ceil, inf, nan
 from statistics import mean, median
 from typing import Any
 
@@ -56,7 +56,8 @@ COMPUTED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 REDUCTIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     **{"median": median, "mean": mean, "min": min, "max": max, "count": len, "sum": sum},
 }
-FUNCTIONS = (*REDUCTIONS, "abs", "round", "farthest")
+OF_EACH: Mapping[str, Callable[[Any], Any]] = {"abs": abs, "round": round, "ceil": ceil}
+FUNCTIONS = (*REDUCTIONS, *OF_EACH, "farthest")
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def _each(compute: Callable[..., Value], *values: Value) -> Value:
 
 def _called(name: str, values: list[Value]) -> Value:
     """A function of the values that are known; None without any."""
-    if name in ("abs", "round"):
-        return _each(abs if name == "abs" else round, *values)
+    if name in OF_EACH:
+        return _each(OF_EACH[name], *values)
     figure = values.pop(0) if name == "farthest" else 1.0
     every = [each for value in values for each in (value if isinstance(value, list) else [value])]
     every = [each for each in every if each is not None]

@@ -94,19 +94,20 @@ class Rule:
     comparisons: tuple[str, ...] = ()
     predicted: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    happens: Mapping[str, str] = field(default_factory=dict)
+    wrong_unless: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
     by_source: Mapping[str, str] = field(default_factory=dict)
+    factor: str = ""
     otherwise: str = ""
     digits: int | None = None
 
     @property
     def formulas(self) -> tuple[str, ...]:
-        tables = (self.figures, self.predicted, self.by_source)
-        return (*(text for table in tables for text in table.values()), *self.tests)
-
-    @property
-    def tests(self) -> tuple[str, ...]:
-        """The comparisons, which may also name figures of the claim."""
-        return (*self.comparisons, *self.needs)
+        tables = (self.figures, self.predicted, self.happens, self.by_source)
+        every = [text for table in tables for text in table.values()]
+        tests = (*self.comparisons, *self.wrong_unless, *self.needs, *filter(None, (self.factor,)))
+        return (*every, *tests)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +211,9 @@ class Claim:
         """The columns that the rule and the sentences name, most as `condition.column`."""
         formulas = [parse(text) for text in (self.rule.formulas if self.rule else ())]
         formulas += [formula for text in self.sentences for formula in check(text)]
-        names = {*self.texts, *NAMED, *(self.rule.figures if self.rule else ())}
+        names = {*self.texts, *NAMED}
+        if self.rule is not None:
+            names |= {*self.rule.figures, *self.rule.happens}
         every = [name for formula in formulas for name in formula.references.values()]
         return tuple(name for name in dict.fromkeys(every) if name.strip("{}") not in names)
 
@@ -354,8 +357,12 @@ def _rule(said: Mapping[str, Any] | None) -> Rule | None:
         comparisons=tuple(said.get(test, ())) if test != kind else (),
         predicted=_named(said.get("predicted", {})),
         by_source=_named(said.get("by_source", {})),
+        happens=said.get("happens", {}),
         needs=said.get("needs", {}),
-        otherwise=said.get("otherwise", "wrong" if test != kind else ""),
+        wrong_unless=tuple(said.get("wrong_unless", ())),
+        exact=tuple(said.get("exact", ())),
+        factor=said.get("factor", ""),
+        otherwise=said.get("otherwise", "wrong" if test != kind else "differs"),
         digits=said.get("digits"),
     )
 

@@ -15,7 +15,11 @@ FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides
 
     predicted      the theory's figures, in the same form
     needs          comparisons without which nothing is judged, each with its reason
+    happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
+    wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
     otherwise      the word where the rule does not hold: differs, wrong (default for all and any)
+    factor         what is given as factor where it differs, if not the farthest of the figures
+    exact          figures that must be the article's exactly
     by_source      what the source of the article's kernel gives, where the measured kernels differ
     digits         the decimals that measured figures are rounded to
 
@@ -36,7 +40,7 @@ from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.formulas import Look, Value, parse
-from labs.read.claims.ledger import WILD, Article, Claim, Figure
+from labs.read.claims.ledger import COMPARED, WILD, Article, Claim, Figure, Rule
 from labs.read.claims.sentences import describe
 from labs.read.claims.verdict import (
     BY_SOURCE,
@@ -126,22 +130,22 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
     steady = [condition for condition, column in named if _is_steady(seen, column)]
     if steady and (restless := unsettled(seen.matching(*steady), seen)) is not None:
         return restless
-    measured = {
-        name: _rounded(parse(formula).value(value), claim.rule.digits)
-        for name, formula in claim.rule.figures.items()
-    }
-    predicted = {
-        name: parse(formula).value(value) for name, formula in claim.rule.predicted.items()
-    }
-    return _finding(claim, seen, measured, predicted)
+
+    def computed(formulas: Mapping[str, str]) -> Figures:
+        return {name: parse(formula).value(value) for name, formula in formulas.items()}
+
+    happened = computed(claim.rule.happens)
+    if not all(happened.values()):
+        reason = _reason(claim, seen, WRONG, happened, "")
+        return Finding(verdict=WRONG, measured=as_figure(happened), reason=reason)
+    measured = computed(claim.rule.figures)
+    if claim.rule.digits is not None:
+        measured = {name: round(figure, claim.rule.digits) for name, figure in measured.items()}
+    return _finding(claim, seen, measured, computed(claim.rule.predicted))
 
 
 def _names(text: str) -> Iterable[str]:
     return parse(text).references.values()
-
-
-def _rounded(value: Value, digits: int | None) -> Value:
-    return value if digits is None or not isinstance(value, float) else round(value, digits)
 
 
 def _is_steady(seen: Evidence, column: str) -> bool:
@@ -191,14 +195,19 @@ def _finding(claim: Claim, seen: Evidence, measured: Figures, predicted: Figures
     missing = [name for name, value in measured.items() if value is None or _is_nan(value)]
     if missing:
         return not_judged(f"these runs have no figure{f' for {missing[0]}' * bool(missing[0])}")
+    if kind in COMPARED and kind != "equal":
+        measured = {name: float(value) for name, value in measured.items()}
     finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
     figures["measured"] = as_figure(measured) if finite else None
     verdict, factor, told = RULES[kind](claim, seen, measured)
     if not finite:
         factor, told = None, "nothing to divide by"
-    if verdict == DIFFERS and claim.rule is not None:
-        verdict = _word(claim, seen)
-        factor = factor if verdict == DIFFERS else None
+    if claim.rule is not None:
+        value = look(claim, seen, measured)
+        if not all(parse(comparison).value(value) for comparison in claim.rule.wrong_unless):
+            verdict, factor = WRONG, None
+        elif verdict == DIFFERS:
+            verdict, factor = _not_held(claim, claim.rule, value, factor)
     named = {"within": told, "factor": factor, "expected": claim.expected, **_alone(measured)}
     reason = _reason(claim, seen, verdict, {**measured, **named}, told)
     return Finding(verdict=verdict, factor=factor, reason=reason, **figures)
@@ -212,14 +221,16 @@ def _alone(measured: Figures) -> Figures:
     return {"measured": next(iter(measured.values()))} if len(measured) == 1 else {}
 
 
-def _word(claim: Claim, seen: Evidence) -> str:
-    """The word for a claim whose rule does not hold."""
-    assert claim.rule is not None
-    value = look(claim, seen)
-    then = {name: parse(text).value(value) for name, text in claim.rule.by_source.items()}
+def _not_held(
+    claim: Claim, rule: Rule, value: Look, factor: float | None
+) -> tuple[str, float | None]:
+    """The word for a claim whose rule does not hold, and the factor if it differs."""
+    then = {name: parse(text).value(value) for name, text in rule.by_source.items()}
     if then and all(printed(size) == printed(claim.figures[name]) for name, size in then.items()):
-        return BY_SOURCE
-    return claim.rule.otherwise or DIFFERS
+        return BY_SOURCE, None
+    if rule.otherwise != DIFFERS:
+        return rule.otherwise, None
+    return DIFFERS, parse(rule.factor).value(value) if rule.factor else factor
 
 
 def printed(kib: float) -> str:
@@ -238,16 +249,17 @@ def _reason(claim: Claim, seen: Evidence, verdict: str, named: Figures, told: st
 
 def _shown(claim: Claim, seen: Evidence, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
-    figures = None if any(value is None for value in measured.values()) else as_figure(measured)
+    names = seen.matching(*claim.conditions)
+    excluded = [text for name in names for text in seen.excluded(name)]
+    known = not excluded and all(value is not None for value in measured.values())
+    figures = as_figure(measured) if known else None
     named = {**measured, **_alone(measured), "expected": claim.expected}
-    reason = describe(claim.because, look(claim, seen, named)) if figures is not None else ""
+    reason = describe(claim.because, look(claim, seen, named))
     if not claim.hardware:
         return not_judged(reason or "these runs lack a figure", figures)
     reason = reason or "this is the speed of the author's machines"
-    names = seen.matching(*claim.conditions)
     if not names:
         return Finding(verdict=HARDWARE, reason=f"{reason}; there is no run to compare")
-    excluded = [text for name in names for text in seen.excluded(name)]
     return Finding(
         verdict=HARDWARE,
         measured=figures,
@@ -273,7 +285,11 @@ def _within(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
     name = max(factors, key=lambda each: abs(factors[each] - 1))
     factor, (least, most) = factors[name], claim.factors
     told = _deviation(name, factor, claim)
-    return (HOLDS, None, told) if least <= factor <= most else (DIFFERS, factor, told)
+    exact = () if claim.rule is None else claim.rule.exact
+    holds = all(
+        each == 1 if name in exact else least <= each <= most for name, each in factors.items()
+    )
+    return (HOLDS, None, told) if holds else (DIFFERS, factor, told)
 
 
 def _over(measured: float, figure: float) -> float:

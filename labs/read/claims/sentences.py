@@ -6,7 +6,7 @@
     {factor}                   the measured figure divided by the article's
     {within}                   how far it is from the article's, and how far it may be
     {100 * a.x / b.x:.1f}      a formula
-    [? and {more:size}]        left out if a figure in it is unknown
+    [? and {more:size}]        left out if a figure in it is unknown or 0
 
 A pattern of conditions gives a list: `{sweep-*.steady_mib_s:3}` is `1.60, 3.20`.
 """
@@ -76,7 +76,7 @@ def describe(text: str, look: Look) -> str:
     def optional(part: re.Match[str]) -> str:
         places = [place.partition(":")[0] for place in PLACE.findall(part[1])]
         values = [formula_of(place).value(look) for place in places]
-        return part[1] if all(value not in (None, [], "") for value in values) else ""
+        return part[1] if all(values) else ""
 
     return PLACE.sub(lambda place: _filled(place[1], look), OPTIONAL.sub(optional, text))
 
