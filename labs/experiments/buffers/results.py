@@ -14,17 +14,24 @@ from labs.experiments.buffers.prediction import (
     expected_interval,
     expected_mean_bytes_s,
 )
-from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.settings import BLOCKS, Settings
 from labs.experiments.buffers.socket_buffers import (
     Buffer,
+    Grants,
+    Sizes,
+    Window,
     adv_win_scale,
+    bdp_bytes,
     congestion_control,
+    grants_of,
     parameter,
     receive_buffer,
     send_buffer,
+    sizes,
+    window,
 )
 from labs.read.claims.ledger import article_beside, figures_by_column
-from labs.read.readings.goodput import Download, download
+from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
     apart_pct,
@@ -33,6 +40,7 @@ from labs.read.readings.instruments import (
     shaper_drops,
     under_memory_pressure,
 )
+from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_interval import Interval
 
@@ -223,6 +231,133 @@ class Results:
     @column("complete, or ended by the limit", hidden=True)
     def ended(self) -> str | None:
         return self.run.ended
+
+    @cached_property
+    def window(self) -> Window | None:
+        return window(self.run)
+
+    @cached_property
+    def receive_sizes(self) -> Sizes | None:
+        return sizes(self.run, "client")
+
+    @cached_property
+    def send_sizes(self) -> Sizes | None:
+        return sizes(self.run, "server")
+
+    @cached_property
+    def grants(self) -> Grants:
+        return grants_of(self.run)
+
+    @column("the bandwidth-delay product of the link", unit="bytes", hidden=True)
+    def bdp_bytes(self) -> float | None:
+        return bdp_bytes(self.run)
+
+    @column("the delay that was requested", unit="ms", hidden=True)
+    def asked_delay_ms(self) -> float | None:
+        return self.run.link.asked.delay_ms
+
+    @column("httping's shortest time", unit="ms", hidden=True)
+    def httping_min_ms(self) -> float | None:
+        timed = self.run.httping()
+        return timed.min_ms if timed else None
+
+    @column("httping's longest time", unit="ms", hidden=True)
+    def httping_max_ms(self) -> float | None:
+        timed = self.run.httping()
+        return timed.max_ms if timed else None
+
+    @column("median time from one request to the next", unit="ms", hidden=True)
+    def cycle_ms(self) -> float | None:
+        return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
+
+    @column("largest window that the receiver offered", unit="bytes", hidden=True, costly=True)
+    def offered_bytes(self) -> int | None:
+        return self.window.offered_bytes if self.window else None
+
+    @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
+    def unread_bytes(self) -> float | None:
+        rows = own_socket(self.run.samples("client"), "bytes_received")
+        return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
+
+    @column("packets that the shaper's queue dropped", hidden=True)
+    def shaper_drops(self) -> int | None:
+        return shaper_drops(self.run)
+
+    @column("TCP came under memory pressure", hidden=True)
+    def under_pressure(self) -> bool | None:
+        return under_memory_pressure(self.run)
+
+    @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
+    def tcp_mem(self) -> str | None:
+        return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
+
+    @column("receive buffer at the first sample", unit="bytes", hidden=True, costly=True)
+    def receive_first_bytes(self) -> int | None:
+        return self.receive_sizes.first if self.receive_sizes else None
+
+    @column("receive buffer at the last sample", unit="bytes", hidden=True, costly=True)
+    def receive_last_bytes(self) -> int | None:
+        return self.receive_sizes.last if self.receive_sizes else None
+
+    @column("smallest receive buffer sampled", unit="bytes", hidden=True, costly=True)
+    def receive_smallest_bytes(self) -> int | None:
+        return self.receive_sizes.smallest if self.receive_sizes else None
+
+    @column("largest receive buffer sampled", unit="bytes", hidden=True, costly=True)
+    def receive_largest_bytes(self) -> int | None:
+        return self.receive_sizes.largest if self.receive_sizes else None
+
+    @column("send buffer at the first sample", unit="bytes", hidden=True, costly=True)
+    def send_first_bytes(self) -> int | None:
+        return self.send_sizes.first if self.send_sizes else None
+
+    @column("send buffer at the last sample", unit="bytes", hidden=True, costly=True)
+    def send_last_bytes(self) -> int | None:
+        return self.send_sizes.last if self.send_sizes else None
+
+    @column("smallest send buffer sampled", unit="bytes", hidden=True, costly=True)
+    def send_smallest_bytes(self) -> int | None:
+        return self.send_sizes.smallest if self.send_sizes else None
+
+    @column("largest send buffer sampled", unit="bytes", hidden=True, costly=True)
+    def send_largest_bytes(self) -> int | None:
+        return self.send_sizes.largest if self.send_sizes else None
+
+    @column("rcv_ssthresh at the last sample", unit="bytes", hidden=True, costly=True)
+    def window_last_bytes(self) -> int | None:
+        return self.receive_sizes.window if self.receive_sizes else None
+
+    @column("what setsockopt grants of a size up to the maximum, farthest from 2", hidden=True)
+    def granted_times(self) -> float | None:
+        return self.grants.times
+
+    @column("sizes up to the maximum and above the minimum that were requested", hidden=True)
+    def granted_count(self) -> int | None:
+        return self.grants.count
+
+    @column("smallest receive buffer granted", unit="bytes", hidden=True)
+    def smallest_receive_bytes(self) -> int | None:
+        return self.grants.smallest.get("receive")
+
+    @column("smallest send buffer granted", unit="bytes", hidden=True)
+    def smallest_send_bytes(self) -> int | None:
+        return self.grants.smallest.get("send")
+
+    @column("what setsockopt grants above the maximum, in its units", hidden=True)
+    def capped_times(self) -> float | None:
+        return self.grants.capped_times
+
+    @column("smallest core maximum of the requested buffers", unit="bytes", hidden=True)
+    def core_max_bytes(self) -> int | None:
+        return self.grants.cap_bytes
+
+    @column("largest size requested", unit="bytes", hidden=True)
+    def largest_request_bytes(self) -> int | None:
+        return self.grants.largest_request_bytes
+
+    @column("what is granted of it", unit="bytes", hidden=True)
+    def largest_grant_bytes(self) -> int | None:
+        return self.grants.largest_grant_bytes
 
     def notes(self) -> Iterator[Note]:
         """What a reader of the figures must know; nothing for a regular run."""

@@ -96,6 +96,7 @@ class Rule:
     needs: Mapping[str, str] = field(default_factory=dict)
     happens: Mapping[str, str] = field(default_factory=dict)
     wrong_unless: tuple[str, ...] = ()
+    right_number: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     by_source: Mapping[str, str] = field(default_factory=dict)
     factor: str = ""
@@ -106,8 +107,8 @@ class Rule:
     def formulas(self) -> tuple[str, ...]:
         tables = (self.figures, self.predicted, self.happens, self.by_source)
         every = [text for table in tables for text in table.values()]
-        tests = (*self.comparisons, *self.wrong_unless, *self.needs, *filter(None, (self.factor,)))
-        return (*every, *tests)
+        tests = (*self.comparisons, *self.wrong_unless, *self.right_number, *self.needs)
+        return (*every, *tests, *filter(None, (self.factor,)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +361,7 @@ def _rule(said: Mapping[str, Any] | None) -> Rule | None:
         happens=said.get("happens", {}),
         needs=said.get("needs", {}),
         wrong_unless=tuple(said.get("wrong_unless", ())),
+        right_number=tuple(said.get("right_number", ())),
         exact=tuple(said.get("exact", ())),
         factor=said.get("factor", ""),
         otherwise=said.get("otherwise", "wrong" if test != kind else "differs"),

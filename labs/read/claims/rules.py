@@ -17,6 +17,8 @@ FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides
     needs          comparisons without which nothing is judged, each with its reason
     happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
     wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
+    right_number   comparisons with which the number is right for a wrong reason, where the rule does
+                   not hold
     otherwise      the word where the rule does not hold: differs, wrong (default for all and any)
     factor         what is given as factor where it differs, if not the farthest of the figures
     exact          figures that must be the article's exactly
@@ -30,7 +32,6 @@ A tolerance of a limit is on its lenient side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from math import inf, isinf, isnan
 from numbers import Real
 from statistics import mean, median
@@ -48,6 +49,7 @@ from labs.read.claims.verdict import (
     HARDWARE,
     HOLDS,
     NOT_JUDGED,
+    RIGHT_NUMBER,
     WRONG,
     Finding,
 )
@@ -171,12 +173,7 @@ def _by_column(claim: Claim, seen: Evidence) -> Finding:
     if not claim.hardware and any(_is_steady(seen, column) for column in claim.columns.values()):
         if (restless := unsettled(names, seen)) is not None:
             return restless
-    finding = _finding(claim, seen, measured, predicted)
-    explain = seen.hook("explain")
-    if finding.verdict != DIFFERS or explain is None:
-        return finding
-    reason = f"{finding.reason}; {explain(seen.run(names[0]), measured)}"
-    return replace(finding, reason=reason)
+    return _finding(claim, seen, measured, predicted)
 
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
@@ -228,6 +225,8 @@ def _not_held(
     then = {name: parse(text).value(value) for name, text in rule.by_source.items()}
     if then and all(printed(size) == printed(claim.figures[name]) for name, size in then.items()):
         return BY_SOURCE, None
+    if rule.right_number and all(parse(each).value(value) for each in rule.right_number):
+        return RIGHT_NUMBER, None
     if rule.otherwise != DIFFERS:
         return rule.otherwise, None
     return DIFFERS, parse(rule.factor).value(value) if rule.factor else factor

@@ -90,6 +90,8 @@ def _filled(place: str, look: Look) -> str:
 
 
 def _in_words(value: Any, how: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, int | float):
         return FORMATS[how](value) if how in FORMATS else format(value, how)
     return UNKNOWN if value is None else printable(str(value))
