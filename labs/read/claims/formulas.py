@@ -5,6 +5,10 @@
     {with -k} >= 50                            a figure of the claim by its name, `allowed`: the
                                                claim's tolerance as a share
     p50_ms                                     a column of the claim's first condition
+    reaches(0.95, VALUES, SIZES)               the smallest size with 95 % of the largest value
+    after(0.95, VALUES, SIZES)                 the smallest value from that size on
+    farthest(2, VALUES)                        the value that is farthest from 2, as a ratio
+    highest(VALUES, VALUES)                    the highest of each place; also lowest
 
 Operators are written between blanks, because names of conditions contain `-`, `.` and `*`. A
 formula with an unknown value is unknown; a quotient by 0 is infinite, and 0 / 0 is NaN.
@@ -29,7 +33,7 @@ Value = Any
 Look = Callable[[str], Value]
 """The value of a reference."""
 TOKEN = re.compile(r"\{[^{}]*\}|[(),]|[^\s(),{}]+")
-NUMBER = re.compile(r"\d+(\.\d+)?(e\d+)?")
+NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 LONGEST = 400
 OPERATORS: Mapping[str, type[ast.AST]] = {
     **{"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div},
@@ -57,7 +61,8 @@ REDUCTIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     **{"median": median, "mean": mean, "min": min, "max": max, "count": len, "sum": sum},
 }
 OF_EACH: Mapping[str, Callable[[Any], Any]] = {"abs": abs, "round": round, "ceil": ceil}
-FUNCTIONS = (*REDUCTIONS, *OF_EACH, "farthest")
+ACROSS: Mapping[str, Callable[..., Any]] = {"highest": max, "lowest": min}
+FUNCTIONS = (*REDUCTIONS, *ACROSS, *OF_EACH, "farthest", "reaches", "after")
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ def _each(compute: Callable[..., Value], *values: Value) -> Value:
     lengths = {len(value) for value in values if isinstance(value, list)}
     if not lengths:
         return None if any(value is None for value in values) else compute(*values)
+    if len(lengths) > 1:
+        return None
     rows = zip(
         *(value if isinstance(value, list) else [value] * max(lengths) for value in values),
         strict=True,
@@ -140,10 +147,33 @@ def _each(compute: Callable[..., Value], *values: Value) -> Value:
     return [_each(compute, *row) for row in rows]
 
 
+def reaches(share: float, values: list[Any], sizes: list[Any]) -> float | None:
+    """The smallest size whose value is at least this share of the largest value."""
+    points = _points(values, sizes)
+    most = max((value for _, value in points), default=None)
+    return None if most is None else next(at for at, value in points if value >= share * most)
+
+
+def after(share: float, values: list[Any], sizes: list[Any]) -> float | None:
+    """The smallest value from that size on."""
+    first = reaches(share, values, sizes)
+    if first is None:
+        return None
+    return min(value for at, value in _points(values, sizes) if at >= first)
+
+
+def _points(values: list[Any], sizes: list[Any]) -> list[tuple[float, float]]:
+    """The sizes with their values, by size, without those that are unknown."""
+    pairs = zip(sizes, values, strict=True)
+    return sorted((at, value) for at, value in pairs if None not in (at, value))
+
+
 def _called(name: str, values: list[Value]) -> Value:
     """A function of the values that are known; None without any."""
-    if name in OF_EACH:
-        return _each(OF_EACH[name], *values)
+    if name in ("reaches", "after"):
+        return (reaches if name == "reaches" else after)(*values)
+    if name in OF_EACH or name in ACROSS:
+        return _each({**OF_EACH, **ACROSS}[name], *values)
     figure = values.pop(0) if name == "farthest" else 1.0
     every = [each for value in values for each in (value if isinstance(value, list) else [value])]
     every = [each for each in every if each is not None]

@@ -71,7 +71,7 @@ VERDICT_FIELDS = frozenset(
 )
 NAMED = ("measured", "expected", "factor", "within", "allowed")
 """What a sentence or a comparison may name besides the figures of its claim."""
-COMPARED = ("within", "at_most", "at_least", "equal")
+COMPARED = ("within", "at_most", "at_least", "equal", "computed")
 """Rules that compare each figure with the article's."""
 KINDS = (*COMPARED, "shown", "measured")
 Figure = float | str | Mapping[str, float | str]
@@ -351,7 +351,7 @@ def _rule(said: Mapping[str, Any] | None) -> Rule | None:
     if said is None:
         return None
     kind = next(name for name in KINDS if name in said)
-    test = next((name for name in ("all", "any") if name in said), kind)
+    test = next((name for name in ("all", "any", "each") if name in said), kind)
     return Rule(
         kind=test,
         figures=_named(said[kind]),
@@ -388,8 +388,8 @@ def _check_rule(where: str, claim: Claim) -> None:
         if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
             raise BadInput(f"{where}: {unknown(condition, conditions, 'condition of the claim')}")
     if claim.rule is not None and claim.rule.kind in COMPARED:
-        if {*claim.rule.figures} - {*claim.texts}:
-            raise BadInput(f"{where}: expected and rule must name the same figures")
+        if {*claim.texts} - {*claim.rule.figures}:
+            raise BadInput(f"{where}: rule must name the figures of expected")
 
 
 def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:

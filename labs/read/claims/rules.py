@@ -8,6 +8,9 @@
     rule = { equal = FIGURES }              each is the article's exactly, number or text
     rule = { measured = FIGURES, all = [COMPARISON, ...] }     all of these are true
     rule = { measured = FIGURES, any = [COMPARISON, ...] }     one of them is
+    rule = { measured = FIGURES, each = [COMPARISON, ...] }    all are; undecided if only some are, of
+                                            draws for example
+    rule = { computed = FIGURES }           within, of arithmetic: nothing is measured
     rule = { shown = FIGURES }              shown and not judged: of a machine with `hardware`,
                                             else not judged, for the reason in the sentence
 
@@ -50,6 +53,7 @@ from labs.read.claims.verdict import (
     HOLDS,
     NOT_JUDGED,
     RIGHT_NUMBER,
+    UNDECIDED,
     WRONG,
     Finding,
 )
@@ -61,6 +65,8 @@ NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
 SAME = 0.0005
 """A figure this close to the article's is called equal."""
+MANY = 10
+"""A figure that is this many times the article's is said to be so, and not in %."""
 DIGITS_OF_IPERF = 3
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "only": lambda values: values[0],
@@ -141,8 +147,11 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
         reason = _reason(claim, seen, WRONG, happened, "")
         return Finding(verdict=WRONG, measured=as_figure(happened), reason=reason)
     measured = computed(claim.rule.figures)
-    if claim.rule.digits is not None:
-        measured = {name: round(figure, claim.rule.digits) for name, figure in measured.items()}
+    if (digits := claim.rule.digits) is not None:
+        measured = {
+            name: None if figure is None else round(figure, digits)
+            for name, figure in measured.items()
+        }
     return _finding(claim, seen, measured, computed(claim.rule.predicted))
 
 
@@ -195,7 +204,8 @@ def _finding(claim: Claim, seen: Evidence, measured: Figures, predicted: Figures
     if kind in COMPARED and kind != "equal":
         measured = {name: float(value) for name, value in measured.items()}
     finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
-    figures["measured"] = as_figure(measured) if finite else None
+    shown = "predicted" if kind == "computed" else "measured"
+    figures[shown] = as_figure(measured) if finite else None
     verdict, factor, told = RULES[kind](claim, seen, measured)
     if not finite:
         factor, told = None, "nothing to divide by"
@@ -314,6 +324,8 @@ def _deviation(name: str, factor: float, claim: Claim) -> str:
     what = f"{name}: " if name else ""
     if abs(factor - 1) < SAME:
         return f"{what}equal to the article's {figure} ({claim.allowed_in_words})"
+    if factor >= MANY:
+        return f"{what}{in_digits(factor)} times the article's {figure} ({claim.allowed_in_words})"
     beyond = "above" if factor > 1 else "below"
     apart = f"{100 * abs(factor - 1):.1f} % {beyond} the article's {figure}"
     return f"{what}{apart} ({claim.allowed_in_words})"
@@ -342,16 +354,29 @@ def _equal(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
     return (DIFFERS if others else HOLDS), None, told
 
 
-def _true(enough: Callable[[Iterable[bool]], bool]) -> Callable[..., Outcome]:
-    """The rule that all comparisons are true, or one of them."""
+def _comparisons(claim: Claim, seen: Evidence, measured: Figures) -> list[bool]:
+    """Whether each comparison of the rule is true; of a pattern, in each condition."""
+    assert claim.rule is not None
+    value = look(claim, seen, {**measured, **_alone(measured)})
+    results = [parse(comparison).value(value) for comparison in claim.rule.comparisons]
+    return [
+        bool(each)
+        for result in results
+        for each in (result if isinstance(result, list) else [result])
+    ]
 
-    def test(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
-        assert claim.rule is not None
-        value = look(claim, seen, {**measured, **_alone(measured)})
-        holds = enough(bool(parse(each).value(value)) for each in claim.rule.comparisons)
-        return (HOLDS if holds else DIFFERS), None, ""
 
-    return test
+def _all(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
+    return (HOLDS if all(_comparisons(claim, seen, measured)) else DIFFERS), None, ""
+
+
+def _any(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
+    return (HOLDS if any(_comparisons(claim, seen, measured)) else DIFFERS), None, ""
+
+
+def _each(claim: Claim, seen: Evidence, measured: Figures) -> Outcome:
+    results = _comparisons(claim, seen, measured)
+    return (HOLDS if all(results) else UNDECIDED if any(results) else DIFFERS), None, ""
 
 
 RULES: Mapping[str, Callable[[Claim, Evidence, Figures], Outcome]] = {
@@ -359,6 +384,8 @@ RULES: Mapping[str, Callable[[Claim, Evidence, Figures], Outcome]] = {
     "at_most": _limited(above=True),
     "at_least": _limited(above=False),
     "equal": _equal,
-    "all": _true(all),
-    "any": _true(any),
+    "computed": _within,
+    "all": _all,
+    "any": _any,
+    "each": _each,
 }

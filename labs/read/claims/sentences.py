@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from statistics import median
 from typing import Any
 
 from labs.errors import BadInput
@@ -31,6 +32,8 @@ from labs.read.display.format import (
 )
 
 UNKNOWN = "unknown"
+RANGE = "range"
+"""The format of a list as its median with its range."""
 OPTIONAL = re.compile(r"\[\?(.*?)\]")
 PLACE = re.compile(r"\{([^{}]+)\}")
 FORMATS: Mapping[str, Callable[[Any], str]] = {
@@ -51,10 +54,10 @@ def check(text: str) -> Iterator[Formula]:
     """The formulas of a sentence; BadInput for an unknown format, or for what is no formula."""
     for place in PLACE.findall(text):
         name, _, how = place.partition(":")
-        if how not in FORMATS and not SPEC.fullmatch(how):
+        if how not in (*FORMATS, RANGE) and not SPEC.fullmatch(how):
             raise BadInput(
                 f"{{{place}}} has an unknown format. Allowed: "
-                f"{', '.join(filter(None, FORMATS))}, or such as .1f"
+                f"{', '.join(filter(None, FORMATS))}, {RANGE}, or such as .1f"
             )
         yield formula_of(name)
     if re.search(r"[{}]", PLACE.sub("", text)):
@@ -84,9 +87,19 @@ def describe(text: str, look: Look) -> str:
 def _filled(place: str, look: Look) -> str:
     name, _, how = place.partition(":")
     value = formula_of(name).value(look)
+    if isinstance(value, list) and how == RANGE:
+        return _range([each for each in value if each is not None])
     if isinstance(value, list):
         return ", ".join(_in_words(each, how) for each in value) or "none"
     return _in_words(value, how)
+
+
+def _range(values: list[float]) -> str:
+    """The median and the range: 3.9 (3.1 to 4.5)."""
+    if not values:
+        return UNKNOWN
+    middle, low, high = (in_digits(round(of(values), 2)) for of in (median, min, max))
+    return middle if len(values) == 1 else f"{middle} ({low} to {high})"
 
 
 def _in_words(value: Any, how: str) -> str:
