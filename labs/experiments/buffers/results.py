@@ -14,20 +14,28 @@ from labs.experiments.buffers.prediction import (
     expected_interval,
     expected_mean_bytes_s,
 )
+from labs.experiments.buffers.samples import (
+    AVOIDANCE,
+    RECOVERY,
+    SLOW_START,
+    Grants,
+    Growth,
+    Sizes,
+    grants_of,
+    growth,
+    lost_s,
+    sizes,
+)
 from labs.experiments.buffers.settings import BLOCKS, Settings
 from labs.experiments.buffers.socket_buffers import (
     Buffer,
-    Grants,
-    Sizes,
     Window,
     adv_win_scale,
     bdp_bytes,
     congestion_control,
-    grants_of,
     parameter,
     receive_buffer,
     send_buffer,
-    sizes,
     window,
 )
 from labs.read.claims.ledger import article_beside, figures_by_column
@@ -43,9 +51,12 @@ from labs.read.readings.instruments import (
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_interval import Interval
+from labs.read.theory.windows import receive_window_bytes
 
 SETTLED_PCT = 5.0
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
+LOOKS = (448_880, 48_189_440, 104_552_840)
+"""The bytes received until each of the article's three samples (A1.12)."""
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 article = partial(article_beside, __file__)
 
@@ -358,6 +369,80 @@ class Results:
     @column("what is granted of it", unit="bytes", hidden=True)
     def largest_grant_bytes(self) -> int | None:
         return self.grants.largest_grant_bytes
+
+    @cached_property
+    def growth(self) -> Growth:
+        return growth(self.run)
+
+    @cached_property
+    def lost(self) -> Mapping[str, float]:
+        return lost_s(self.run) if self.download else {}
+
+    @column("rcv_space at the article's first sample", unit="bytes", hidden=True, costly=True)
+    def space_1_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[0])
+
+    @column("rcv_ssthresh at the article's first sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_1_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[0])
+
+    @column("rcv_space at the article's second sample", unit="bytes", hidden=True, costly=True)
+    def space_2_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[1])
+
+    @column("rcv_ssthresh at the article's second sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_2_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[1])
+
+    @column("rcv_space at the article's third sample", unit="bytes", hidden=True, costly=True)
+    def space_3_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[2])
+
+    @column("rcv_ssthresh at the article's third sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_3_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[2])
+
+    @column("time lost against a full link", unit="s", hidden=True, costly=True)
+    def lost_s(self) -> float | None:
+        return sum(self.lost.values()) if self.lost else None
+
+    @column("the same, in slow start", unit="s", hidden=True, costly=True)
+    def lost_slow_start_s(self) -> float | None:
+        return self.lost.get(SLOW_START)
+
+    @column("the same, in fast recovery", unit="s", hidden=True, costly=True)
+    def lost_recovery_s(self) -> float | None:
+        return self.lost.get(RECOVERY)
+
+    @column(
+        "time lost against a full link, in congestion avoidance", unit="s", hidden=True, costly=True
+    )
+    def lost_avoidance_s(self) -> float | None:
+        return self.lost.get(AVOIDANCE)
+
+    @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
+    def window_share(self) -> float | None:
+        buffer, window = self.growth.buffer_bytes, self.growth.last_bytes
+        return window / buffer if buffer and window is not None else None
+
+    @column("predicted share of the receive buffer", hidden=True, costly=True)
+    def predicted_window_share(self) -> float | None:
+        buffer, kernel = self.growth.buffer_bytes, self.run.kernel.release
+        scale = 1 if self.adv_win_scale is None else self.adv_win_scale
+        if not buffer:
+            return None
+        return receive_window_bytes(buffer, kernel, adv_win_scale=scale) / buffer
+
+    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
+    def ssthresh_most_bytes(self) -> float | None:
+        return self.growth.most_bytes
+
+    @column(
+        "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
+    )
+    def predicted_ssthresh_bytes(self) -> float | None:
+        buffer = self.growth.buffer_bytes
+        return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
 
     def notes(self) -> Iterator[Note]:
         """What a reader of the figures must know; nothing for a regular run."""

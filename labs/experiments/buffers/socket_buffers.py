@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import Settings
-from labs.read.claims.formulas import farthest_from
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory import bdp as theory
 from labs.read.theory.windows import granted_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pandas import DataFrame
 
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
@@ -152,82 +149,3 @@ def _limited(server: DataFrame) -> dict[str, float]:
             ("send buffer", "sndbuf_limited_us"),
         )
     }
-
-
-SAMPLED = {"client": ("bytes_received", "rcvbuf_bytes"), "server": ("bytes_acked", "sndbuf_bytes")}
-"""The counter that tells a host's own socket, and the column of its buffer."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a host's buffer that were sampled, and the last rcv_ssthresh, in bytes."""
-
-    first: int
-    last: int
-    smallest: int
-    largest: int
-    window: int | None
-
-
-def sizes(run: Run, host: str) -> Sizes | None:
-    """The buffer of the client's or the server's socket; None if it was not sampled."""
-    counter, column = SAMPLED[host]
-    rows = own_socket(run.samples(host), counter)
-    if rows.empty or column not in rows:
-        return None
-    buffer = rows[column].dropna()
-    window = rows["rcv_ssthresh_bytes"].dropna() if "rcv_ssthresh_bytes" in rows else buffer[:0]
-    return Sizes(
-        int(buffer.iloc[0]),
-        int(buffer.iloc[-1]),
-        int(buffer.min()),
-        int(buffer.max()),
-        None if window.empty else int(window.iloc[-1]),
-    )
-
-
-CORE = {"receive": RMEM_MAX, "send": WMEM_MAX}
-TWICE = 2
-
-
-@dataclass(frozen=True)
-class Grants:
-    """What setsockopt granted in a run: sizes requested up to the core maximum, as a multiple, the
-    one farthest from twice; those above it, in units of it; and the smallest, by socket."""
-
-    times: float | None
-    count: int
-    smallest: Mapping[str, int]
-    capped_times: float | None
-    cap_bytes: int | None
-    largest_request_bytes: int | None
-    largest_grant_bytes: int | None
-
-
-def grants_of(run: Run) -> Grants:
-    """The grants of a run; requests that got the minimum are not counted as multiples."""
-    rows = [
-        (row.socket, row.requested_bytes, row.granted_bytes or 0, int(run.sysctl(row.host, cap)))
-        for row in run.buffers
-        if row.requested_bytes and (cap := CORE.get(row.socket))
-    ]
-    below = [row for row in rows if row[1] <= row[3]]
-    raised = {(socket, granted) for socket, asked, granted, _ in below if granted > TWICE * asked}
-    smallest = dict(raised) if len({socket for socket, _ in raised}) == len(raised) else {}
-    times = [
-        granted / asked
-        for socket, asked, granted, _ in below
-        if smallest.get(socket) != granted or granted <= TWICE * asked
-    ]
-    above = [row for row in rows if row[1] > row[3]]
-    capped = [granted / cap for _, _, granted, cap in above]
-    largest = max(rows, key=lambda row: row[1], default=None)
-    return Grants(
-        farthest_from(TWICE, times) if times else None,
-        len(times),
-        smallest,
-        farthest_from(TWICE, capped) if {row[0] for row in above} == set(CORE) else None,
-        min((row[3] for row in rows), default=None),
-        largest[1] if largest else None,
-        largest[2] if largest else None,
-    )

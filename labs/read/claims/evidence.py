@@ -17,7 +17,6 @@ from labs.read.lab import Lab
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, of_ratio, repeated
 
-
 OF_RUN: Mapping[str, Callable[[Lab, Run], Any]] = {
     "condition": lambda lab, run: run.condition,
     "group": lambda lab, run: lab.group_of(run),

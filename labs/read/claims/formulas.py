@@ -58,7 +58,7 @@ COMPUTED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
 }
 REDUCTIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    **{"median": median, "mean": mean, "min": min, "max": max, "count": len, "sum": sum},
+    **{"median": median, "mean": mean, "min": min, "max": max, "count": len, "sum": sum}
 }
 OF_EACH: Mapping[str, Callable[[Any], Any]] = {"abs": abs, "round": round, "ceil": ceil}
 ACROSS: Mapping[str, Callable[..., Any]] = {"highest": max, "lowest": min}

@@ -16,14 +16,7 @@ from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, has_number
 from labs.read.claims.rules import follow, not_judged
-from labs.read.claims.verdict import (
-    HARDWARE,
-    NO_WORD,
-    NOT_JUDGED,
-    RIGHT_NUMBER,
-    Finding,
-    Verdict,
-)
+from labs.read.claims.verdict import HARDWARE, NO_WORD, NOT_JUDGED, RIGHT_NUMBER, Finding, Verdict
 from labs.read.display.format import in_runs, input_value, printable
 from labs.read.lab import Lab
 

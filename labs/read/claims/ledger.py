@@ -13,8 +13,8 @@
       column, reduction           judged by a column of the results, reduced over the runs; or
       rule                        by a rule over columns of conditions (labs.read.claims.rules); or
       judge                       by the judging function of this name
-      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the claim
-                                  holds, and otherwise
+      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
+                                  claim holds, and otherwise
       beside                      further conditions that the rule and the sentences may name
       arguments                   figures that the judging function takes
       shown                       figures that are shown, and not judged
@@ -387,9 +387,9 @@ def _check_rule(where: str, claim: Claim) -> None:
             raise BadInput(f"{where}: {unknown(reference.strip('{}'), claim.texts, 'figure')}")
         if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
             raise BadInput(f"{where}: {unknown(condition, conditions, 'condition of the claim')}")
-    if claim.rule is not None and claim.rule.kind in COMPARED:
-        if {*claim.texts} - {*claim.rule.figures}:
-            raise BadInput(f"{where}: rule must name the figures of expected")
+    rule = claim.rule
+    if rule is not None and rule.kind in COMPARED and {*claim.texts} - {*rule.figures}:
+        raise BadInput(f"{where}: rule must name the figures of expected")
 
 
 def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@
     rule = { equal = FIGURES }              each is the article's exactly, number or text
     rule = { measured = FIGURES, all = [COMPARISON, ...] }     all of these are true
     rule = { measured = FIGURES, any = [COMPARISON, ...] }     one of them is
-    rule = { measured = FIGURES, each = [COMPARISON, ...] }    all are; undecided if only some are, of
-                                            draws for example
+    rule = { measured = FIGURES, each = [COMPARISON, ...] }    all are, or it is undecided if some
+                                            are: draws of chance
     rule = { computed = FIGURES }           within, of arithmetic: nothing is measured
     rule = { shown = FIGURES }              shown and not judged: of a machine with `hardware`,
                                             else not judged, for the reason in the sentence
@@ -20,8 +20,8 @@ FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides
     needs          comparisons without which nothing is judged, each with its reason
     happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
     wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
-    right_number   comparisons with which the number is right for a wrong reason, where the rule does
-                   not hold
+    right_number   comparisons with which the number is right for a wrong reason, where the rule
+                   does not hold
     otherwise      the word where the rule does not hold: differs, wrong (default for all and any)
     factor         what is given as factor where it differs, if not the farthest of the figures
     exact          figures that must be the article's exactly
@@ -34,10 +34,13 @@ A tolerance of a limit is on its lenient side.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import inf, isinf, isnan
 from numbers import Real
 from statistics import mean, median
+from types import MappingProxyType
 from typing import Any
 
 from labs.drive.parameters.declare import unknown
@@ -61,6 +64,7 @@ from labs.read.display.format import in_digits
 from labs.read.lab import BESIDE_RESULTS, Lab
 
 Figures = Mapping[str, Value]
+NOTHING: Figures = MappingProxyType({})
 NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
 SAME = 0.0005
@@ -68,6 +72,7 @@ SAME = 0.0005
 MANY = 10
 """A figure that is this many times the article's is said to be so, and not in %."""
 DIGITS_OF_IPERF = 3
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 REDUCE: Mapping[str, Callable[[list[float]], float]] = {
     "only": lambda values: values[0],
     "median": median,
@@ -88,7 +93,7 @@ def unsettled(names: Iterable[str], seen: Evidence) -> Finding | None:
     return not_judged(f"{', '.join(restless)} did not reach a steady state") if restless else None
 
 
-def look(claim: Claim, seen: Evidence, named: Figures = {}) -> Look:
+def look(claim: Claim, seen: Evidence, named: Figures = NOTHING) -> Look:
     """The values of references: figures by name, and columns of conditions."""
     figures = {"allowed": claim.allowed, **named}
 
@@ -98,10 +103,16 @@ def look(claim: Claim, seen: Evidence, named: Figures = {}) -> Look:
             return figures[name]
         condition, column = _of(claim, name)
         if any(sign in condition for sign in WILD):
-            return [_cell(seen, each, column) for each in seen.matching(condition)]
+            matching = sorted(seen.matching(condition), key=_numbered)
+            return [_cell(seen, each, column) for each in matching]
         return _cell(seen, condition, column)
 
     return value
+
+
+def _numbered(name: str) -> list[str | float]:
+    """The name of a condition as words and numbers, by which draws of several series pair up."""
+    return [float(part) if place % 2 else part for place, part in enumerate(NUMBER.split(name))]
 
 
 def _of(claim: Claim, reference: str) -> tuple[str, str]:
@@ -179,10 +190,9 @@ def _by_column(claim: Claim, seen: Evidence) -> Finding:
     missing = [column for name, column in claim.columns.items() if measured[name] is None]
     if missing and not claim.hardware:
         return not_judged(f"the run of {', '.join(names)} has no {missing[0]}")
-    if not claim.hardware and any(_is_steady(seen, column) for column in claim.columns.values()):
-        if (restless := unsettled(names, seen)) is not None:
-            return restless
-    return _finding(claim, seen, measured, predicted)
+    steady = not claim.hardware and any(map(partial(_is_steady, seen), claim.columns.values()))
+    restless = unsettled(names, seen) if steady else None
+    return restless or _finding(claim, seen, measured, predicted)
 
 
 def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
