@@ -23,7 +23,7 @@ from tests.real_runs import windows_study
 from tests.run_folders import inputs, make_run
 
 # Columns that other labs have too, and hide.
-COLUMNS = '''
+COLUMNS = """
     @column("the body", unit="bytes", predicted_by="body")
     def bytes(self) -> int:
         return 1234
@@ -35,7 +35,7 @@ COLUMNS = '''
     @column("what was requested", hidden=True)
     def body(self) -> int:
         return 1234
-'''
+"""
 
 
 @pytest.fixture(autouse=True)
