@@ -23,14 +23,19 @@ from tests.real_runs import windows_study
 from tests.run_folders import inputs, make_run
 
 # Columns that other labs have too, and hide.
-COLUMNS = (
-    '    round_trips: float = column("the same time in round trips of the link")\n',
-    '    round_trips: float = column("the same time in round trips of the link")\n'
-    '    bytes: int = column("the body", unit="bytes", predicted_by="body")\n'
-    '    ended: str = column("how it ended")\n'
-    '    body: int = column("what was requested", hidden=True)\n',
-)
-RESULTS = ("run.link.measured.rtt_ms)", 'run.link.measured.rtt_ms, 1234, "early", 1234)')
+COLUMNS = """
+    @column("the body", unit="bytes", predicted_by="body")
+    def bytes(self) -> int:
+        return 1234
+
+    @column("how it ended")
+    def ended(self) -> str:
+        return "early"
+
+    @column("what was requested", hidden=True)
+    def body(self) -> int:
+        return 1234
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +47,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def own_study() -> Study:
     """One run of a lab of the reader's own, whose results include columns of other labs."""
     text = source("mine").replace('fetch["before_ns"]', 'fetch["connect_ns"]')
-    for old, new in (COLUMNS, RESULTS):
-        assert old in text
-        text = text.replace(old, new)
-    Path("mine.py").write_text(text)
+    Path("mine.py").write_text(text + COLUMNS)
     lab = find("./mine.py")
     run = open_run(make_run(Path("runs"), inputs("far", lab="mine")))
     return Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab)
@@ -72,9 +74,9 @@ def test_as_text_of_an_own_lab_with_column_names_of_other_labs() -> None:
 def test_results_of_a_run_without_a_file_do_not_hide_the_others() -> None:
     first = own_study()
     text = Path("mine.py").read_text()
-    begin = "    fetch = run.fetch() or {}\n"
+    begin = "        self.run = run\n"
     assert begin in text
-    lacking = '    if run.condition == "near":\n        run.text("client/gone.txt")\n'
+    lacking = '        if run.condition == "near":\n            run.text("client/gone.txt")\n'
     Path("gone.py").write_text(text.replace(begin, lacking + begin))
     lab = find("./gone.py")
     runs = tuple(

@@ -202,7 +202,9 @@ def test_save_waits_until_writing_is_a_small_share(
 
 
 def test_results_that_are_not_declared_get_the_type_that_fits_all(tmp_path: Path) -> None:
-    lab = replace(BUFFERS, part=lambda name: ModuleType(name))
+    without_columns = ModuleType("results")
+    without_columns.__dict__["Results"] = type("Results", (), {})
+    lab = replace(BUFFERS, part=lambda name: without_columns)
     rows = planned(lab, tmp_path, [{}], ["a", "b", "c"])
     results: list[dict[str, Any]] = [
         {"n": 1, "x": 1, "words": "w"},
