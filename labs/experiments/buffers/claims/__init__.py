@@ -17,10 +17,11 @@ from labs.experiments.buffers.claims import (
     round_trips,
     shaper,
 )
-from labs.experiments.buffers.prediction import TOLERANCE_PCT, Prediction, expected
-from labs.experiments.buffers.socket_buffers import bdp_bytes, parameter, receive_buffer
+from labs.experiments.buffers.prediction import TOLERANCE_PCT, Prediction, expected, receive_buffer
+from labs.experiments.buffers.results import parameter
 from labs.read.claims.judge import Judge
 from labs.read.display.format import in_digits, size_in_words
+from labs.read.readings.bulk_transfer import bdp_bytes
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import LINK
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pandas import DataFrame
 
 from labs.drive.units import MB
-from labs.experiments.buffers.results import SYSCTL
-from labs.experiments.buffers.socket_buffers import bdp_bytes, window
 from labs.experiments.buffers.sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged, unsettled
@@ -19,6 +17,7 @@ from labs.read.display.format import (
     milliseconds,
     size_in_words,
 )
+from labs.read.readings.bulk_transfer import SYSCTL, bdp_bytes, window
 from labs.read.readings.goodput import own_socket
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs.run import Run

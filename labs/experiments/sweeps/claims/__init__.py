@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from labs.experiments.sweeps.claims import advice, goodput, sizes
-from labs.experiments.sweeps.socket_buffers import parameter
+from labs.experiments.sweeps.results import parameter
 
 if TYPE_CHECKING:
     from labs.read.claims.judge import Judge

@@ -14,11 +14,12 @@ from labs.experiments.sweeps.claims.goodput import (
 )
 from labs.experiments.sweeps.curves import curves
 from labs.experiments.sweeps.experiment import INTERRUPTED, REPORT, RESET
+from labs.experiments.sweeps.results import sender_rows, written_ahead_bytes
 from labs.experiments.sweeps.settings import Settings
-from labs.experiments.sweeps.socket_buffers import SENDER, sender_rows, written_ahead_bytes
 from labs.read.claims.judge import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, WRONG, Finding
 from labs.read.display.format import size_in_words
+from labs.read.readings.bulk_transfer import SENDER
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs import raw_files
 from labs.read.theory.bdp import line_goodput_bytes_s

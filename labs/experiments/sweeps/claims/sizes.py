@@ -16,7 +16,7 @@ from labs.experiments.sweeps.old_kernels import (
     printed,
     smallest_bytes,
 )
-from labs.experiments.sweeps.socket_buffers import grants
+from labs.experiments.sweeps.results import grants
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.verdict import BY_SOURCE, DIFFERS, HOLDS, WRONG, Finding
 from labs.read.display.format import in_digits, is_known, size_in_words

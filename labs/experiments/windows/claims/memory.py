@@ -9,8 +9,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.experiments.windows.events import Collapse, collapses, drop_times, printed_drops
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.packets import Collapse, collapses, drop_times, packets, printed_drops
 from labs.experiments.windows.settings import Settings
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged

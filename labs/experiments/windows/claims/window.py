@@ -11,8 +11,7 @@ from pandas import DataFrame
 
 from labs.drive.units import KIB
 from labs.experiments.windows.claims.memory import SEVERAL
-from labs.experiments.windows.packets import packets
-from labs.experiments.windows.round_trips import right_edge, round_trips, syn_ack
+from labs.experiments.windows.packets import packets, right_edge, round_trips, syn_ack
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import compared, not_judged
 from labs.read.claims.ledger import Claim

@@ -16,7 +16,7 @@ from labs.experiments.windows.claims import JUDGES, memory, window
 from labs.experiments.windows.claims.window import growth_segments, longest_pause, teeth
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.events import collapses, drop_times
+from labs.experiments.windows.packets import collapses, drop_times
 from labs.experiments.windows.results import article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge

@@ -18,7 +18,7 @@ from labs.errors import BadInput
 from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.socket_buffers import parameter as of_buffers
+from labs.experiments.buffers.results import parameter as of_buffers
 from labs.read.claims.ledger import LINK, Article, parameter, read
 from labs.read.claims.verdict import WORDS
 from labs.read.parse.http_clients import httping
