@@ -14,7 +14,7 @@ import pytest
 from labs.catalog import find
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.events import collapses, drop_times
+from labs.experiments.windows.packets import collapses, drop_times
 from labs.experiments.windows.results import article, growth_segments, longest_pause, teeth
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of

@@ -17,7 +17,7 @@ from labs.catalog import EXPERIMENTS, find, with_ledgers
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.socket_buffers import parameter as of_buffers
+from labs.experiments.buffers.results import parameter as of_buffers
 from labs.read.claims.ledger import LINK, Article, parameter, read
 from labs.read.claims.rules import check_columns
 from labs.read.claims.verdict import WORDS
