@@ -217,9 +217,12 @@ class Lines(Declared):
     ) -> Plot:
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
+        predicted = [*self._predictions(rows, series, columns)]
+        is_curve = self.predicted is not None and self.predicted.curve is not None
         traces = [
-            *self._predictions(rows, series, columns),
+            *(predicted if is_curve else ()),  # below the points
             *(self._measured(line, columns) for line in series),
+            *(() if is_curve else predicted),
             *self._published(articles, columns),
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
