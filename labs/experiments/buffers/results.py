@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 
+from pandas import DataFrame
+
 from labs.drive.result_columns import Note, column
 from labs.drive.units import MIB
 from labs.experiments.buffers.prediction import (
@@ -206,15 +208,15 @@ class Results(BulkTransfer):
 
     @cached_property
     def window(self) -> Window | None:
-        return window(self.run)
+        return window(self.run) if self.download else None
 
     @cached_property
     def receive_sizes(self) -> Sizes | None:
-        return sizes(self.run, "client")
+        return sizes(self.run, "client") if self.download else None
 
     @cached_property
     def send_sizes(self) -> Sizes | None:
-        return sizes(self.run, "server")
+        return sizes(self.run, "server") if self.download else None
 
     @cached_property
     def grants(self) -> Grants:
@@ -248,6 +250,8 @@ class Results(BulkTransfer):
 
     @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
     def unread_bytes(self) -> float | None:
+        if self.download is None:
+            return None
         rows = own_socket(self.run.samples("client"), "bytes_received")
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
@@ -333,7 +337,7 @@ class Results(BulkTransfer):
 
     @cached_property
     def growth(self) -> Growth:
-        return growth(self.run)
+        return growth(self.run) if self.download else Growth(DataFrame())
 
     @cached_property
     def lost(self) -> Mapping[str, float]:
