@@ -10,7 +10,7 @@ from labs.catalog import find
 from labs.experiments.queues.conditions import Parameters as Queues
 from labs.experiments.sharing.conditions import Parameters as Sharing
 from labs.read.display.traffic import describe_run, flows, segments_per_ack
-from labs.read.figures import flows as charts
+from labs.read.figures import traffic as charts
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
     apart_pct,

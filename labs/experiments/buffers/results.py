@@ -14,17 +14,32 @@ from labs.experiments.buffers.prediction import (
     expected_interval,
     expected_mean_bytes_s,
 )
-from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.samples import (
+    AVOIDANCE,
+    RECOVERY,
+    SLOW_START,
+    Grants,
+    Growth,
+    Sizes,
+    grants_of,
+    growth,
+    lost_s,
+    sizes,
+)
+from labs.experiments.buffers.settings import BLOCKS, Settings
 from labs.experiments.buffers.socket_buffers import (
     Buffer,
+    Window,
     adv_win_scale,
+    bdp_bytes,
     congestion_control,
     parameter,
     receive_buffer,
     send_buffer,
+    window,
 )
 from labs.read.claims.ledger import article_beside, figures_by_column
-from labs.read.readings.goodput import Download, download
+from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
     apart_pct,
@@ -33,11 +48,15 @@ from labs.read.readings.instruments import (
     shaper_drops,
     under_memory_pressure,
 )
+from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_interval import Interval
+from labs.read.theory.windows import receive_window_bytes
 
 SETTLED_PCT = 5.0
 SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
+LOOKS = (448_880, 48_189_440, 104_552_840)
+"""The bytes received until each of the article's three samples (A1.12)."""
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 article = partial(article_beside, __file__)
 
@@ -223,6 +242,207 @@ class Results:
     @column("complete, or ended by the limit", hidden=True)
     def ended(self) -> str | None:
         return self.run.ended
+
+    @cached_property
+    def window(self) -> Window | None:
+        return window(self.run)
+
+    @cached_property
+    def receive_sizes(self) -> Sizes | None:
+        return sizes(self.run, "client")
+
+    @cached_property
+    def send_sizes(self) -> Sizes | None:
+        return sizes(self.run, "server")
+
+    @cached_property
+    def grants(self) -> Grants:
+        return grants_of(self.run)
+
+    @column("the bandwidth-delay product of the link", unit="bytes", hidden=True)
+    def bdp_bytes(self) -> float | None:
+        return bdp_bytes(self.run)
+
+    @column("the delay that was requested", unit="ms", hidden=True)
+    def asked_delay_ms(self) -> float | None:
+        return self.run.link.asked.delay_ms
+
+    @column("httping's shortest time", unit="ms", hidden=True)
+    def httping_min_ms(self) -> float | None:
+        timed = self.run.httping()
+        return timed.min_ms if timed else None
+
+    @column("httping's longest time", unit="ms", hidden=True)
+    def httping_max_ms(self) -> float | None:
+        timed = self.run.httping()
+        return timed.max_ms if timed else None
+
+    @column("median time from one request to the next", unit="ms", hidden=True)
+    def cycle_ms(self) -> float | None:
+        return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
+
+    @column("largest window that the receiver offered", unit="bytes", hidden=True, costly=True)
+    def offered_bytes(self) -> int | None:
+        return self.window.offered_bytes if self.window else None
+
+    @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
+    def unread_bytes(self) -> float | None:
+        rows = own_socket(self.run.samples("client"), "bytes_received")
+        return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
+
+    @column("packets that the shaper's queue dropped", hidden=True)
+    def shaper_drops(self) -> int | None:
+        return shaper_drops(self.run)
+
+    @column("TCP came under memory pressure", hidden=True)
+    def under_pressure(self) -> bool | None:
+        return under_memory_pressure(self.run)
+
+    @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
+    def tcp_mem(self) -> str | None:
+        return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
+
+    @column("receive buffer at the first sample", unit="bytes", hidden=True, costly=True)
+    def receive_first_bytes(self) -> int | None:
+        return self.receive_sizes.first if self.receive_sizes else None
+
+    @column("receive buffer at the last sample", unit="bytes", hidden=True, costly=True)
+    def receive_last_bytes(self) -> int | None:
+        return self.receive_sizes.last if self.receive_sizes else None
+
+    @column("smallest receive buffer sampled", unit="bytes", hidden=True, costly=True)
+    def receive_smallest_bytes(self) -> int | None:
+        return self.receive_sizes.smallest if self.receive_sizes else None
+
+    @column("largest receive buffer sampled", unit="bytes", hidden=True, costly=True)
+    def receive_largest_bytes(self) -> int | None:
+        return self.receive_sizes.largest if self.receive_sizes else None
+
+    @column("send buffer at the first sample", unit="bytes", hidden=True, costly=True)
+    def send_first_bytes(self) -> int | None:
+        return self.send_sizes.first if self.send_sizes else None
+
+    @column("send buffer at the last sample", unit="bytes", hidden=True, costly=True)
+    def send_last_bytes(self) -> int | None:
+        return self.send_sizes.last if self.send_sizes else None
+
+    @column("smallest send buffer sampled", unit="bytes", hidden=True, costly=True)
+    def send_smallest_bytes(self) -> int | None:
+        return self.send_sizes.smallest if self.send_sizes else None
+
+    @column("largest send buffer sampled", unit="bytes", hidden=True, costly=True)
+    def send_largest_bytes(self) -> int | None:
+        return self.send_sizes.largest if self.send_sizes else None
+
+    @column("rcv_ssthresh at the last sample", unit="bytes", hidden=True, costly=True)
+    def window_last_bytes(self) -> int | None:
+        return self.receive_sizes.window if self.receive_sizes else None
+
+    @column("what setsockopt grants of a size up to the maximum, farthest from 2", hidden=True)
+    def granted_times(self) -> float | None:
+        return self.grants.times
+
+    @column("sizes up to the maximum and above the minimum that were requested", hidden=True)
+    def granted_count(self) -> int | None:
+        return self.grants.count
+
+    @column("smallest receive buffer granted", unit="bytes", hidden=True)
+    def smallest_receive_bytes(self) -> int | None:
+        return self.grants.smallest.get("receive")
+
+    @column("smallest send buffer granted", unit="bytes", hidden=True)
+    def smallest_send_bytes(self) -> int | None:
+        return self.grants.smallest.get("send")
+
+    @column("what setsockopt grants above the maximum, in its units", hidden=True)
+    def capped_times(self) -> float | None:
+        return self.grants.capped_times
+
+    @column("smallest core maximum of the requested buffers", unit="bytes", hidden=True)
+    def core_max_bytes(self) -> int | None:
+        return self.grants.cap_bytes
+
+    @column("largest size requested", unit="bytes", hidden=True)
+    def largest_request_bytes(self) -> int | None:
+        return self.grants.largest_request_bytes
+
+    @column("what is granted of it", unit="bytes", hidden=True)
+    def largest_grant_bytes(self) -> int | None:
+        return self.grants.largest_grant_bytes
+
+    @cached_property
+    def growth(self) -> Growth:
+        return growth(self.run)
+
+    @cached_property
+    def lost(self) -> Mapping[str, float]:
+        return lost_s(self.run) if self.download else {}
+
+    @column("rcv_space at the article's first sample", unit="bytes", hidden=True, costly=True)
+    def space_1_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[0])
+
+    @column("rcv_ssthresh at the article's first sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_1_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[0])
+
+    @column("rcv_space at the article's second sample", unit="bytes", hidden=True, costly=True)
+    def space_2_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[1])
+
+    @column("rcv_ssthresh at the article's second sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_2_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[1])
+
+    @column("rcv_space at the article's third sample", unit="bytes", hidden=True, costly=True)
+    def space_3_bytes(self) -> float | None:
+        return self.growth.at("rcv_space_bytes", LOOKS[2])
+
+    @column("rcv_ssthresh at the article's third sample", unit="bytes", hidden=True, costly=True)
+    def ssthresh_3_bytes(self) -> float | None:
+        return self.growth.at("rcv_ssthresh_bytes", LOOKS[2])
+
+    @column("time lost against a full link", unit="s", hidden=True, costly=True)
+    def lost_s(self) -> float | None:
+        return sum(self.lost.values()) if self.lost else None
+
+    @column("the same, in slow start", unit="s", hidden=True, costly=True)
+    def lost_slow_start_s(self) -> float | None:
+        return self.lost.get(SLOW_START)
+
+    @column("the same, in fast recovery", unit="s", hidden=True, costly=True)
+    def lost_recovery_s(self) -> float | None:
+        return self.lost.get(RECOVERY)
+
+    @column(
+        "time lost against a full link, in congestion avoidance", unit="s", hidden=True, costly=True
+    )
+    def lost_avoidance_s(self) -> float | None:
+        return self.lost.get(AVOIDANCE)
+
+    @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
+    def window_share(self) -> float | None:
+        buffer, window = self.growth.buffer_bytes, self.growth.last_bytes
+        return window / buffer if buffer and window is not None else None
+
+    @column("predicted share of the receive buffer", hidden=True, costly=True)
+    def predicted_window_share(self) -> float | None:
+        buffer, kernel = self.growth.buffer_bytes, self.run.kernel.release
+        scale = 1 if self.adv_win_scale is None else self.adv_win_scale
+        if not buffer:
+            return None
+        return receive_window_bytes(buffer, kernel, adv_win_scale=scale) / buffer
+
+    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
+    def ssthresh_most_bytes(self) -> float | None:
+        return self.growth.most_bytes
+
+    @column(
+        "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
+    )
+    def predicted_ssthresh_bytes(self) -> float | None:
+        buffer = self.growth.buffer_bytes
+        return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
 
     def notes(self) -> Iterator[Note]:
         """What a reader of the figures must know; nothing for a regular run."""

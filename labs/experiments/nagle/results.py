@@ -6,18 +6,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.requests import Answered, answered
+from labs.experiments.nagle.requests import (
+    Answered,
+    HeldSegment,
+    answered,
+    autocorked,
+    following,
+    held_segment,
+    packets_of,
+    requests_of,
+    table_of,
+    typical,
+)
 from labs.experiments.nagle.settings import AB, Settings
 from labs.read.claims.ledger import article_beside, figure_of_claim
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, Followed, describe_steps
 from labs.read.readings.instruments import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
-from labs.read.theory.nagle import Answer, answer, sent
+from labs.read.theory.nagle import Answer, answer, sent, wait
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+STEPS = {False: ARTICLE_OFF, True: ARTICLE_ON}
+"""The steps of a request in the article's two captures, by tcp_nodelay."""
 CLAIMS = {"off": "A3.1", "on": "A3.2"}
 """The claims with a mean time per request, by condition."""
 BELOW_1_MS = "below_1_ms"
@@ -155,6 +173,138 @@ class Results:
     @column("the body of a response", unit="bytes", hidden=True)
     def page_bytes(self) -> int | None:
         return self.settings.page_bytes
+
+    @cached_property
+    def held(self) -> HeldSegment | None:
+        return held_segment(table_of(self.run))
+
+    @cached_property
+    def followed(self) -> Followed:
+        """The requests that follow the article's steps."""
+        return following(requests_of(self.run), STEPS[self.settings.nodelay])
+
+    @cached_property
+    def following(self) -> DataFrame:
+        """The requests with the followed steps."""
+        requests = requests_of(self.run)
+        return requests[requests["steps"] == self.followed.steps]
+
+    @cached_property
+    def response_bytes(self) -> list[int]:
+        """The payload of each segment of a typical response."""
+        requests, segments = requests_of(self.run), table_of(self.run)
+        packets = segments.loc[packets_of(segments, typical(requests))]
+        return [int(size) for size in packets[packets["direction"] == 1]["payload_bytes"]]
+
+    @column("the writes of a response, if they are of equal size", hidden=True)
+    def pieces(self) -> int | None:
+        return self.settings.pieces
+
+    @column("requests of a connection", hidden=True)
+    def requests_per_connection(self) -> int | None:
+        return self.settings.on_a_connection
+
+    @column("ticks per second of the client's kernel", hidden=True)
+    def hz(self) -> int | None:
+        return hz_of(self.run)
+
+    @column("the shortest delay of an ACK, as predicted", unit="ms", hidden=True)
+    def delayed_least_ms(self) -> float | None:
+        return wait(hz_of(self.run)).least_ms
+
+    @column("the longest delay of an ACK, as predicted", unit="ms", hidden=True)
+    def delayed_most_ms(self) -> float | None:
+        return wait(hz_of(self.run)).most_ms
+
+    @column("mean_ms, or its limit where virtual time does not measure it", hidden=True)
+    def mean_or_limit_ms(self) -> float | str | None:
+        below = self.run.testbed == "virtual" and self.latency.mean_ms < SMALLEST_MS
+        return f"below {SMALLEST_MS:g}" if below else self.latency.mean_ms
+
+    @column("predicted share of requests that wait for a delayed ACK", unit="%", hidden=True)
+    def predicted_stalled_pct(self) -> float | None:
+        stalls = self.prediction is not None and self.prediction.stalls
+        return 100 * (1 - 1 / self.settings.on_a_connection) if stalls else 0.0
+
+    @column("stalled_pct of the first requests of a connection", unit="%", hidden=True)
+    def first_stalled_pct(self) -> float | None:
+        return self.captured.first_stalled_pct
+
+    @column("share of responses whose last segment closes the connection", unit="%", hidden=True)
+    def closing_pct(self) -> float | None:
+        return self.captured.closing_pct
+
+    @column("writes that the kernel joined with the next (TCPAutoCorking)", hidden=True)
+    def autocorked(self) -> int | None:
+        return autocorked(self.run)
+
+    @column("goodput of a response's body", unit="Mbit/s", hidden=True)
+    def body_mbit(self) -> float | None:
+        return goodput_mbit(self.run)
+
+    @column("until the held segment is sent", unit="ms", hidden=True, costly=True)
+    def held_ms(self) -> float | None:
+        return self.held.held_ms if self.held else None
+
+    @column("an ACK arrived before the held segment", hidden=True, costly=True)
+    def held_acknowledged(self) -> bool | None:
+        return self.held.acknowledged if self.held else None
+
+    @column("retransmissions before the held segment", hidden=True, costly=True)
+    def held_retransmissions(self) -> int | None:
+        return self.held.retransmissions if self.held else None
+
+    @column("payload of a response's first segment", unit="bytes", hidden=True, costly=True)
+    def first_segment_bytes(self) -> int | None:
+        return next(iter(self.response_bytes), None)
+
+    @column("payload of its other segments", unit="bytes", hidden=True, costly=True)
+    def other_segments_bytes(self) -> int | None:
+        return sum(self.response_bytes[1:]) if self.response_bytes else None
+
+    @column("share of requests with the article's steps", unit="%", hidden=True, costly=True)
+    def steps_pct(self) -> float | None:
+        return 100 * self.followed.share if self.followed.requests else None
+
+    @column("predicted: all but the first per connection", unit="%", hidden=True, costly=True)
+    def predicted_steps_pct(self) -> float | None:
+        requests = requests_of(self.run)
+        return None if requests.empty else 100 * (1 - float((requests["request"] == 0).mean()))
+
+    @column("the article's steps, and how many requests follow them", hidden=True, costly=True)
+    def steps(self) -> str | None:
+        followed = self.followed
+        counts = f"{followed.follow} of {followed.requests} requests"
+        return f"{counts} follow this sequence: {describe_steps(followed.steps)}"
+
+    @column("the steps of the other requests, with their number", hidden=True, costly=True)
+    def other_steps(self) -> str | None:
+        others = self.followed.others.items()
+        return ". ".join(f"{count}: {describe_steps(steps)}" for steps, count in others) or None
+
+    @column("shortest silence among the article's steps", unit="ms", hidden=True, costly=True)
+    def silence_least_ms(self) -> float | None:
+        return self._silence_ms("min")
+
+    @column("median of these silences", unit="ms", hidden=True, costly=True)
+    def silence_median_ms(self) -> float | None:
+        return self._silence_ms("median")
+
+    @column("longest of these silences", unit="ms", hidden=True, costly=True)
+    def silence_most_ms(self) -> float | None:
+        return self._silence_ms("max")
+
+    @column("who waits for whom in these silences, and why", hidden=True, costly=True)
+    def silence(self) -> str | None:
+        if self._silence_ms("min") is None:
+            return None
+        first = self.following.iloc[0]
+        waits = f"the {first['waiting']} waits for the {first['waited_for']}"
+        return f"{waits}: {first['reason']}"
+
+    def _silence_ms(self, reduction: str) -> float | None:
+        silent = not self.following.empty and SILENCE in self.followed.steps
+        return float(self.following["gap_ms"].agg(reduction)) if silent else None
 
     def notes(self) -> Iterator[Note]:
         """A link off its target, failed requests, instruments that disagree."""

@@ -8,9 +8,9 @@ from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
-from labs.read.figures.flows import goodput, latency_against_throughput, queue, windows
 from labs.read.figures.lines import CONTROLS, Lines, Prediction
 from labs.read.figures.style import BLUE, GREY, ORANGE
+from labs.read.figures.traffic import goodput, latency_against_throughput, queue, windows
 
 __all__ = ["goodput", "latency_against_throughput", "queue", "requests", "utilisation", "windows"]
 

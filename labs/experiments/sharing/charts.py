@@ -6,9 +6,9 @@ from labs.experiments.sharing.conditions import AGAINST_BBR
 from labs.experiments.sharing.results import Results
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.declaration import in_group
-from labs.read.figures.flows import goodput, latency_against_throughput, phase, queue, windows
 from labs.read.figures.lines import Lines
 from labs.read.figures.marks import Mark
+from labs.read.figures.traffic import goodput, latency_against_throughput, phase, queue, windows
 
 __all__ = [
     "goodput",

@@ -17,8 +17,9 @@ from labs.read.audit.differences import of_run
 from labs.read.audit.items import Item
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import Judge, not_judged
+from labs.read.claims.judge import Judge
 from labs.read.claims.ledger import Claim
+from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Witness
 from labs.read.display.format import in_digits
 from labs.read.runs.run import Run

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column
-from labs.drive.units import KIB, MIB
+from labs.drive.units import GIB, KIB, MIB
+from labs.experiments.sweeps.experiment import INTERRUPTED, REPORT, RESET
 from labs.experiments.sweeps.prediction import expected, expected_interval
 from labs.experiments.sweeps.settings import Settings
 from labs.experiments.sweeps.socket_buffers import (
+    SENDER,
     Buffer,
     advertised_bytes,
     after_connecting_bytes,
+    grants,
     receive_buffer,
     refusal,
     send_buffer,
+    sender_rows,
     transferred,
     usual_in_flight_bytes,
+    written_ahead_bytes,
 )
 from labs.read.claims.ledger import article_beside
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
+from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_interval import Interval
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 VIRTUAL = "virtual"
+NO_ERROR = "no error"
 CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
@@ -184,6 +196,83 @@ class Results:
     @column("what iperf3 said when it refused the size", hidden=True)
     def refused(self) -> str | None:
         return None if self.settings.grants else refusal(self.run)
+
+    @cached_property
+    def requests(self) -> dict[int, dict[str, int]]:
+        """What getsockopt returned after each request of a run that only requests buffers."""
+        return grants(self.run) if self.settings.grants else {}
+
+    @cached_property
+    def sender_samples(self) -> DataFrame | None:
+        rows = sender_rows(self.run) if self.transfer else None
+        return None if rows is None or rows.empty else rows
+
+    @column("steady goodput, of what the link carries", unit="%", hidden=True)
+    def line_share_pct(self) -> float | None:
+        rate_mbit, steady_bytes_s = self.run.link.measured.rate_mbit, self.steady_bytes_s
+        if rate_mbit is None or steady_bytes_s is None:
+            return None
+        return 100 * steady_bytes_s / line_goodput_bytes_s(rate_mbit)
+
+    @column("largest size that setsockopt was asked for", unit="bytes", hidden=True)
+    def largest_request_bytes(self) -> int | None:
+        return max(self.requests, default=None)
+
+    @column("largest send buffer that setsockopt gave", unit="KiB", hidden=True)
+    def largest_send_kib(self) -> float | None:
+        return self._granted("send")
+
+    @column("largest receive buffer that setsockopt gave", unit="KiB", hidden=True)
+    def largest_receive_kib(self) -> float | None:
+        return self._granted("receive")
+
+    @column("send buffer after a request of 1 GiB", unit="KiB", hidden=True)
+    def gib_send_kib(self) -> float | None:
+        return in_kib(self.requests.get(GIB, {}).get("send"))
+
+    @column("net.core.wmem_max", unit="bytes", hidden=True)
+    def wmem_max_bytes(self) -> int | None:
+        return int(self.run.sysctl("client", "net.core.wmem_max")) if self.requests else None
+
+    @column("net.core.rmem_max", unit="bytes", hidden=True)
+    def rmem_max_bytes(self) -> int | None:
+        return int(self.run.sysctl("client", "net.core.rmem_max")) if self.requests else None
+
+    @column("packets that the shaper's queue dropped", hidden=True)
+    def queue_drops(self) -> int | None:
+        return shaper_drops(self.run)
+
+    @column("segments counted as retransmitted", hidden=True, costly=True)
+    def retransmitted_segments(self) -> int | None:
+        rows = self.sender_samples
+        return None if rows is None else int(rows["total_retrans_segments"].max())
+
+    @column("bytes that the peer acknowledged", unit="bytes", hidden=True, costly=True)
+    def acked_bytes(self) -> int | None:
+        rows = self.sender_samples
+        return None if rows is None else int(rows["bytes_acked"].max())
+
+    @column("bytes written and not acknowledged", unit="bytes", hidden=True, costly=True)
+    def written_ahead_bytes(self) -> int | None:
+        return written_ahead_bytes(self.run) if self.transfer else None
+
+    @column("the size of the transfer that was requested", unit="bytes", hidden=True)
+    def asked_bytes(self) -> int | None:
+        return None if self.settings.grants else self.settings.transfer_bytes
+
+    @column("the error that the sender's iperf3 reports", hidden=True)
+    def sender_error(self) -> str | None:
+        if self.transfer is None:
+            return None
+        return self.run.read(f"{SENDER}/{REPORT}", raw_files.IPERF3_ERROR) or NO_ERROR
+
+    @column("that error is none, or how each run ends", hidden=True)
+    def ended_as_usual(self) -> bool | None:
+        error = self.sender_error
+        return None if error is None else error in (NO_ERROR, INTERRUPTED, RESET)
+
+    def _granted(self, end: str) -> float | None:
+        return in_kib(max((sizes[end] for sizes in self.requests.values()), default=None))
 
     def notes(self) -> Iterator[Note]:
         """What a reader of the figures must know; nothing for a regular run."""

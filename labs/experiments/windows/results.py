@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, partial
+from itertools import pairwise
 
 import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column
 from labs.experiments.windows.conditions import PATCHED
+from labs.experiments.windows.events import Collapse, collapses, drop_times, printed_drops
 from labs.experiments.windows.packets import (
     Agreement,
     agreement,
@@ -27,6 +29,12 @@ from labs.read.theory.receive_window_kernels import rules
 from labs.read.theory.windows import RATIO_SINCE, series
 
 article = partial(article_beside, __file__)
+PROGRAM_S = 5.0
+"""How long the author's program takes."""
+DIGITS = 12
+"""Of a digest."""
+TOOTH_PACKETS = 2
+"""A sawtooth has several teeth, each of them higher than one packet."""
 
 
 class Results:
@@ -218,6 +226,151 @@ class Results:
     def deviation_bytes(self) -> int | None:
         return self.agreement.largest_bytes
 
+    @cached_property
+    def collapses(self) -> tuple[Collapse, ...]:
+        return collapses(self.run)
+
+    @cached_property
+    def drops(self) -> DataFrame:
+        """The dropped packets."""
+        return self.table[self.table["dropped"].fillna(0) > 0]
+
+    @cached_property
+    def pause(self) -> tuple[int, int]:
+        return longest_pause(self.table)
+
+    @cached_property
+    def teeth(self) -> list[int]:
+        return teeth(self.table)
+
+    @cached_property
+    def batches(self) -> DataFrame:
+        """The round trips with data."""
+        return self.rounds[self.rounds["payload_bytes"] > 0]
+
+    @column("runs before this one in the same network namespace", hidden=True)
+    def earlier_runs(self) -> int | None:
+        return self.settings.earlier
+
+    @column("the first digits of the kernel's digest", hidden=True)
+    def kernel_digest(self) -> str | None:
+        digest = (self.run.inputs.get("kernel") or {}).get("digest")
+        return digest and str(digest)[:DIGITS]
+
+    @column("memory in use at the end above the buffer", unit="bytes", hidden=True)
+    def excess_bytes(self) -> int | None:
+        return self.last.rmem_alloc - self.last.rcvbuf
+
+    @column("the window before the first drop", unit="bytes", hidden=True, costly=True)
+    def window_at_drop_bytes(self) -> int | None:
+        if self.drops.empty:
+            return None
+        return int(self.table.loc[max(0, self.drops.index[0] - 1)]["window_left_bytes"])
+
+    @column("the number of the first dropped packet", hidden=True, costly=True)
+    def first_drop(self) -> int | None:
+        return None if self.drops.empty else int(self.drops["packet"].iloc[0])
+
+    @column("TCPRcvQDrop when the author's program prints it, after 5 s", hidden=True, costly=True)
+    def printed_drops(self) -> int | None:
+        return sum(time_s <= PROGRAM_S for time_s in drop_times(self.run))
+
+    @column("the first drop after that", unit="s", hidden=True, costly=True)
+    def next_drop_s(self) -> float | None:
+        return next((time_s for time_s in drop_times(self.run) if time_s > PROGRAM_S), None)
+
+    @column("TCPRcvQDrop as nstat -az prints it: of all runs", hidden=True, costly=True)
+    def total_drops(self) -> int | None:
+        return int(printed_drops(self.run).split()[1])
+
+    @column("intervals at which the first dropped packet is resent, in s", hidden=True, costly=True)
+    def backoff(self) -> str | None:
+        first = self.drops[self.drops["seq"] == self.drops["seq"].min()]["time_s"].tolist()
+        return ", ".join(f"{later - time:.2f}" for time, later in pairwise(first)) or None
+
+    @column("the packet at which the queue is first collapsed", hidden=True, costly=True)
+    def first_collapse(self) -> int | None:
+        return self.collapses[0].packet if self.collapses else None
+
+    @column("times that the queue is collapsed", hidden=True, costly=True)
+    def collapse_count(self) -> int | None:
+        return len(self.collapses)
+
+    @column("collapses at which rcv_ssthresh falls", hidden=True, costly=True)
+    def collapse_falls(self) -> int | None:
+        return sum(collapse.falls for collapse in self.collapses)
+
+    @column("rcv_ssthresh before and after each collapse, in bytes", hidden=True, costly=True)
+    def collapse_levels(self) -> str | None:
+        levels = (f"{each.before:,} to {each.after:,}" for each in self.collapses)
+        return ", ".join(levels) or None
+
+    @column("bytes queued at all collapses", unit="bytes", hidden=True, costly=True)
+    def collapse_copied_bytes(self) -> int | None:
+        return sum(collapse.queued for collapse in self.collapses)
+
+    @column("packets coalesced before the first collapse", hidden=True, costly=True)
+    def coalesced_before(self) -> int | None:
+        return self.collapses[0].coalesced if self.collapses else None
+
+    @column("data received", unit="bytes", hidden=True, costly=True)
+    def received_bytes(self) -> int | None:
+        received = self.table["received_bytes"].max()
+        return None if pandas.isna(received) else int(received)
+
+    @column("largest window of an ACK, of the free buffer", unit="%", hidden=True, costly=True)
+    def window_share_pct(self) -> float | None:
+        promised = self.table[self.table["acked_bytes"].diff() > 0]
+        before = self.table.shift(1).loc[promised.index]
+        free = before["rcvbuf_bytes"] - before["rmem_bytes"]
+        shares = (promised["window_left_bytes"] / free).tolist()
+        return 100 * float(max((self.window_max_bytes or 0) / self.last.rcvbuf, *shares))
+
+    @column("packet at which window updates pause", hidden=True, costly=True)
+    def pause_at(self) -> int | None:
+        return self.pause[0]
+
+    @column("packet at which they resume", hidden=True, costly=True)
+    def resume_at(self) -> int | None:
+        return self.pause[1]
+
+    @column("times that the window falls and rises again", hidden=True, costly=True)
+    def teeth_count(self) -> int | None:
+        return len(self.teeth)
+
+    @column("by how much it rises, in bytes", hidden=True, costly=True)
+    def teeth_bytes(self) -> str | None:
+        return ", ".join(f"{height:,}" for height in self.teeth) or None
+
+    @column("data packets per ACK", hidden=True)
+    def packets_per_ack(self) -> float | None:
+        return len(self.table) / max(1, self.acks or 0)
+
+    @column("growth of rcv_ssthresh per packet, in full segments", hidden=True, costly=True)
+    def growth_segments(self) -> float | None:
+        return growth_segments(self.table, float(self.settings.mss_bytes))
+
+    @column("all round trips", hidden=True)
+    def rounds_count(self) -> int | None:
+        return len(self.rounds)
+
+    @column("payload of the first round trip with data", unit="bytes", hidden=True)
+    def first_batch_bytes(self) -> int | None:
+        return None if self.batches.empty else int(self.batches["payload_bytes"].iloc[0])
+
+    @column("payload of each round trip with data, in bytes", hidden=True)
+    def batch_bytes(self) -> str | None:
+        return ", ".join(f"{int(size):,}" for size in self.batches["payload_bytes"]) or None
+
+    @column("each of these round trips has less payload than the one before", hidden=True)
+    def batches_shrink(self) -> bool | None:
+        return bool((self.batches["payload_bytes"].diff().dropna() < 0).all())
+
+    @column("the window at the end of as many round trips, in bytes", hidden=True)
+    def batch_windows(self) -> str | None:
+        windows = self.rounds["window_left_bytes"].iloc[: len(self.batches)]
+        return ", ".join(f"{int(window):,}" for window in windows) or None
+
     def notes(self) -> Iterator[Note]:
         """The link, settings that the kernel ignores or limits, packets that tcpdump lost."""
         run, settings, kernel = self.run, self.settings, self.run.kernel.release
@@ -291,3 +444,30 @@ def granted(run: Run) -> Iterator[Note]:
             continue
         why = "net.core.rmem_max" if got < 2 * wanted else "the kernel's minimum, one packet"
         yield Note("granted", f"SO_RCVBUF of {wanted:,} bytes gave {got:,}, because of {why}")
+
+
+def longest_pause(table: DataFrame) -> tuple[int, int]:
+    """The first of the longest series of packets without a window update, and the packet with the
+    next update; zeros if there is no update."""
+    moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
+    places = [int(table["packet"].iloc[0]), *moved]
+    rests = [(earlier + 1, later) for earlier, later in pairwise(places)]
+    return max(rests, key=lambda rest: rest[1] - rest[0], default=(0, 0))
+
+
+def teeth(table: DataFrame) -> list[int]:
+    """The rises of the window left after a fall, in bytes, without those of less than two
+    packets."""
+    steps = [int(step) for step in table["window_left_bytes"].diff().dropna() if step]
+    least = TOOTH_PACKETS * int(table["payload_bytes"].max())
+    return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
+
+
+def growth_segments(table: DataFrame, mss_bytes: float) -> float:
+    """The growth of rcv_ssthresh per packet, in full segments, from its first value to its largest;
+    0 if it does not grow."""
+    values = table["rcv_ssthresh_bytes"].astype(float)
+    highest = int(values.argmax())
+    if highest == 0:
+        return 0.0
+    return float(values.iloc[highest] - values.iloc[0]) / highest / mss_bytes

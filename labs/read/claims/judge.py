@@ -10,42 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from numbers import Real
-from statistics import mean, median
-from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.ledger import WILD, Claim, Figure, has_number
-from labs.read.claims.verdict import (
-    DIFFERS,
-    HARDWARE,
-    HOLDS,
-    NO_WORD,
-    NOT_JUDGED,
-    RIGHT_NUMBER,
-    Finding,
-    Verdict,
-)
-from labs.read.display.format import in_digits, in_runs, input_value, printable
+from labs.read.claims.ledger import WILD, Claim, has_number
+from labs.read.claims.rules import follow, not_judged
+from labs.read.claims.verdict import HARDWARE, NO_WORD, NOT_JUDGED, RIGHT_NUMBER, Finding, Verdict
+from labs.read.display.format import in_runs, input_value, printable
 from labs.read.lab import Lab
 
 Judge = Callable[[Claim, Evidence], Finding]
-
-NOT_SETTLED = "not_settled"
-"""The code of the note that a run had not reached a steady state."""
-
-SAME = 0.0005
-"""A figure this close to the article's is called equal."""
-
-REDUCE: Mapping[str, Callable[[list[float]], float]] = {
-    "only": lambda values: values[0],
-    "median": median,
-    "mean": mean,
-    "min": min,
-    "max": max,
-}
 
 
 def judges_of(lab: Lab) -> Mapping[str, Judge]:
@@ -100,7 +75,7 @@ def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding
     """The finding of the claim's judging function, or of its columns. ValueError for a verdict that
     the claim cannot have: a mistake in the code."""
     if claim.judge is None:
-        return by_column(claim, seen)
+        return follow(claim, seen)
     if claim.judge not in judges:
         raise BadInput(f"{claim.id}: {unknown(claim.judge, judges, 'judging function')}")
     finding = judges[claim.judge](claim, seen)
@@ -129,12 +104,7 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
 
 def _links(seen: Evidence, names: Iterable[str]) -> str:
     """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
-    return "; ".join(dict.fromkeys(map(seen.link_asked, names)))
-
-
-def not_judged(reason: str) -> Finding:
-    """The finding for a claim that these runs cannot judge."""
-    return Finding(verdict=NOT_JUDGED, reason=reason)
+    return "; ".join(dict.fromkeys(str(seen.row(name)["link_asked"]) for name in names))
 
 
 def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> Finding | None:
@@ -213,108 +183,3 @@ def _others(
             if given is not None and given != articles_own[name]:
                 found[f"{name} {input_value(given)}, not {input_value(articles_own[name])}"] = None
     return list(found)
-
-
-def by_column(claim: Claim, seen: Evidence) -> Finding:
-    """A claim whose figures are columns of the results, reduced over the runs."""
-    names = seen.matching(*claim.conditions)
-    columns = claim.columns
-    rows = [seen.row(name) for name in names]
-    measured = {name: _reduced(claim.reduction, column, rows) for name, column in columns.items()}
-    declared = {
-        name: seen.lab.columns[column]
-        for name, column in columns.items()
-        if column in seen.lab.columns
-    }
-    predicted = {
-        name: _reduced(claim.reduction, one.predicted_by, rows)
-        for name, one in declared.items()
-        if one.predicted_by is not None
-    }
-    if claim.hardware:
-        return _hardware(measured, names, seen)
-    for name, column in columns.items():
-        if measured[name] is None:
-            return not_judged(f"the run of {', '.join(names)} has no {column}")
-        restless = unsettled(names, seen) if name in declared and declared[name].steady else None
-        if restless is not None:
-            return restless
-    known = {name: value for name, value in measured.items() if value is not None}
-    return compared(claim, known, _complete(predicted), seen, names[0])
-
-
-def unsettled(names: Iterable[str], seen: Evidence) -> Finding | None:
-    """The finding for runs without a steady state; None if all reached it."""
-    found = [name for name in names if seen.found(name).has_note(NOT_SETTLED)]
-    return not_judged(f"{', '.join(found)} did not reach a steady state") if found else None
-
-
-def _reduced(reduction: str, column: str, rows: list[Mapping[str, Any]]) -> float | None:
-    values = [row.get(column) for row in rows]
-    known = [float(value) for value in values if isinstance(value, Real)]
-    if not known or len(known) != len(values):
-        return None
-    return REDUCE[reduction](known)
-
-
-def _complete(figures: Mapping[str, float | None]) -> dict[str, float] | None:
-    """The figures, or None if one of them is not known."""
-    known = {name: value for name, value in figures.items() if value is not None}
-    return known if known and len(known) == len(figures) else None
-
-
-def _hardware(
-    measured: Mapping[str, float | None], names: tuple[str, ...], seen: Evidence
-) -> Finding:
-    """A figure of the author's own machine: shown next to ours, with no pass or fail."""
-    reason = "this is the speed of the author's machines"
-    if not names:
-        return Finding(verdict=HARDWARE, reason=f"{reason}; there is no run to compare")
-    excluded = [note.text for name in names for note in seen.found(name).notes if note.excludes]
-    figures = _complete(measured)
-    return Finding(
-        verdict=HARDWARE,
-        measured=None if figures is None else _one(figures),
-        reason=f"{reason}; here: {excluded[0]}" if excluded else reason,
-    )
-
-
-def compared(
-    claim: Claim,
-    measured: Mapping[str, float],
-    predicted: Mapping[str, float] | None,
-    seen: Evidence,
-    name: str | None = None,
-) -> Finding:
-    """The measured figures compared with the article's: within the tolerance, or the factor, with
-    the lab's explanation for the condition `name`."""
-    factors = {which: measured[which] / value for which, value in claim.figures.items()}
-    which = max(factors, key=lambda one: abs(factors[one] - 1))
-    factor = factors[which]
-    figures: dict[str, Any] = {
-        "measured": _one(measured),
-        "predicted": None if predicted is None else _one(predicted),
-    }
-    least, most = claim.factors
-    if least <= factor <= most:
-        return Finding(verdict=HOLDS, reason=_apart(which, factor, claim), **figures)
-    explain = seen.hook("explain")
-    reason = _apart(which, factor, claim)
-    if explain is not None and name is not None:
-        reason += f"; {explain(seen.run(name), measured)}"
-    return Finding(verdict=DIFFERS, factor=factor, reason=reason, **figures)
-
-
-def _one(figures: Mapping[str, float]) -> Figure:
-    return figures[""] if list(figures) == [""] else dict(figures)
-
-
-def _apart(which: str, factor: float, claim: Claim) -> str:
-    """The largest deviation from the article's figures, and the deviation that is allowed."""
-    figure = in_digits(claim.figures[which])
-    what = f"{which}: " if which else ""
-    if abs(factor - 1) < SAME:
-        return f"{what}equal to the article's {figure} ({claim.allowed_in_words})"
-    beyond = "above" if factor > 1 else "below"
-    apart = f"{100 * abs(factor - 1):.1f} % {beyond} the article's {figure}"
-    return f"{what}{apart} ({claim.allowed_in_words})"

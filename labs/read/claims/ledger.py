@@ -11,7 +11,11 @@
       figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column, reduction           judged by a column of the results, reduced over the runs; or
+      rule                        by a rule over columns of conditions (labs.read.claims.rules); or
       judge                       by the judging function of this name
+      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
+                                  claim holds, and otherwise
+      beside                      further conditions that the rule and the sentences may name
       arguments                   figures that the judging function takes
       shown                       figures that are shown, and not judged
       rows                        the article's own results: figures by condition and column
@@ -40,6 +44,8 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
+from labs.read.claims.formulas import parse
+from labs.read.claims.sentences import check
 from labs.read.display.format import printable
 from labs.read.json_schema import objection
 
@@ -63,11 +69,46 @@ SHOWN = 200
 VERDICT_FIELDS = frozenset(
     {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
 )
+NAMED = ("measured", "expected", "factor", "within", "allowed")
+"""What a sentence or a comparison may name besides the figures of its claim."""
+COMPARED = ("within", "at_most", "at_least", "equal", "computed")
+"""Rules that compare each figure with the article's."""
+KINDS = (*COMPARED, "shown", "measured")
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
 """The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How a claim is judged; the docstring of `labs.read.claims.rules` says what each field means.
+
+    `figures` and `predicted` are formulas by the names of the figures; one alone has the empty
+    name.
+    """
+
+    kind: str
+    figures: Mapping[str, str]
+    comparisons: tuple[str, ...] = ()
+    predicted: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    happens: Mapping[str, str] = field(default_factory=dict)
+    wrong_unless: tuple[str, ...] = ()
+    right_number: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
+    by_source: Mapping[str, str] = field(default_factory=dict)
+    factor: str = ""
+    otherwise: str = ""
+    digits: int | None = None
+
+    @property
+    def formulas(self) -> tuple[str, ...]:
+        tables = (self.figures, self.predicted, self.happens, self.by_source)
+        every = [text for table in tables for text in table.values()]
+        tests = (*self.comparisons, *self.wrong_unless, *self.right_number, *self.needs)
+        return (*every, *tests, *filter(None, (self.factor,)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +127,10 @@ class Claim:
     requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     column: str | Mapping[str, str] | None = None
     reduction: str = "only"
+    rule: Rule | None = None
+    because: str = ""
+    because_not: str = ""
+    beside: tuple[str, ...] = ()
     judge: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
@@ -118,7 +163,8 @@ class Claim:
         """The article's one number; BadInput if `expected` is not one."""
         if isinstance(self.expected, int | float):
             return float(self.expected)
-        raise BadInput(f"{self.id}: expected must be one number, as its judge {self.judge} needs")
+        how = "column or rule" if self.judge is None else f"judge {self.judge}"
+        raise BadInput(f"{self.id}: expected must be one number, as its {how} needs")
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -151,7 +197,26 @@ class Claim:
                 return figures
             return {name: value for name, value in figures.items() if name not in left_out}
 
-        return replace(self, expected=rest(self.expected), column=rest(self.column))
+        rule = self.rule and replace(
+            self.rule, figures=rest(self.rule.figures), predicted=rest(self.rule.predicted)
+        )
+        return replace(self, expected=rest(self.expected), column=rest(self.column), rule=rule)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        needs = () if self.rule is None else tuple(self.rule.needs.values())
+        return tuple(filter(None, (self.because, self.because_not, *needs)))
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The columns that the rule and the sentences name, most as `condition.column`."""
+        formulas = [parse(text) for text in (self.rule.formulas if self.rule else ())]
+        formulas += [formula for text in self.sentences for formula in check(text)]
+        names = {*self.texts, *NAMED}
+        if self.rule is not None:
+            names |= {*self.rule.figures, *self.rule.happens}
+        every = [name for formula in formulas for name in formula.references.values()]
+        return tuple(name for name in dict.fromkeys(every) if name.strip("{}") not in names)
 
     def _number(self, name: str, value: float | str) -> float:
         if isinstance(value, str):
@@ -275,7 +340,56 @@ def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) ->
         name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
     }
     at = _parameters(where, said.get("shown_at", ()), parameters)
-    return Claim(**{**plain, "parameters": names, "figure_parameters": of_figures, "shown_at": at})
+    plain |= {"parameters": names, "figure_parameters": of_figures, "shown_at": at}
+    claim = Claim(**{**plain, "rule": _rule(plain.get("rule"))})
+    _check_rule(where, claim)
+    return claim
+
+
+def _rule(said: Mapping[str, Any] | None) -> Rule | None:
+    """A rule that fits the schema."""
+    if said is None:
+        return None
+    kind = next(name for name in KINDS if name in said)
+    test = next((name for name in ("all", "any", "each") if name in said), kind)
+    return Rule(
+        kind=test,
+        figures=_named(said[kind]),
+        comparisons=tuple(said.get(test, ())) if test != kind else (),
+        predicted=_named(said.get("predicted", {})),
+        by_source=_named(said.get("by_source", {})),
+        happens=said.get("happens", {}),
+        needs=said.get("needs", {}),
+        wrong_unless=tuple(said.get("wrong_unless", ())),
+        right_number=tuple(said.get("right_number", ())),
+        exact=tuple(said.get("exact", ())),
+        factor=said.get("factor", ""),
+        otherwise=said.get("otherwise", "wrong" if test != kind else "differs"),
+        digits=said.get("digits"),
+    )
+
+
+def _named(formulas: str | Mapping[str, str]) -> Mapping[str, str]:
+    return {"": formulas} if isinstance(formulas, str) else formulas
+
+
+def _check_rule(where: str, claim: Claim) -> None:
+    """BadInput for a formula or a sentence that cannot be read, for a condition that the claim does
+    not have, and for figures that the article does not have."""
+    try:
+        references = claim.references
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}") from error
+    conditions = (*claim.conditions, *claim.requires, *claim.beside)
+    for reference in references:
+        condition, _, _ = reference.rpartition(".")
+        if reference.startswith("{"):
+            raise BadInput(f"{where}: {unknown(reference.strip('{}'), claim.texts, 'figure')}")
+        if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
+            raise BadInput(f"{where}: {unknown(condition, conditions, 'condition of the claim')}")
+    rule = claim.rule
+    if rule is not None and rule.kind in COMPARED and {*claim.texts} - {*rule.figures}:
+        raise BadInput(f"{where}: rule must name the figures of expected")
 
 
 def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,17 +12,17 @@ from itertools import starmap
 from pathlib import Path
 
 from labs.drive.condition import Condition
-from labs.drive.parameters.declare import unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
 from labs.read.claims.draw_index import Draw, recorded_draws
 from labs.read.claims.draws import chance_of, of_draws
-from labs.read.claims.evidence import Evidence, RowEvidence, seed_of_study
+from labs.read.claims.evidence import Evidence, seed_of_study
 from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
 from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import Claim, read
+from labs.read.claims.rules import check_columns
 from labs.read.claims.verdict import Verdict, Witness
 from labs.read.lab import Lab
 from labs.read.runs import recorded
@@ -56,8 +56,6 @@ Known = tuple[Source, Evidence]
 """The part of a source that is of one place."""
 OF_A_DRAW = ("seed", "kernel", "testbed")
 """Parameters in which draws of one experiment may differ, or which the place has."""
-OF_THE_LINK = ("rtt_ms", "rate_mbit")
-"""What a claim may name besides the columns of a lab."""
 NOWHERE: Place = ("", (0, 0))
 """For a source without runs."""
 
@@ -76,7 +74,7 @@ def verdicts_from(
     if not sources:
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
     article = read(lab.ledger)
-    _check_columns(lab, article.claims)
+    check_columns(lab, article)
     judges = judges_of(lab)
     places: dict[Place, list[Known]] = {}
     for source in sources:
@@ -109,20 +107,11 @@ def verdicts_from(
     )
 
 
-def _check_columns(lab: Lab, claims: Iterable[Claim]) -> None:
-    """BadInput for a claim about a column that the lab's results do not have."""
-    for claim in claims:
-        for column in claim.columns.values():
-            if column not in (*lab.columns, *OF_THE_LINK):
-                wrong = unknown(column, lab.columns, "column of Results")
-                raise BadInput(f"{lab.ledger}: {claim.id}: {wrong}")
-
-
 def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
     """What a source has of each testbed and kernel series."""
     if source.draw is not None:
         witness = source.draw.witness
-        yield (witness.testbed, series(witness.kernel)), RowEvidence(lab, source.draw)
+        yield (witness.testbed, series(witness.kernel)), Evidence(lab, {}, draw=source.draw)
         return
     for place in dict.fromkeys(map(_place, source.runs)) or [NOWHERE]:
         runs, every = (

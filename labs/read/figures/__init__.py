@@ -17,8 +17,31 @@ follow. What a form draws is in the docstring of its class. ::
     )
     utilisation(study.results())                   # a plotly figure
 
-`lines.Lines` has a column against another; with `lines={column: name}`, several columns of the
-same rows over time. `bars.Bars` has a row of bars for each condition. `panels.Panels` has several
-such plots below each other, or one plot for each value of a column. `declaration.Declared` says
-what all forms share. `style` has colours, captions and ticks.
+    segments = Bars(
+        "Segments and ACKs per response",
+        of=Results,
+        words="number per response",
+        bars=(
+            Bar("segments_per_answer", "segments of the server", BLUE),
+            Bar("mean_ms", "measured, mean", SKY, published="article_ms"),
+        ),
+    )
+
+    memory = Lines(                                # over time: rows from a run, columns as lines
+        "Receive buffer",
+        rows=packets,
+        x=Axis("time_s", "time", "s"),
+        y=Axis("rmem_bytes", "memory", ticks=SIZES),
+        lines={"rmem_bytes": "memory in use", "rcvbuf_bytes": "buffer"},
+        looks={"rcvbuf_bytes": Look(BLACK, "dashdot")},
+        mode="lines",
+        moments=12,
+    )
+
+`lines.Lines` has a column against another, `bars.Bars` a row of bars for each condition,
+`intervals.Intervals` a middle with its interval. `panels.Panels` has such forms below each other,
+`panels.Multiples` one form for each value of a column. `declaration.Declared` says what all forms
+share: `title`, `rows`, `of`, `empty`, `caption`, `note`, `describe`, `table`. Rows that are made
+from runs or studies need the columns that `of_table` reads, or a `caption`. `marks.Mark` is a line
+or a band across a plot, with words where they hide nothing. `style` has colours, captions, ticks.
 """

@@ -31,8 +31,9 @@ class Axis:
     """One axis of a figure.
 
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
-    its ends, which are otherwise those of what is drawn. `ticks` is POINTS, SIZES, DIGITS, the
-    values themselves, or empty for plotly's choice.
+    its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
+    `ticks` is POINTS, SIZES, DIGITS, the values themselves, or empty for plotly's choice. The
+    values of a `category` are words, side by side; those of sizes have `unit_bytes` each.
     """
 
     column: str
@@ -41,7 +42,15 @@ class Axis:
     log: bool = False
     ticks: str | Sequence[float] = ""
     begins_at_0: bool = False
+    least: float | None = None
     range: tuple[float, float] | None = None
+    category: bool = False
+    unit_bytes: int = 1
+
+    @property
+    def is_size(self) -> bool:
+        """Whether its values are sizes, which are written with their own units."""
+        return self.ticks == SIZES or self.unit_bytes > 1
 
     def name(self, columns: Columns) -> str:
         """The words of the axis: `share of the link's rate in use`."""
@@ -54,7 +63,7 @@ class Axis:
 
     def unit_of(self, columns: Columns) -> str:
         """The unit of its values; empty for sizes, which are written with theirs."""
-        if self.unit is not None or self.ticks == SIZES:
+        if self.unit is not None or self.is_size:
             return self.unit or ""
         if self.column in columns:
             return columns[self.column].unit
@@ -66,15 +75,26 @@ class Axis:
         words = self.name(columns) + (f" ({unit})" if unit else "")
         return log_title(words) if self.log else words
 
-    def value_in_words(self, value: float, columns: Columns) -> str:
+    def value_in_words(self, value: Any, columns: Columns) -> str:
         """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
-        if self.ticks == SIZES:
-            return size_in_words(value)
+        if self.category:
+            return str(value).replace("<br>", " ")
+        if self.is_size:
+            return size_in_words(value * self.unit_bytes)
         return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
+
+    def place_in_words(self, value: Any, columns: Columns) -> str:
+        """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
+        if self.category or self.is_size:
+            return self.value_in_words(value, columns)
+        short = float(f"{value:.3g}") if abs(value) < 100 else value
+        return f"{in_digits(short)} {self.unit_of(columns)}".strip()
 
     def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
         axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
+        if self.category:
+            return axis | {"type": "category", "showgrid": False}
         if self.log:
             axis["type"] = "log"
         if self.range is not None:
@@ -85,13 +105,18 @@ class Axis:
 
     def _ticks(self, values: Sequence[float]) -> dict[str, Any]:
         if self.ticks == SIZES:
-            ticks: Sequence[float] = powers_of_two(values[0], values[-1])
-            return {"tickvals": ticks, "ticktext": [size_in_words(tick) for tick in ticks]}
-        if self.ticks == DIGITS:
-            ticks = log_ticks(values[0], values[-1])
+            sizes = powers_of_two(values[0] * self.unit_bytes, values[-1] * self.unit_bytes)
+            ticks: Sequence[float] = [size / self.unit_bytes for size in sizes]
+        elif self.ticks == DIGITS:
+            ticks = log_ticks(10.0 ** floor(log10(values[0])), 10.0 ** ceil(log10(values[-1])))
         else:
             ticks = _apart(values) if self.ticks == POINTS else [*map(float, self.ticks)]
-        return {"tickvals": ticks, "ticktext": [_tick(tick) for tick in ticks]}
+        words = (
+            (size_in_words(tick * self.unit_bytes) for tick in ticks)
+            if self.is_size
+            else map(_tick, ticks)
+        )
+        return {"tickvals": ticks, "ticktext": list(words)}
 
 
 def as_axis(axis: Axis | str) -> Axis:

@@ -63,6 +63,7 @@ class _Placed:
     predicted: float | None
     article: float | None
     claim: str
+    row: Record
     figure: float
     """The value, also where it is not drawn."""
     top: float = 0.0
@@ -159,7 +160,9 @@ class Bars(Declared):
             _number(row, bar.published),
         )
         compared = ((PREDICTED, predicted), (ARTICLE, article))
-        beside = "".join(f" · {sign} {self.digits(n)}" for sign, n in compared if n is not None)
+        beside = "".join(
+            f" · {sign} {self._compared_words(n, columns)}" for sign, n in compared if n is not None
+        )
         return _Placed(
             bar,
             words=f"<b>{self.digits(value)}</b>{beside}",
@@ -167,8 +170,13 @@ class Bars(Declared):
             predicted=predicted if predicted is None or self.is_drawn(row, predicted) else None,
             article=article,
             claim=str(row.get("article_claim", "")),
+            row=row,
             figure=value,
         )
+
+    def _compared_words(self, value: float, columns: Columns) -> str:
+        """A figure beside the measured one, which has the unit if any has."""
+        return self.digits(value).removesuffix(f" {self.axis().unit_of(columns)}")
 
     def _end(self, rows: DataFrame, every: Mapping[str, tuple[Record, list[_Placed]]]) -> float:
         """The end of the axis."""
@@ -254,16 +262,18 @@ class Bars(Declared):
         """Each row in words: what its bars are, and what is compared with them."""
         phrases = []
         for name, (record, bars) in self._every_bar(rows, columns).items():
-            several = len(bars) > 1
-            values = [
-                f"{bar.bar.name} {self.digits(bar.figure)}" if several else self.digits(bar.figure)
-                for bar in bars
-            ]
+            values = [self._bar_in_words(bar, columns, several=len(bars) > 1) for bar in bars]
             note = self.instead(record).partition(":")[0]
-            remark = self.remark(record)
-            phrases.append(f"{name}: {', '.join(filter(None, [*values, note, remark]))}")
+            phrases.append(
+                f"{name}: {', '.join(filter(None, [*values, note, self.remark(record)]))}"
+            )
         title = self.axis().title(columns)
         return f"{title[:1].upper()}{title[1:]}. {'; '.join(phrases)}."
+
+    def _bar_in_words(self, bar: _Placed, columns: Columns, *, several: bool) -> str:
+        value = _number(bar.row, bar.bar.predicted_column(columns))
+        beside = f" (predicted {self._compared_words(value, columns)})" if value is not None else ""
+        return f"{bar.bar.name} " * several + self.digits(bar.figure) + beside
 
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
         """The rows with the columns that are drawn."""

@@ -101,6 +101,7 @@ class Declared:
         columns: Columns,
         drawn: tuple[list[Trace], dict[str, Any]],
         height: int,
+        steps: Mapping[str, Sequence[tuple[float, str]]] | None = None,
     ) -> Figure:
         """The figure with title, caption, text alternative and table."""
         note = self.note(rows) if callable(self.note) else self.note
@@ -113,6 +114,7 @@ class Declared:
             height=height,
             tell=self.describe(rows) if self.describe else self.text_of(rows, columns),
             table=self._numbers(rows, columns),
+            steps=steps,
         )
 
     def _numbers(self, rows: DataFrame, columns: Columns) -> DataFrame:

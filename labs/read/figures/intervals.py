@@ -74,7 +74,9 @@ class Intervals(Declared):
         plot, height = self.panel(rows, columns, sources)
         traces, layout = assembled([plot])
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True}
-        figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(height))
+        tops, names = plot.y["tickvals"], plot.y["ticktext"]
+        steps = {"y": [*zip([*(top - 1 for top in tops[1:]), height], names, strict=True)]}
+        figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(height), steps)
         return figure.update_layout(margin_l=LEFT_PX)
 
     def panel(

@@ -87,6 +87,10 @@ IMPLIED = {"fast_retransmission": "retransmission", "spurious_retransmission": "
 AGAIN = ("retransmission", "out_of_order")
 
 
+EDGE = 0.12
+"""Between a silence and the packets around it."""
+
+
 @dataclass(frozen=True)
 class _Arrow:
     at: float
@@ -153,6 +157,7 @@ def ladder(
         height=round(TOP_PX + below_px + ROW_PX * (height + 1.3)),
         tell=_tell(arrows, stalls, names),
         table=_numbers(arrows, names),
+        steps={"y": _steps(arrows, bars, names, height)},
     )
     figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
@@ -165,6 +170,16 @@ def ladder(
             "r": NOTES_PX if noted else RIGHT_PX,
         }
     )
+
+
+def _steps(
+    arrows: Sequence[_Arrow], bars: Sequence[tuple[float, Any]], names: Sequence[str], height: float
+) -> list[tuple[float, str]]:
+    """The end of each arrow and of each silence; the last step has what is below, too."""
+    packets = [(arrow.at + SLANT, plain(arrow.words)) for arrow in arrows]
+    silences = [(top + STALL - EDGE, plain(_of_stall(row, names)[0])) for top, row in bars]
+    steps = sorted([*packets, *silences])
+    return [*steps[:-1], (height, steps[-1][1])]
 
 
 def _with(stalls: DataFrame, also: Mapping[int, Mapping[str, Any]]) -> DataFrame:
@@ -362,8 +377,8 @@ def _bar(top: float, row: Any) -> dict[str, Any]:
         "type": "rect",
         "x0": 0,
         "x1": 1,
-        "y0": top + 0.12,
-        "y1": top + STALL - 0.12,
+        "y0": top + EDGE,
+        "y1": top + STALL - EDGE,
         "fillcolor": ORANGE,
         "line": {"width": 0},
         "layer": "below",

@@ -12,7 +12,8 @@ from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis, Columns, as_axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
-from labs.read.figures.plot import Look, Plot, Trace, assembled, stacked
+from labs.read.figures.plot import Look, Plot, Trace, assembled, once_in_legend, stacked
+from labs.read.figures.steps import even_parts
 from labs.read.figures.style import (
     BLACK,
     BLUE,
@@ -42,6 +43,10 @@ CONTROLS = {"reno": Look(PURPLE), "cubic": Look(BLUE), "bbr": Look(VERMILION)}
 """The looks of congestion controls, the same in every figure."""
 CLAIM = "article_claim"
 """The column with the names of an article's claims."""
+MEASURED = "measured"
+"""The name of a line that is the only one."""
+MOST_LINES = 8
+"""The most lines of a kind each of which has a look of its own."""
 MANY_POINTS = 400
 """A line with more points has no words of its own at each of them."""
 NOT_SETTLED = 0.3
@@ -75,6 +80,7 @@ class Prediction:
     name: str = "predicted"
     look: Look = DASHED
     mode: str = "lines+markers"
+    fill: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,14 @@ class Series:
 class Lines(Declared):
     """The column `y` against the column `x`, a line for each value of the column `by`.
 
-    `y` may be several columns, with the name of the line of each. `named` is a name with the value
-    as `{}`, or a name for each value. `looks` are the looks of some values. `published` is the
-    column of an article's figures; `published_in` makes the rows that have them, if they are
-    others. `spread` are the columns with the lowest and the highest value. `mode` is plotly's:
-    lines, markers, text. `words` is what a point says, from its row.
+    `lines` are several columns of one row instead, with the name of the line of each. `named` is a
+    name with the value as `{}`, or a name for each value. `looks` are the looks of some values.
+    With `kind_of`, lines of a kind share look and name if there are too many to tell apart.
+    `published` is the column of an article's figures; `published_in` makes the rows that have them,
+    if they are others. `spread` are the columns with the lowest and the highest value. Points are
+    joined in the order of the x axis, or of the rows without `in_order`. `mode` is plotly's: lines,
+    markers, text. `words` is what a point says, from its row. The table has all points, or so many
+    `moments` of each line.
     """
 
     x: Axis | str
@@ -118,6 +127,9 @@ class Lines(Declared):
     marks: tuple[Mark, ...] = ()
     spread: tuple[str, str] | None = None
     difference: Difference | None = None
+    kind_of: Callable[[Any], str] | None = None
+    in_order: bool = True
+    moments: int = 0
     mode: str = "lines+markers"
     words: Callable[[Mapping[Any, Any]], str] | None = None
     height: int = 400
@@ -147,12 +159,16 @@ class Lines(Declared):
                 Series(name, self._look(column, place), rows.sort_values(x), column)
                 for place, (column, name) in enumerate(self.lines.items())
             ]
-        groups = rows.groupby(self.by, sort=False) if self.by else [("measured", rows)]
+        in_order = self.in_order and not self.across.category
+        alone = self.named if isinstance(self.named, str) and self.named != "{}" else MEASURED
+        groups = [*rows.groupby(self.by, sort=False)] if self.by else [(alone, rows)]
+        kind_of = self.kind_of if len(groups) > MOST_LINES else None
+        kinds = [*dict.fromkeys(map(kind_of, [value for value, _ in groups]))] if kind_of else []
         return [
             Series(
-                self._name(value),
-                self._look(value, place),
-                some.sort_values(x, kind="stable"),
+                kind_of(value) if kind_of else self._name(value),
+                self._look(value, kinds.index(kind_of(value)) if kind_of else place),
+                some.sort_values(x, kind="stable") if in_order else some,
                 self.up.column,
             )
             for place, (value, some) in enumerate(groups)
@@ -176,8 +192,13 @@ class Lines(Declared):
             plots[0].x.pop("title")
             plots[0].x["matches"] = "x2"
         traces, layout = assembled(plots, stacked(shares))
+        once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
-        return self._finished(rows, columns, (traces, layout), self.height)
+        places = [] if self.across.category else even_parts(traces)
+        name = self.across.name(columns)
+        words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
+        steps = {"x": [*zip(places, words, strict=True)]}
+        return self._finished(rows, columns, (traces, layout), self.height, steps)
 
     def panel(
         self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
@@ -208,8 +229,10 @@ class Lines(Declared):
         if self.up.begins_at_0 and not self.up.log:
             plot.y["range"] = [0, tallest]
         low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        if self.across.category:
+            xs = [0.0, float(len({*xs}) - 1)]
         space = Space(self.across, (min(xs), max(xs)), (low, high), height_px)
-        for trace in traces:
+        for trace in traces if not self.across.category else ():
             space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
         return plot
@@ -239,8 +262,8 @@ class Lines(Declared):
         values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
         return {
             "type": "scatter",
-            "x": values[self.across.column].astype(float).tolist(),
-            "y": values[column].astype(float).tolist(),
+            "x": self._places(values),
+            "y": values[column].astype(float).clip(lower=self.up.least).tolist(),
             "mode": self.mode,
             "name": line.name,
             "legendgroup": line.name,
@@ -260,6 +283,10 @@ class Lines(Declared):
             **self._hover(line.name, values, column, columns),
         }
 
+    def _places(self, rows: DataFrame) -> list[Any]:
+        places = rows[self.across.column]
+        return (places if self.across.category else places.astype(float)).tolist()
+
     def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
         if len(rows) > MANY_POINTS:
@@ -272,7 +299,7 @@ class Lines(Declared):
         }
 
     def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
-        place = self.across.value_in_words(row[self.across.column], columns)
+        place = self.across.place_in_words(row[self.across.column], columns)
         value = self.up.value_in_words(row[column], columns)
         condition = f"<br>{row['condition']}" if "condition" in row else ""
         declared = columns.get(column)
@@ -290,10 +317,12 @@ class Lines(Declared):
             for line in series if shown.each else all_rows:
                 xs, ys = shown.curve(line.rows)
                 look = replace(shown.look, colour=line.look.colour)
+                enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
                 yield {
                     "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
                     "name": shown.name.format(line.name), "hoverinfo": "skip", "legendrank": AFTER,
                     "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+                    **enclosed,
                 }  # fmt: skip
             return
         known = rows[rows[column].notna()].drop_duplicates(self.across.column)
@@ -320,7 +349,7 @@ class Lines(Declared):
         points = zip(claims, known[self.across.column], known[self.published], strict=True)
         yield {
             "type": "scatter",
-            "x": known[self.across.column].astype(float).tolist(),
+            "x": self._places(known),
             "y": known[self.published].astype(float).tolist(),
             "mode": "markers",
             "name": "the article",
@@ -328,7 +357,7 @@ class Lines(Declared):
             "cliponaxis": False,
             "text": [
                 f"{claim}: {self.up.value_in_words(y, columns)} with "
-                f"{self.across.value_in_words(x, columns)}"
+                f"{self.across.place_in_words(x, columns)}"
                 for claim, x, y in points
             ],
             "marker": {"size": 11, "color": ORANGE, "line": {"color": BLACK, "width": 1}},
@@ -375,7 +404,7 @@ class Lines(Declared):
             said = ", ".join(
                 f"{in_three_digits(row[line.column])}"
                 + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
-                + f" at {self.across.value_in_words(row[self.across.column], columns)}"
+                + f" at {self.across.place_in_words(row[self.across.column], columns)}"
                 for row in points
             )
             phrases.append(f"{line.name}: {said}" if several else said)
@@ -384,21 +413,20 @@ class Lines(Declared):
         return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."
 
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
-        """Condition, place, series, measured and predicted value of each point."""
-        x, unit = self.across, self.up.unit_of(columns)
-        at = f"{x.name(columns)}, {x.unit_of(columns)}".removesuffix(", ")
-        cells: dict[str, Any] = {}
-        if "condition" in rows:
-            cells["condition"] = rows["condition"]
-        cells[at] = rows[x.column]
-        if self.by and self.by not in ("condition", x.column):
-            cells[self.by] = rows[self.by]
-        lines = self.lines or {self.up.column: "measured"}
-        for column, name in lines.items():
-            cells[f"{name}, {unit}".removesuffix(", ")] = rows[column]
-        if predicted := self.predicted_column(columns):
-            cells[f"predicted, {unit}".removesuffix(", ")] = rows[predicted]
-        return pandas.DataFrame(cells)
+        """Place, series, measured and predicted value of each point, or of some moments."""
+        x, unit, predicted = self.across, self.up.unit_of(columns), self.predicted_column(columns)
+        if self.moments:
+            lines = (some for _, some in rows.groupby(self.by, sort=False)) if self.by else [rows]
+            some = [line.iloc[:: max(1, len(line) // self.moments)] for line in lines]
+            rows = pandas.concat(some[:MOST_LINES], ignore_index=True)
+        measured = "measured" if predicted else self.up.name(columns)
+        heads = {"condition": "condition"} if "condition" in rows and not self.moments else {}
+        heads |= {x.column: f"{x.name(columns)}, {x.unit_of(columns)}".removesuffix(", ")}
+        heads |= {self.by: self.by} if self.by and self.by not in heads else {}
+        values = self.lines or {self.up.column: measured}
+        values = {**values, **({predicted: "predicted"} if predicted else {})}
+        heads |= {name: f"{words}, {unit}".removesuffix(", ") for name, words in values.items()}
+        return rows[list(heads)].rename(columns=heads)
 
 
 FEW_POINTS = 12

@@ -11,7 +11,7 @@ import pandas
 
 from labs.read.figures.axes import Columns, declared
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Place, assembled
+from labs.read.figures.plot import Place, assembled, once_in_legend
 from labs.read.figures.style import LEGEND_ABOVE
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Panels(Declared):
         gap = HEADING_PX + (0 if self.same_x else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
-        _once_in_legend(traces)
+        once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True, "barmode": "overlay"}
         return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
 
@@ -107,7 +107,7 @@ class Multiples(Declared):
         gap = HEADING_PX + 16 * lines + AXIS_PX / 2
         vertical, plot_px = below_each_other([height] * down, gap)
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
-        _once_in_legend(traces)
+        once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True}
         return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
 
@@ -162,12 +162,3 @@ def grid(rows: Sequence[Place], across: int) -> list[Place]:
     width = (1 - BETWEEN * (across - 1)) / across
     begins = [place * (width + BETWEEN) for place in range(across)]
     return [((begin, begin + width), row[1]) for row, begin in product(rows, begins)]
-
-
-def _once_in_legend(traces: Sequence[dict[str, Any]]) -> None:
-    """Each name appears in the legend once."""
-    names: set[str] = set()
-    for trace in traces:
-        if trace.get("showlegend", True):
-            trace["showlegend"] = trace["name"] not in names
-            names.add(trace["name"])

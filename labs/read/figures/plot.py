@@ -69,3 +69,12 @@ def _numbered(mark: Mapping[str, Any], number: str, names: tuple[str, str]) -> d
 def stacked(shares: Sequence[tuple[float, float]]) -> list[Place]:
     """Places below each other, as wide as the figure."""
     return [((0.0, 1.0), share) for share in shares]
+
+
+def once_in_legend(traces: Sequence[Trace]) -> None:
+    """Let each name appear in the legend once."""
+    names: set[str] = set()
+    for trace in traces:
+        if trace.get("showlegend", True):
+            trace["showlegend"] = trace["name"] not in names
+            names.add(trace["name"])

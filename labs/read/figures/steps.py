@@ -5,18 +5,14 @@ labs.charts.steps.of(labs.charts.buffers.timeline(run), at=(0.5, 1, 2, 4))
 
 from __future__ import annotations
 
-import copy
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
-from labs.read.display.format import size_in_words
-from labs.read.figures.style import BLACK, GREY, plain
+from labs.read.figures.style import BLACK, GREY, STEPS
 
 ALONG = ("x", "y")
 USUAL_STEPS, MOST_STEPS = 8, 40
@@ -25,167 +21,114 @@ MOST_POINTS = 100
 CONTROLS_PX = 92
 """The height of the slider and its buttons below the caption."""
 DURATION_MS = 1200
-SIZE = re.compile(r"(?P<number>[\d.]+) (?P<unit>[KMG]iB)")
-SIZES = {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 LOG_MARK = " (logarithmic)"
 Trace = dict[str, Any]
 """A trace as plotly's JSON has it, with lists for arrays."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A place on the axis, and the words for it."""
-
-    at: float
-    name: str
+Steps = list[tuple[float, str]]
+"""Places on an axis, and the words for them."""
 
 
 def of(figure: Figure, along: str = "x", at: Sequence[float] = ()) -> Figure:
     """The figure with a slider and a play button; each step shows it up to one place of an axis.
 
-    `at` are these places, and the last one ends the axis. By default they follow the figure: the
-    headings of a chart with headings, the packets and silences of a ladder, the points if there are
-    few, else eight even parts. A line without hover text, such as that of a limit or of a
+    `at` are these places, and the last one ends the axis. By default they are those that the figure
+    declares: its rows, or the packets and silences of a ladder; else, along x, the points if there
+    are few, or eight even parts. A line without hover text, such as that of a limit or of a
     prediction, is shown in every step. Without the controls, as in print, the figure shows the last
     step. A figure with a single place stays as it is. BadInput for another axis, an axis with names
     instead of numbers, and places that do not ascend.
     """
     if along not in ALONG:
         raise BadInput(f'along = "{along}" is not an axis. Allowed: {", ".join(ALONG)}')
-    traces, layout = [_as_lists(one) for one in figure.data], figure.layout.to_plotly_json()
+    traces, layout = [_as_lists(trace) for trace in figure.data], figure.layout.to_plotly_json()
     if not all(map(_has_places, traces)):
         raise BadInput("the figure has no steps: its axes have names. Allowed: axes with numbers")
-    if at:
-        places = [float(one) for one in at]
-        if not 1 < len(places) <= MOST_STEPS or places != sorted({*places}):
-            raise BadInput(
-                f"at has {len(at)} places. Allowed: 2 to {MOST_STEPS}, in ascending order"
-            )
-        steps = [Step(one, _number(one)) for one in places]
-        _end_axis(layout, along, places[-1])
-    else:
-        every = _found(traces, layout, along)
-        steps = every[:: -(-len(every) // MOST_STEPS) or 1]
-        steps[-1:] = every[-1:]
+    prefix = _prefix(layout) if along == "x" else ""
+    steps = _asked(at, prefix) if at else _declared(layout, along)
+    if not steps and along == "x":
+        steps = [(place, prefix + _number(place)) for place in even_parts(traces)]
     if len(steps) < 2:
         return figure  # a note instead of a chart, or a single point
-    drawn = [_thinned(_until(one, along, steps[-1].at)) for one in traces]
+    if at:
+        _end_axis(layout, along, steps[-1][0])
+    drawn = [_thinned(_until(trace, along, steps[-1][0])) for trace in traces]
     _fix_ranges(layout, drawn)
-    titles = [str((one.get("title") or {}).get("text") or "") for one in _axes(layout, along)]
-    title = next((one.removesuffix(LOG_MARK) for one in titles if one), "")
-    prefix = f"{title}: " if along == "x" and title else ""
-    names = [f"{prefix}{one.name}" for one in steps]
-    _add_controls(layout, names)
-    moving = [number for number, one in enumerate(drawn) if not _reference(one)]
+    _add_controls(layout, [words for _, words in steps])
+    moving = [number for number, trace in enumerate(drawn) if not _reference(trace)]
     frames = [
         {
             "name": str(number),
-            "data": [_shown(drawn[one], along, step.at) for one in moving],
+            "data": [_shown(drawn[place], along, end) for place in moving],
             "traces": moving,
-            "layout": _marks(layout, along, step.at),
+            "layout": _marks(layout, along, end),
         }
-        for number, step in enumerate(steps)
+        for number, (end, _) in enumerate(steps)
     ]
     return Figure(data=drawn, layout=layout, frames=frames)
 
 
 def _as_lists(trace: Any) -> Trace:
     """A trace with its places as lists, without the encoding of plotly's JSON."""
-    found: Trace = trace.to_plotly_json()
+    as_json: Trace = trace.to_plotly_json()
     for name in ("x", "y", "text", "customdata"):
-        values = trace[name] if name in found else None
+        values = trace[name] if name in as_json else None
         if values is not None and not isinstance(values, str):
-            found[name] = [getattr(one, "tolist", lambda one=one: one)() for one in values]
-    return found
+            as_json[name] = [
+                getattr(value, "tolist", lambda value=value: value)() for value in values
+            ]
+    return as_json
 
 
 def _has_places(trace: Trace) -> bool:
     """Whether the points of a trace are numbers on both axes."""
     return all(
-        name in trace and all(isinstance(one, int | float | None) for one in trace[name])
+        name in trace and all(isinstance(value, int | float | None) for value in trace[name])
         for name in ALONG
     )
 
 
-def _reference(trace: Trace) -> bool:
+def _reference(trace: Mapping[str, Any]) -> bool:
     """Whether a trace is shown in every step."""
     return trace.get("hoverinfo") == "skip" and trace.get("mode") == "lines"
 
 
-def _found(traces: Iterable[Trace], layout: Mapping[str, Any], along: str) -> list[Step]:
-    """The steps that a figure itself has."""
-    own = [one for one in traces if not _reference(one)]
-    if along == "y":
-        return _headings(layout) or _rows(own, layout)
-    places = sorted({at for one in own for at in one["x"] if at is not None})
-    if not places:
-        return []
+def _asked(at: Sequence[float], prefix: str) -> Steps:
+    places = [float(place) for place in at]
+    if not 1 < len(places) <= MOST_STEPS or places != sorted({*places}):
+        raise BadInput(f"at has {len(at)} places. Allowed: 2 to {MOST_STEPS}, in ascending order")
+    return [(place, prefix + _number(place)) for place in places]
+
+
+def _declared(layout: Mapping[str, Any], along: str) -> Steps:
+    """The steps that the figure says it has, thinned to what a slider can hold."""
+    steps = [(end, str(words)) for end, words in layout["meta"].get(STEPS, {}).get(along, ())]
+    shown = steps[:: -(-len(steps) // MOST_STEPS) or 1]
+    return [*shown[:-1], *steps[-1:]]
+
+
+def even_parts(traces: Iterable[Mapping[str, Any]]) -> list[float]:
+    """The places of the points along x if there are few, else the ends of even parts of them."""
+    own = (trace["x"] for trace in traces if not _reference(trace))
+    places = sorted({place for xs in own for place in xs if place is not None})
     if len(places) > MOST_STEPS // 2:
         last = len(places) - 1
-        places = [places[last * part // USUAL_STEPS] for part in range(1, USUAL_STEPS + 1)]
-    ticks = next((it for it in map(_ticks, _axes(layout, along)) if it), {})
-    return [Step(at, _in_words(at, ticks)) for at in places]
+        return [places[last * part // USUAL_STEPS] for part in range(1, USUAL_STEPS + 1)]
+    return places
 
 
-def _axes(layout: Mapping[str, Any], along: str) -> list[Mapping[str, Any]]:
-    return [layout[one] for one in layout if one.startswith(f"{along}axis")]
-
-
-def _ticks(axis: Mapping[str, Any]) -> dict[float, str]:
-    """The words of an axis for its ticks."""
-    named = zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=False)
-    return {float(at): plain(str(text)) for at, text in named}
-
-
-def _in_words(at: float, ticks: Mapping[float, str]) -> str:
-    """A place in the words of the ticks, which may be sizes."""
-    for tick, words in ticks.items():
-        if math.isclose(tick, at, rel_tol=1e-3):
-            return words
-        if size := SIZE.fullmatch(words):
-            unit_bytes = float(size["number"]) * SIZES[size["unit"]] / tick
-            return size_in_words(at * unit_bytes)
-    return _number(at)
-
-
-def _headings(layout: Mapping[str, Any]) -> list[Step]:
-    """Of a chart whose rows have headings: each ends where the next one begins."""
-    heads = [
-        one
-        for one in layout.get("annotations", ())
-        if one.get("xref") == "paper" and one.get("yref", "y") == "y" and one.get("x") == 0
-    ]
-    heads.sort(key=lambda one: float(one["y"]))
-    ends = [math.nextafter(float(one["y"]), -math.inf) for one in heads[1:]]
-    ends += [math.inf for _ in heads[:1]]
-    return [Step(end, plain(str(one["text"]))) for one, end in zip(heads, ends, strict=True)]
-
-
-def _rows(traces: Iterable[Trace], layout: Mapping[str, Any]) -> list[Step]:
-    """Of a ladder: the end of each arrow with the words on it, and that of each silence."""
-    ends = {
-        max(pair) for one in traces for pair in zip(one["y"], one["y"][1:], strict=False)
-        if None not in pair
-    }  # fmt: skip
-    ends |= {float(one["y1"]) for one in layout.get("shapes", ()) if one["type"] == "rect"}
-    words = [
-        (float(one["y"]), plain(str(one["text"]).split("<br>")[0]))
-        for one in layout.get("annotations", ())
-        if one.get("x") == 0.5 and one.get("xref", "x") == "x"
-    ]
-    found, before = [], -math.inf
-    for end in sorted(ends):
-        said = [text for place, text in words if before < place <= end]
-        found.append(Step(end, said[0] if said else _number(end)))
-        before = end
-    return [*found[:-1], Step(math.inf, found[-1].name)] if found else []
+def _prefix(layout: Mapping[str, Any]) -> str:
+    """The title of the x axis, before the words of a step."""
+    axes = (layout[name] for name in layout if name.startswith("xaxis"))
+    titles = (str((axis.get("title") or {}).get("text") or "") for axis in axes)
+    title = next(filter(None, titles), "").removesuffix(LOG_MARK)
+    return f"{title}: " if title else ""
 
 
 def _until(trace: Trace, along: str, end: float) -> Trace:
     """The trace without the points beyond the last step."""
     if _reference(trace):
         return trace
-    return _picked(trace, [at is None or at <= end for at in trace[along]])
+    return _picked(trace, [place is None or place <= end for place in trace[along]])
 
 
 def _thinned(trace: Trace) -> Trace:
@@ -201,9 +144,9 @@ def _picked(trace: Trace, wanted: Sequence[bool]) -> Trace:
 
     def pick(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: pick(one) for name, one in value.items()}
+            return {name: pick(part) for name, part in value.items()}
         if isinstance(value, list | tuple) and len(value) == len(wanted):
-            return [one for one, keep in zip(value, wanted, strict=True) if keep]
+            return [part for part, keep in zip(value, wanted, strict=True) if keep]
         return value
 
     return trace if all(wanted) else {name: pick(value) for name, value in trace.items()}
@@ -216,7 +159,7 @@ def _shown(trace: Trace, along: str, end: float) -> Trace:
         kept = _until({**trace, "hoverinfo": None}, along, end)
         return {"x": kept["x"], "y": kept["y"]}
     pairs = zip(trace[along], trace[across], strict=True)
-    return {across: [value if at is None or at <= end else None for at, value in pairs]}
+    return {across: [value if place is None or place <= end else None for place, value in pairs]}
 
 
 def _marks(layout: Mapping[str, Any], along: str, end: float) -> dict[str, Any]:
@@ -227,18 +170,19 @@ def _marks(layout: Mapping[str, Any], along: str, end: float) -> dict[str, Any]:
         reference = str(mark.get(f"{along}ref") or along)
         if not reference.startswith(along) or reference.endswith("domain"):
             return -math.inf
-        places = [float(mark[one]) for one in (along, f"{along}0", f"{along}1") if one in mark]
-        axis = layout.get(f"{along}axis{reference[1:]}") or {}
+        names = (along, f"{along}0", f"{along}1")
+        places = [float(mark[name]) for name in names if name in mark]
         # A text on a logarithmic axis is placed by the logarithm, a shape by the value.
-        if along in mark and axis.get("type") == "log":
-            return float(10.0 ** places[0])
-        return min(places, default=-math.inf)
+        is_log = (layout.get(f"{along}axis{reference[1:]}") or {}).get("type") == "log"
+        return (
+            float(10.0 ** places[0]) if along in mark and is_log else min(places, default=-math.inf)
+        )
 
     marks = {name: layout.get(name) or () for name in ("annotations", "shapes")}
     return {
-        name: [{**one, "visible": begins(one) <= end} for one in every]
+        name: [{**mark, "visible": begins(mark) <= end} for mark in every]
         for name, every in marks.items()
-        if any(begins(one) > -math.inf for one in every)
+        if any(begins(mark) > -math.inf for mark in every)
     }
 
 
@@ -250,31 +194,25 @@ def _end_axis(layout: dict[str, Any], along: str, end: float) -> None:
             layout[name] = {**axis, "range": [begin, math.log10(end) if log else 1.02 * end]}
 
 
-def _fix_ranges(layout: dict[str, Any], traces: Iterable[Trace]) -> None:
+def _fix_ranges(layout: dict[str, Any], traces: Sequence[Trace]) -> None:
     """Give each axis a range that is the same in every step; matching axes share one range."""
-    every = list(traces)
 
     def shared(name: str) -> str:
         return str(layout.get(f"{name[0]}axis{name[1:]}", {}).get("matches") or name)
 
-    for name in [one for one in layout if one[1:5] == "axis"]:
+    for name in [name for name in layout if name[1:5] == "axis" and not layout[name].get("range")]:
         letter, axis = name[0], layout[name]
-        if axis.get("range") is not None:
-            continue
-        number = name.removeprefix(f"{letter}axis")
-        own_range = shared(letter + number)
-        own = [one for one in every if shared(one.get(f"{letter}axis", letter)) == own_range]
-        values = [v for one in own for v in one[letter] if isinstance(v, int | float)]
-        if stacked := [one[letter] for one in own if letter == "y" and "stackgroup" in one]:
-            values += [sum(one) for one in zip(*stacked, strict=False)]
-        values += [
-            float(one[f"{letter}{end}"])
-            for one in layout.get("shapes", ())
-            for end in "01"
-            if shared(one.get(f"{letter}ref", letter)) == own_range and one[f"{letter}{end}"]
+        range_of = shared(letter + name[5:])
+        own = [trace for trace in traces if shared(trace.get(f"{letter}axis", letter)) == range_of]
+        values = [value for trace in own for value in trace[letter] if value is not None]
+        stacked = [trace["y"] for trace in own if letter == "y" and "stackgroup" in trace]
+        values += [sum(parts) for parts in zip(*stacked, strict=False)]
+        shapes = [
+            s for s in layout.get("shapes", ()) if shared(s.get(f"{letter}ref", letter)) == range_of
         ]
+        values += [float(shape[f"{letter}{end}"]) for shape in shapes for end in "01"]
         if axis.get("type") == "log":
-            values = [math.log10(v) for v in values if v > 0]
+            values = [math.log10(value) for value in values if value > 0]
         if values:
             low, high = min(values), max(values)
             room = 0.05 * ((high - low) or 1)
@@ -284,50 +222,40 @@ def _fix_ranges(layout: dict[str, Any], traces: Iterable[Trace]) -> None:
 
 def _add_controls(layout: dict[str, Any], names: Sequence[str]) -> None:
     """A slider and two buttons below the caption; `labs publish` has its own (`figures.py`)."""
-    at_once = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}}
-    at_once["transition"] = {"duration": 0}
-    play = copy.deepcopy(at_once)
-    play["frame"] = {"duration": DURATION_MS, "redraw": True}
+
+    def lasting(duration_ms: int) -> dict[str, Any]:
+        frame = {"duration": duration_ms, "redraw": True}
+        return {"mode": "immediate", "frame": frame, "transition": {"duration": 0}}
+
+    def button(words: str, *args: Any) -> dict[str, Any]:
+        return {"label": words, "method": "animate", "args": list(args)}
+
     below_px = float(layout["margin"]["b"])
     ends = {"x": 0, "xanchor": "left", "y": 0, "yanchor": "top"}
-    small = {"size": 12}
-    layout["meta"] = {
-        **layout["meta"],
-        "steps": list(names),
-        "tell": f"In {len(names)} steps, of which the last shows all. {layout['meta']['tell']}",
-        "controls_px": CONTROLS_PX,
-    }
+    tell = f"In {len(names)} steps, of which the last shows all. {layout['meta']['tell']}"
+    more = {"steps": list(names), "tell": tell, "controls_px": CONTROLS_PX}
+    layout["meta"] = {**layout["meta"], **more}
+    layout["meta"].pop(STEPS, None)
     layout["margin"] = {**layout["margin"], "b": below_px + CONTROLS_PX}
     layout["height"] += CONTROLS_PX
-    layout["sliders"] = [
-        {
-            **ends,
-            "active": len(names) - 1,
-            "pad": {"t": below_px - 10, "l": 4, "r": 4, "b": 0},
-            "currentvalue": {"font": {"size": 13, "color": BLACK}, "xanchor": "left"},
-            "font": {"size": 1, "color": "rgba(0,0,0,0)"},  # the current value is enough
-            "ticklen": 4,
-            "steps": [
-                {"label": name, "method": "animate", "args": [[str(number)], at_once]}
-                for number, name in enumerate(names)
-            ],
-        }
-    ]
-    layout["updatemenus"] = [
-        {
-            **ends,
-            "type": "buttons",
-            "direction": "right",
-            "showactive": False,
-            "pad": {"t": below_px + 48, "l": 0},
-            "font": small,
-            "bordercolor": GREY,
-            "buttons": [
-                {"label": "Play", "method": "animate", "args": [None, play]},
-                {"label": "Stop", "method": "animate", "args": [[None], at_once]},
-            ],
-        }
-    ]
+    slider = {
+        "active": len(names) - 1,
+        "pad": {"t": below_px - 10, "l": 4, "r": 4, "b": 0},
+        "currentvalue": {"font": {"size": 13, "color": BLACK}, "xanchor": "left"},
+        "font": {"size": 1, "color": "rgba(0,0,0,0)"},  # the current value is enough
+        "ticklen": 4,
+        "steps": [button(name, [str(number)], lasting(0)) for number, name in enumerate(names)],
+    }
+    buttons = {
+        "type": "buttons",
+        "direction": "right",
+        "showactive": False,
+        "pad": {"t": below_px + 48, "l": 0},
+        "font": {"size": 12},
+        "bordercolor": GREY,
+        "buttons": [button("Play", None, lasting(DURATION_MS)), button("Stop", [None], lasting(0))],
+    }
+    layout |= {"sliders": [ends | slider], "updatemenus": [ends | buttons]}
 
 
 def _number(value: float) -> str:

@@ -4,7 +4,7 @@ alternative, and the numbers as a table."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import floor, log10
 from pathlib import Path
 from textwrap import wrap
@@ -34,6 +34,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 TO_CAPTION_PX, CAPTION_PX, LINE_PX = 62, 26, 17
 CAPTION_LETTERS = 120
 """How long a line of the caption may be."""
+STEPS = "step_places"
+"""The name of a figure's steps in the meta of its layout."""
 FEW_TENS = 1000
 NO_RUNS = "there are no runs to show"
 Source: TypeAlias = Run | Path | str
@@ -83,12 +85,14 @@ def dressed(
     height: int,
     tell: str,
     table: DataFrame | None,
+    steps: Mapping[str, Sequence[tuple[float, str]]] | None = None,
 ) -> Figure:
     """Give a figure the common style, its title, and the caption that names the source of its
     numbers.
 
     `layout` is the figure's, if it has none yet: plotly checks each assignment, which is slow.
-    `tell` says in a few sentences what the figure shows; `table` has the numbers that it draws.
+    `tell` says in a few sentences what the figure shows; `table` has the numbers that it draws,
+    `steps` the places of an axis up to which it can be shown (`steps.py`), each with its words.
     They and the caption are kept in the figure's layout, from which `labs publish` takes them.
     """
     lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
@@ -118,6 +122,7 @@ def dressed(
             "tell": plain(tell),
             "caption": plain(caption.replace("<br>", " · ")),
             "table": as_words(table),
+            **({STEPS: steps} if steps else {}),
         },
         "title": {"text": title, **TITLE},
         "height": height + below_px - TO_CAPTION_PX - CAPTION_PX,

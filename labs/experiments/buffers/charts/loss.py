@@ -93,7 +93,15 @@ def loss(table: DataFrame) -> Figure:
         height=FRAME_PX + round(height),
         tell=_tell(groups),
         table=_as_table(groups),
+        steps={"y": _steps(groups, height)},
     )
+
+
+def _steps(groups: Sequence[_Draws], height: float) -> list[tuple[float, str]]:
+    """A step for each loss, up to the heading of the next one."""
+    ends = {group.loss_pct: group.place + ROW_PX / 2 for group in groups}
+    words = [f"{asked:g} % loss" if asked else "no loss" for asked in ends]
+    return [*zip([*list(ends.values())[:-1], height], words, strict=True)]
 
 
 def _groups(figure: Figure, rows: DataFrame, line: float) -> tuple[list[_Draws], float]:

@@ -20,7 +20,7 @@ from labs.read.flows.exchanges import ARTICLE_OFF, exchanges
 NAGLE = Path(__file__).parents[3] / "fixtures" / "exchanges" / "nagle-off.pcap.gz"
 
 
-def curve(xs: list[float], *more: Any, **layout: Any) -> Figure:
+def curve(xs: list[float], *more: Any, steps: Any = None, **layout: Any) -> Figure:
     line = Scatter(x=xs, y=[2 * x for x in xs], mode="lines+markers", name="measured")
     return dressed(
         Figure([line, *more], layout),
@@ -29,6 +29,7 @@ def curve(xs: list[float], *more: Any, **layout: Any) -> Figure:
         height=300,
         tell="A line.",
         table=None,
+        steps=steps,
     )
 
 
@@ -71,9 +72,9 @@ def test_lines_without_hover_text_are_shown_in_every_step() -> None:
     assert not any(frame.layout.annotations for frame in figure.frames)  # none has a place
 
 
-def test_sizes_are_named_as_the_ticks_are() -> None:
-    ticks = {"tickvals": [2**20, 2**22], "ticktext": ["1<br>MiB", "4<br>MiB"]}
-    figure = steps.of(curve([2.0**20, 2.0**21], xaxis={**ticks, "title": {"text": "size"}}))
+def test_a_figure_declares_its_steps() -> None:
+    declared = {"x": [(2.0**20, "size: 1 MiB"), (2.0**21, "size: 2 MiB")]}
+    figure = steps.of(curve([2.0**20, 2.0**21], steps=declared, xaxis={"title": {"text": "size"}}))
     assert figure.layout.meta["steps"] == ["size: 1 MiB", "size: 2 MiB"]
 
 
@@ -93,15 +94,15 @@ def test_marks_appear_where_they_are() -> None:
 def test_a_ladder_plays_packet_by_packet_and_names_the_silence() -> None:
     segments = read(NAGLE)
     rows = exchanges(segments)
-    one = rows[rows["steps"] == ARTICLE_OFF].iloc[0]
-    places = (int(one["first_row"]), int(one["last_row"]))
-    whole = ladder(segments, int(one["connection"]), rows=places, source=NAGLE)
+    request = rows[rows["steps"] == ARTICLE_OFF].iloc[0]
+    places = (int(request["first_row"]), int(request["last_row"]))
+    whole = ladder(segments, int(request["connection"]), rows=places, source=NAGLE)
     figure = steps.of(whole, along="y")
-    arrows = sum(one is None for trace in whole.data for one in trace.x)
-    silences = sum(one.type == "rect" for one in whole.layout.shapes)
+    arrows = sum(x is None for trace in whole.data for x in trace.x)
+    silences = sum(shape.type == "rect" for shape in whole.layout.shapes)
     assert len(figure.frames) == arrows + silences
-    said = [name for name in figure.layout.meta["steps"] if "of silence" in name]
-    assert len(said) == silences >= 1
+    quiet = [name for name in figure.layout.meta["steps"] if "of silence" in name]
+    assert len(quiet) == silences >= 1
     drawn = [
         sum(value is not None for trace in frame.data for value in trace.x) // 2
         for frame in figure.frames
@@ -143,14 +144,14 @@ def test_page_has_the_caption_outside_the_plot_in_every_step() -> None:
     figure = steps.of(curve([1, 2, 4], annotations=[{"name": "mark", "text": "here", "x": 2}]))
     html = figure_html(figure.to_plotly_json(), 1)
     data = html.partition('<script type="application/json">')[2].partition("</script>")[0]
-    found = json.loads(data)
-    for layout in (found["layout"], *(one["layout"] for one in found["frames"])):
-        assert [one["name"] for one in layout["annotations"]] == ["mark"]
+    drawn = json.loads(data)
+    for layout in (drawn["layout"], *(frame["layout"] for frame in drawn["frames"])):
+        assert [words["name"] for words in layout["annotations"]] == ["mark"]
 
 
 def test_axes_that_match_have_one_range() -> None:
     """The lower plot has fewer points, and would end the upper one, too."""
     figure = curve([1, 2, 4], Scatter(x=[1, 2], y=[1, 1], xaxis="x2", yaxis="y2"))
     figure.update_layout(xaxis={"matches": "x2"}, xaxis2={}, yaxis2={})
-    found = steps.of(figure).layout
-    assert found.xaxis.range == found.xaxis2.range and found.xaxis.range[1] > 4
+    layout = steps.of(figure).layout
+    assert layout.xaxis.range == layout.xaxis2.range and layout.xaxis.range[1] > 4
