@@ -91,6 +91,7 @@ class Bars(Declared):
 
     bars: tuple[Bar, ...]
     words: str = ""
+    unit: str | None = None
     row: str = "condition"
     row_name: Callable[[Any], str] = str
     by: str | None = None
@@ -104,7 +105,7 @@ class Bars(Declared):
 
     def axis(self) -> Axis:
         """The axis of the values: that of the first bar."""
-        return Axis(self.bars[0].column, self.words, begins_at_0=True)
+        return Axis(self.bars[0].column, self.words, self.unit, begins_at_0=True)
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
