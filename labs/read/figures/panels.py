@@ -139,6 +139,7 @@ def heading_above(words: str, remark: str = "") -> dict[str, Any]:
         "y": 1,
         "yref": "y domain",
         "text": "<br>".join(filter(None, [f"<b>{words}</b>", remark])),
+        "font": {"size": 12 if remark else 13},
         "showarrow": False,
         "xanchor": "left",
         "yanchor": "bottom",
