@@ -51,7 +51,8 @@ class Panels(Declared):
         if self.same_x:
             for plot in plots[:-1]:
                 plot.x |= {"matches": f"x{len(plots)}", "showticklabels": False, "title": {}}
-        gap = HEADING_PX + (0 if self.same_x else AXIS_PX)
+        no_axes = self.same_x or not any(plot.x.get("visible", True) for plot in plots)
+        gap = HEADING_PX + (0 if no_axes else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
         once_in_legend(traces)
