@@ -54,7 +54,8 @@ class Panels(Declared):
         if self.same_x:
             for plot in plots[:-1]:
                 plot.x |= {"matches": f"x{len(plots)}", "showticklabels": False, "title": {}}
-        gap = HEADING_PX + (0 if self.same_x else AXIS_PX)
+        no_axes = self.same_x or not any(plot.x.get("visible", True) for plot in plots)
+        gap = HEADING_PX + (0 if no_axes else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
         once_in_legend(traces)
@@ -194,7 +195,7 @@ def heading_above(words: str, remark: str = "") -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
     text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
     place = {"xref": "x domain", "yref": "y domain", "xanchor": "left", "yanchor": "bottom"}
-    return text_at(0, 1, text, size=13, yshift=4, align="left", **place)
+    return text_at(0, 1, text, size=12 if remark else 13, yshift=4, align="left", **place)
 
 
 def below_each_other(heights: Sequence[float], gap_px: float) -> tuple[list[Place], float]:

@@ -10,6 +10,7 @@ import pytest
 from plotly.graph_objects import Bar, Figure
 
 from labs.errors import BadInput
+from labs.read.figures.lines import LOOKS
 from labs.read.figures.parameter_layout import (
     MOST_LINES,
     MOST_PANELS,
@@ -18,7 +19,6 @@ from labs.read.figures.parameter_layout import (
     layout_of,
     together,
 )
-from labs.read.figures.lines import LOOKS
 from labs.read.figures.small_multiples import small_multiples
 
 ORIGIN: dict[str, Any] = {
