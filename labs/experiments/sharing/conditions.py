@@ -235,4 +235,3 @@ def _incast(p: Parameters) -> Iterator[Row]:
 
 
 tools, lines = traffic.tools, traffic.lines
-PARTS = {"narrative": "labs.read.display.traffic"}
