@@ -491,18 +491,18 @@ def perform(scenario: dict[str, Any], folder: Path) -> None:
         os.waitpid(pid, 0)
     for host in HOSTS:
         sysctls(host, before[host])
-    told = {
+    truth = {
         host: json.loads(path.read_text())
         for host in HOSTS
         if (path := folder / f"{host}.json").exists()
     }
     for host in HOSTS:
         (folder / f"{host}.json").unlink(missing_ok=True)
-    told["counters"] = {
+    truth["counters"] = {
         host: {name: value - counted[host][name] for name, value in counters(host).items()}
         for host in HOSTS
     }
-    (folder / "truth.json").write_text(json.dumps({"log": forwarder.log, **told}))
+    (folder / "truth.json").write_text(json.dumps({"log": forwarder.log, **truth}))
 
 
 def main() -> None:

@@ -24,9 +24,8 @@ from labs.drive.testbed.namespaces import JOURNALS, NAMESPACES, Namespaces
 from labs.errors import RunFailed
 from labs.experiments.stack.experiment import WARM_UP_REQUESTS, measure
 from labs.experiments.stack.knobs import set_device, set_rules
-from labs.experiments.stack.latencies import latencies
 from labs.experiments.stack.places import allowed_cpus, set_places
-from labs.experiments.stack.results import knobs, server_of
+from labs.experiments.stack.results import knobs, latencies, server_of
 from labs.experiments.stack.settings import APART, CONNTRACK, GRO, IDLE, OFF, SAME, Settings
 from labs.launch.launch import Made, run
 from labs.read.parse.http_loads import Wrk

@@ -13,7 +13,7 @@ import pytest
 from labs.catalog import find
 from labs.drive.units import KIB
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.events import printed_drops
+from labs.experiments.windows.packets import printed_drops
 from labs.experiments.windows.results import Results
 from labs.launch.launch import run as perform
 from labs.read import capture

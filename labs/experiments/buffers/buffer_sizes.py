@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.units import KIB, MIB
-from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.prediction import expected, receive_buffer, send_buffer
 from labs.experiments.buffers.settings import Settings
-from labs.experiments.buffers.socket_buffers import Buffer, receive_buffer, send_buffer
 from labs.read.display.advice import ENOUGH
 from labs.read.display.advice import to_paste as lines_to_paste
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table, Text
+from labs.read.readings.bulk_transfer import Buffer
 from labs.read.readings.goodput import download, own_socket
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT
-from labs.experiments.buffers.socket_buffers import RMEM, RMEM_MAX, WMEM, WMEM_MAX, three, window
 from labs.read.display.rich_output import Table
+from labs.read.readings.bulk_transfer import RMEM, RMEM_MAX, WMEM, WMEM_MAX, sysctl_sizes, window
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def defaults_by_kernel(*studies: Study) -> Table:
         rows.append(
             {
                 "Linux": run.kernel.release,
-                "tcp_rmem, maximum": three(before[RMEM])[-1],
-                "tcp_wmem, maximum": three(before[WMEM])[-1],
+                "tcp_rmem, maximum": sysctl_sizes(before[RMEM])[-1],
+                "tcp_wmem, maximum": sysctl_sizes(before[WMEM])[-1],
                 "rmem_max": int(before[RMEM_MAX]),
                 "wmem_max": int(before[WMEM_MAX]),
                 "tcp_limit_output_bytes": int(before[LIMIT_OUTPUT]),

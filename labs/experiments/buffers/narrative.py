@@ -9,7 +9,6 @@ from labs.drive.units import MB
 from labs.experiments.buffers.conditions import ARTICLE, SENDER_RAISED
 from labs.experiments.buffers.results import NO_RATE, Results, article
 from labs.experiments.buffers.settings import Settings
-from labs.experiments.buffers.socket_buffers import Window, bdp_bytes, window
 from labs.experiments.buffers.sweep import FULL_PCT, Smallest, in_words, remarks, smallest
 from labs.read.display.format import (
     RTT_BELOW_MS,
@@ -20,6 +19,7 @@ from labs.read.display.format import (
     size_in_words,
 )
 from labs.read.display.rich_output import Words
+from labs.read.readings.bulk_transfer import Window, bdp_bytes, window
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs.run import Run

@@ -15,8 +15,7 @@ from labs.experiments.buffers.kernel_changes import (
 from labs.experiments.buffers.narrative import NEEDED, computed_size, tell_httping, tell_kernels
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.printed import as_printed, by_client
-from labs.experiments.buffers.results import article
-from labs.experiments.buffers.socket_buffers import parameter
+from labs.experiments.buffers.results import article, parameter
 from labs.experiments.buffers.sweep import smallest, tell_smallest
 from labs.read.claims.ledger import figure_of_claim
 from labs.read.display.beside import Guess, guesses

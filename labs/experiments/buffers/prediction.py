@@ -9,14 +9,19 @@ from typing import TypedDict
 from labs.drive.testbed.link import Link
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import WGET, Settings
-from labs.experiments.buffers.socket_buffers import (
+from labs.read.readings import bulk_transfer
+from labs.read.readings.bulk_transfer import (
+    AUTOMATIC,
+    RECEIVER,
     RMEM,
+    RMEM_MAX,
+    SENDER,
+    SETSOCKOPT,
+    SYSCTL,
     WMEM,
+    WMEM_MAX,
     Buffer,
-    congestion_control,
-    receive_buffer,
-    send_buffer,
-    three,
+    sysctl_sizes,
 )
 from labs.read.readings.goodput import download
 from labs.read.runs.run import KEPT_RUNS, Run
@@ -25,10 +30,9 @@ from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
-from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
+from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 
-TCP_MEM, MODERATE = "net.ipv4.tcp_mem", "net.ipv4.tcp_moderate_rcvbuf"
-ADV_WIN_SCALE, RMEM_MAX = "net.ipv4.tcp_adv_win_scale", "net.core.rmem_max"
+TCP_MEM = "net.ipv4.tcp_mem"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
 NETEM_PACKETS = 1000
@@ -46,6 +50,33 @@ class OfClient(TypedDict):
     reads_whole: bool
 
 
+def receive_buffer(run: Run) -> Buffer:
+    """The client's buffer."""
+    requested = run.settings_as(Settings).client_rcvbuf_bytes
+    return _buffer(run, RECEIVER, requested, "receive", RMEM, RMEM_MAX)
+
+
+def send_buffer(run: Run) -> Buffer:
+    """The server's buffer."""
+    requested = run.settings_as(Settings).server_sndbuf_bytes
+    return _buffer(run, SENDER, requested, "send", WMEM, WMEM_MAX)
+
+
+def _buffer(run: Run, host: str, requested: int | None, socket: str, name: str, cap: str) -> Buffer:
+    if requested is not None:
+        granted = granted_bytes(requested, int(run.sysctl(host, cap)), socket)
+        return Buffer(SETSOCKOPT, requested, granted)
+    _, first, largest = sysctl_sizes(run.sysctl(host, name))
+    if first == largest:
+        return Buffer(SYSCTL, largest, largest)
+    return Buffer(AUTOMATIC, None, max(first, largest))
+
+
+def congestion_control(run: Run) -> str | None:
+    """The server's congestion control."""
+    return run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
+
+
 @dataclass(frozen=True)
 class Prediction:
     """A download as the model predicts it (`labs.read.theory.bulk`): its goodput in steady state,
@@ -56,7 +87,7 @@ class Prediction:
     the link carries.
     """
 
-    goodput_bytes_s: float
+    steady_bytes_s: float
     mean_bytes_s: float
     bound: str
     window_bytes: int
@@ -65,8 +96,8 @@ class Prediction:
 
     @property
     def goodput_mib_s(self) -> float:
-        """In wget's unit, which it writes MB/s."""
-        return self.goodput_bytes_s / MIB
+        """In steady state, in wget's unit, which it writes MB/s."""
+        return self.steady_bytes_s / MIB
 
 
 def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
@@ -93,13 +124,13 @@ def of_client(client: str, file_bytes: int, read_bytes: int) -> OfClient:
 
 def predicted(flow: Flow, transfer_bytes: int) -> Prediction:
     """What the model says of a download, and the formulas of its two buffers."""
-    found = decided(flow, transfer_bytes)
+    transfer = decided(flow, transfer_bytes)
     rcvbuf = flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:])
     sndbuf = flow.sndbuf_bytes or max((flow.tcp_wmem or (0,))[1:])
     return Prediction(
-        goodput_bytes_s=found.steady_bytes_s,
-        mean_bytes_s=found.goodput_bytes_s,
-        bound=SEND_BUFFER if found.bound == WAKE_UP else found.bound,
+        steady_bytes_s=transfer.steady_bytes_s,
+        mean_bytes_s=transfer.goodput_bytes_s,
+        bound=SEND_BUFFER if transfer.bound == WAKE_UP else transfer.bound,
         window_bytes=receive_window_bytes(
             rcvbuf,
             flow.kernel,
@@ -123,8 +154,8 @@ def expected(run: Run) -> Prediction | None:
     if _bdp_bytes(flow) < flow.mss_bytes:
         line = line_goodput_bytes_s(flow.rate_mbit)
         return Prediction(line, line, LINK, 0, 0, line)
-    found = predicted(flow, _transfer_bytes(run, flow))
-    return found if found.goodput_bytes_s else None
+    prediction = predicted(flow, _transfer_bytes(run, flow))
+    return prediction if prediction.steady_bytes_s else None
 
 
 def cannot_say(run: Run) -> str | None:
@@ -174,29 +205,24 @@ def _bdp_bytes(flow: Flow) -> float:
 
 def flow_of(run: Run) -> Flow:
     """The download of a run over a shaped link as the model takes it."""
-    link, found, settings = run.link.asked, run.link.measured, run.settings_as(Settings)
-    receives, sends = receive_buffer(run), send_buffer(run)
-    chance = link.loss_pct > 0
-    return Flow(
-        # Draws that differ in the seed alone are one flow.
-        rate_mbit=link.rate_mbit or 0.0 if chance else found.rate_mbit or link.rate_mbit or 0.0,
-        rtt_ms=link.delay_ms if chance else found.rtt_ms,
-        kernel=run.kernel.release,
-        tcp_rmem=_sizes(run),
-        tcp_wmem=three(run.sysctl("server", WMEM)),
-        rcvbuf_bytes=_set(receives),
-        sndbuf_bytes=_set(sends),
-        rcvbuf_locked=receives.via_setsockopt,
-        sndbuf_locked=sends.via_setsockopt,
+    link, settings = run.link.asked, run.settings_as(Settings)
+    # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
+    by_chance = {
+        "rate_mbit": link.rate_mbit or 0.0,
+        "rtt_ms": link.delay_ms,
+        "limit_s": settings.limit_s,
+    }
+    return bulk_transfer.flow_of(
+        run,
+        send_buffer(run),
+        receive_buffer(run),
         core_max_bytes=int(run.sysctls["client"]["after"].get(RMEM_MAX, "0")) or None,
-        adv_win_scale=int(run.sysctls["client"]["after"].get(ADV_WIN_SCALE, "1")),
         offloads=link.shaped_at != "router",
         congestion=congestion_control(run) or CUBIC,
         queue_packets=_queue_packets(link),
         loss_pct=link.loss_pct,
         pause_ms=settings.pause_ms,
-        # How much arrives until then depends on chance.
-        limit_s=settings.limit_s if chance else None,
+        **(by_chance if link.loss_pct > 0 else {}),
         **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
     )
 
@@ -206,18 +232,6 @@ def _queue_packets(link: Link) -> int | None:
     if not link.uses_netem:
         return None
     return link.queue_packets or NETEM_PACKETS
-
-
-def _set(buffer: Buffer) -> int | None:
-    """The size of a buffer that a program set."""
-    return buffer.most_bytes if buffer.via_setsockopt else None
-
-
-def _sizes(run: Run) -> tuple[int, int, int]:
-    """tcp_rmem of the client; without automatic sizing the first size is the largest."""
-    smallest, first, largest = three(run.sysctl("client", RMEM))
-    sized = run.sysctls["client"]["after"].get(MODERATE) != "0"
-    return smallest, first, largest if sized else first
 
 
 def expected_mean_bytes_s(run: Run, size: int) -> float | None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from math import log, nan
 from typing import TYPE_CHECKING, Any
 
-from labs.experiments.buffers.results import Results, article
+from labs.experiments.buffers.results import Results, article, parameter
 from labs.experiments.buffers.settings import WGET, Settings
-from labs.experiments.buffers.socket_buffers import parameter
 from labs.read.claims.ledger import figures_by_column, has_articles_parameters
 from labs.read.display.beside import Printed
 from labs.read.display.beside import as_printed as lines_as_printed

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 
+from pandas import DataFrame
+
 from labs.drive.result_columns import Note, column
 from labs.drive.units import MIB
 from labs.experiments.buffers.prediction import (
     Prediction,
     cannot_say,
+    congestion_control,
     expected,
     expected_interval,
     expected_mean_bytes_s,
+    receive_buffer,
+    send_buffer,
 )
 from labs.experiments.buffers.samples import (
     AVOIDANCE,
@@ -27,23 +32,24 @@ from labs.experiments.buffers.samples import (
     sizes,
 )
 from labs.experiments.buffers.settings import BLOCKS, Settings
-from labs.experiments.buffers.socket_buffers import (
+from labs.read.claims.ledger import article_beside, figures_by_column
+from labs.read.readings.bulk_transfer import (
+    ADV_WIN_SCALE,
+    RECEIVER,
+    SETSOCKOPT,
+    SYSCTL,
+    WMEM,
     Buffer,
+    BulkTransfer,
     Window,
-    adv_win_scale,
     bdp_bytes,
-    congestion_control,
-    parameter,
-    receive_buffer,
-    send_buffer,
+    in_mib,
     window,
 )
-from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
     apart_pct,
-    capture_losses,
     goodputs,
     shaper_drops,
     under_memory_pressure,
@@ -54,18 +60,14 @@ from labs.read.theory.bulk_interval import Interval
 from labs.read.theory.windows import receive_window_bytes
 
 SETTLED_PCT = 5.0
-SYSCTL, SETSOCKOPT = "sysctl", "setsockopt"
 LOOKS = (448_880, 48_189_440, 104_552_840)
 """The bytes received until each of the article's three samples (A1.12)."""
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 article = partial(article_beside, __file__)
 
 
-class Results:
+class Results(BulkTransfer):
     """The figures of one run; None where it has none, as for a run without a download."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
     @cached_property
     def settings(self) -> Settings:
@@ -76,13 +78,16 @@ class Results:
         return download(self.run) if self.settings.is_download else None
 
     @property
-    def rated(self) -> Download | None:
-        """The download if its speed is meaningful."""
+    def received(self) -> Download | None:
         return None if no_rate(self.run) else self.download
 
     @property
-    def theory(self) -> Prediction | None:
+    def prediction(self) -> Prediction | None:
         return expected(self.run) if self.download else None
+
+    @property
+    def no_prediction(self) -> str | None:
+        return cannot_say(self.run) if self.download else None
 
     @cached_property
     def interval(self) -> Interval | None:
@@ -107,37 +112,11 @@ class Results:
     def goodput_mib_s(self) -> float | None:
         return in_mib(self.goodput_bytes_s)
 
-    @column(
-        "mean over the last third of the time; none if the timeline is too coarse",
-        unit="MiB/s",
-        predicted_by="predicted_mib_s",
-        steady=True,
-    )
-    def steady_mib_s(self) -> float | None:
-        return in_mib(self.steady_bytes_s)
-
     @column("predicted mean, with slow start", unit="MiB/s", costly=True)
     def predicted_mean_mib_s(self) -> float | None:
         if self.download is None:
             return None
         return in_mib(expected_mean_bytes_s(self.run, self.download.bytes))
-
-    @column("predicted steady goodput", unit="MiB/s", costly=True)
-    def predicted_mib_s(self) -> float | None:
-        return self.theory.goodput_mib_s if self.theory else None
-
-    @column(
-        "lowest prediction of the steady goodput, where single packets or chance decide; of random "
-        "losses, that of 95 % of the draws",
-        unit="MiB/s",
-        costly=True,
-    )
-    def predicted_low_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[0]) if self.interval else None
-
-    @column("highest prediction of the steady goodput, likewise", unit="MiB/s", costly=True)
-    def predicted_high_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[1]) if self.interval else None
 
     @column("lowest prediction of the mean, likewise", unit="MiB/s", costly=True)
     def predicted_mean_low_mib_s(self) -> float | None:
@@ -146,14 +125,6 @@ class Results:
     @column("highest prediction of the mean, likewise", unit="MiB/s", costly=True)
     def predicted_mean_high_mib_s(self) -> float | None:
         return in_mib(self.interval.goodput_bytes_s[1]) if self.interval else None
-
-    @column("what limits the steady goodput in theory", costly=True)
-    def bound(self) -> str | None:
-        return self.theory.bound if self.theory else None
-
-    @column("why there is no prediction", hidden=True, costly=True)
-    def cannot_say(self) -> str | None:
-        return cannot_say(self.run) if self.download else None
 
     @column("the article's mean, on its own link", unit="MiB/s")
     def article_mib_s(self) -> float | None:
@@ -169,7 +140,7 @@ class Results:
 
     @column("the rate that wget printed", unit="MiB/s", hidden=True)
     def wget_mib_s(self) -> float | None:
-        return self.rated.own_mib_s if self.rated else None
+        return self.received.own_mib_s if self.received else None
 
     @column("the last third is within 5 % of the one before")
     def settled(self) -> bool | None:
@@ -189,14 +160,6 @@ class Results:
     @column("the body of the file", unit="bytes", hidden=True)
     def bytes(self) -> int | None:
         return self.download.bytes if self.download else None
-
-    @column("as goodput_mib_s", unit="bytes/s", hidden=True)
-    def goodput_bytes_s(self) -> float | None:
-        return self.rated.goodput_bytes_s if self.rated else None
-
-    @column("as steady_mib_s", unit="bytes/s", hidden=True)
-    def steady_bytes_s(self) -> float | None:
-        return self.rated.third_bytes_s(2) if self.rated else None
 
     @column("the receiver's buffer if its size is fixed", unit="bytes", hidden=True)
     def buffer_bytes(self) -> int | None:
@@ -245,15 +208,15 @@ class Results:
 
     @cached_property
     def window(self) -> Window | None:
-        return window(self.run)
+        return window(self.run) if self.download else None
 
     @cached_property
     def receive_sizes(self) -> Sizes | None:
-        return sizes(self.run, "client")
+        return sizes(self.run, "client") if self.download else None
 
     @cached_property
     def send_sizes(self) -> Sizes | None:
-        return sizes(self.run, "server")
+        return sizes(self.run, "server") if self.download else None
 
     @cached_property
     def grants(self) -> Grants:
@@ -287,6 +250,8 @@ class Results:
 
     @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
     def unread_bytes(self) -> float | None:
+        if self.download is None:
+            return None
         rows = own_socket(self.run.samples("client"), "bytes_received")
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
@@ -372,7 +337,7 @@ class Results:
 
     @cached_property
     def growth(self) -> Growth:
-        return growth(self.run)
+        return growth(self.run) if self.download else Growth(DataFrame())
 
     @cached_property
     def lost(self) -> Mapping[str, float]:
@@ -444,32 +409,17 @@ class Results:
         buffer = self.growth.buffer_bytes
         return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
 
-    def notes(self) -> Iterator[Note]:
-        """What a reader of the figures must know; nothing for a regular run."""
-        run, apart = self.run, self.agreement_pct
-        if not run.link.ok:
-            yield Note("link", "link not as asked")
-        if no_rate(run):
-            yield Note(
-                NO_RATE,
-                "no meaningful rate: an unshaped link is unlimited in virtual time",
-                excludes=True,
-            )
+    def lab_notes(self) -> Iterator[Note]:
+        if no_rate(self.run):
+            text = "no meaningful rate: an unshaped link is unlimited in virtual time"
+            yield Note(NO_RATE, text, excludes=True)
         if self.settled is False:
             yield Note(NOT_SETTLED, "no steady state was reached")
-        if run.ended == "limit":
-            yield Note("limit", "ended by the time limit")
-        if apart is not None and apart > ALLOWED_PCT:
-            yield Note("instruments", f"instruments disagree by {apart:.1f} %")
-        drops = 0 if run.link.asked.loss_pct else shaper_drops(run)
-        if drops:
-            packets = "1 packet" if drops == 1 else f"{drops} packets"
-            yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {packets}")
-        lost = capture_losses(run)
-        if lost:
-            yield Note("capture_lost", f"the capture lost {lost} packets")
-        if under_memory_pressure(run):
-            yield Note("memory_pressure", "TCP came under memory pressure")
+
+    def instrument_notes(self) -> Iterator[Note]:
+        if self.agreement_pct is not None and self.agreement_pct > ALLOWED_PCT:
+            yield Note("instruments", f"instruments disagree by {self.agreement_pct:.1f} %")
+        yield from super().instrument_notes()
 
 
 def series_of(settings: Settings) -> str:
@@ -487,5 +437,17 @@ def no_rate(run: Run) -> bool:
     )
 
 
-def in_mib(bytes_s: float | None) -> float | None:
-    return None if bytes_s is None else bytes_s / MIB
+def adv_win_scale(run: Run) -> int | None:
+    """What tcp_adv_win_scale was on the client; kernels from 6.6 on keep it and ignore it."""
+    value = run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
+    return None if value is None else int(value)
+
+
+def parameter(run: Run, name: str) -> float | None:
+    """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
+    if name == "transfer_mib":
+        return run.settings_as(Settings).transfer_bytes / MIB
+    if name == "buffer_mib":
+        raised = run.inputs["condition"]["sysctls"].get("server", {}).get(WMEM)
+        return None if raised is None else int(raised.split()[-1]) / MIB
+    return None

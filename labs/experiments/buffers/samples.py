@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.experiments.buffers.socket_buffers import RMEM_MAX, WMEM_MAX
 from labs.read.claims.formulas import farthest_from
+from labs.read.readings.bulk_transfer import RMEM_MAX, WMEM_MAX
 from labs.read.readings.goodput import own_socket
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import line_goodput_bytes_s

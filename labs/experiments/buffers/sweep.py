@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.units import GIB, MIB
 from labs.experiments.buffers.conditions import SWEEP
 from labs.experiments.buffers.prediction import of_client, predicted
-from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.settings import DISCARD, Settings
 from labs.read.display.format import size_in_words
 from labs.read.display.rich_output import Words
+from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
 from labs.read.theory.bulk_flow import Flow

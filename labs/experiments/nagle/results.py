@@ -24,7 +24,7 @@ from labs.experiments.nagle.requests import (
 )
 from labs.experiments.nagle.settings import AB, Settings
 from labs.read.claims.ledger import article_beside, figure_of_claim
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, Followed, describe_steps
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
 from labs.read.readings.instruments import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
@@ -34,8 +34,6 @@ from labs.read.theory.nagle import Answer, answer, sent, wait
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-STEPS = {False: ARTICLE_OFF, True: ARTICLE_ON}
-"""The steps of a request in the article's two captures, by tcp_nodelay."""
 CLAIMS = {"off": "A3.1", "on": "A3.2"}
 """The claims with a mean time per request, by condition."""
 BELOW_1_MS = "below_1_ms"
@@ -179,17 +177,6 @@ class Results:
         return held_segment(table_of(self.run))
 
     @cached_property
-    def followed(self) -> Followed:
-        """The requests that follow the article's steps."""
-        return following(requests_of(self.run), STEPS[self.settings.nodelay])
-
-    @cached_property
-    def following(self) -> DataFrame:
-        """The requests with the followed steps."""
-        requests = requests_of(self.run)
-        return requests[requests["steps"] == self.followed.steps]
-
-    @cached_property
     def response_bytes(self) -> list[int]:
         """The payload of each segment of a typical response."""
         requests, segments = requests_of(self.run), table_of(self.run)
@@ -262,49 +249,36 @@ class Results:
     def other_segments_bytes(self) -> int | None:
         return sum(self.response_bytes[1:]) if self.response_bytes else None
 
-    @column("share of requests with the article's steps", unit="%", hidden=True, costly=True)
-    def steps_pct(self) -> float | None:
-        return 100 * self.followed.share if self.followed.requests else None
+    @column("requests with the article's steps for off", unit="%", hidden=True, costly=True)
+    def steps_off_pct(self) -> float | None:
+        return self._following_pct(ARTICLE_OFF)
+
+    @column("requests with the article's steps for on", unit="%", hidden=True, costly=True)
+    def steps_on_pct(self) -> float | None:
+        return self._following_pct(ARTICLE_ON)
 
     @column("predicted: all but the first per connection", unit="%", hidden=True, costly=True)
     def predicted_steps_pct(self) -> float | None:
         requests = requests_of(self.run)
         return None if requests.empty else 100 * (1 - float((requests["request"] == 0).mean()))
 
-    @column("the article's steps, and how many requests follow them", hidden=True, costly=True)
-    def steps(self) -> str | None:
-        followed = self.followed
-        counts = f"{followed.follow} of {followed.requests} requests"
-        return f"{counts} follow this sequence: {describe_steps(followed.steps)}"
+    @column("the same in words, with the steps of the others", hidden=True, costly=True)
+    def steps_off(self) -> str | None:
+        return describe_following(requests_of(self.run), ARTICLE_OFF)
 
-    @column("the steps of the other requests, with their number", hidden=True, costly=True)
-    def other_steps(self) -> str | None:
-        others = self.followed.others.items()
-        return ". ".join(f"{count}: {describe_steps(steps)}" for steps, count in others) or None
+    @column("the same in words, with the steps of the others", hidden=True, costly=True)
+    def steps_on(self) -> str | None:
+        return describe_following(requests_of(self.run), ARTICLE_ON)
 
-    @column("shortest silence among the article's steps", unit="ms", hidden=True, costly=True)
-    def silence_least_ms(self) -> float | None:
-        return self._silence_ms("min")
+    @column("median silence within the steps for off", unit="ms", hidden=True, costly=True)
+    def silence_ms(self) -> float | None:
+        requests = requests_of(self.run)
+        silences = requests[requests["steps"] == following(requests, ARTICLE_OFF).steps]["gap_ms"]
+        return None if silences.empty else float(silences.median())
 
-    @column("median of these silences", unit="ms", hidden=True, costly=True)
-    def silence_median_ms(self) -> float | None:
-        return self._silence_ms("median")
-
-    @column("longest of these silences", unit="ms", hidden=True, costly=True)
-    def silence_most_ms(self) -> float | None:
-        return self._silence_ms("max")
-
-    @column("who waits for whom in these silences, and why", hidden=True, costly=True)
-    def silence(self) -> str | None:
-        if self._silence_ms("min") is None:
-            return None
-        first = self.following.iloc[0]
-        waits = f"the {first['waiting']} waits for the {first['waited_for']}"
-        return f"{waits}: {first['reason']}"
-
-    def _silence_ms(self, reduction: str) -> float | None:
-        silent = not self.following.empty and SILENCE in self.followed.steps
-        return float(self.following["gap_ms"].agg(reduction)) if silent else None
+    def _following_pct(self, steps: tuple[str, ...]) -> float | None:
+        requests = requests_of(self.run)
+        return None if requests.empty else 100 * following(requests, steps).share
 
     def notes(self) -> Iterator[Note]:
         """A link off its target, failed requests, instruments that disagree."""
@@ -326,6 +300,27 @@ class Results:
         if self.run.testbed == "virtual" and self.latency.mean_ms < SMALLEST_MS:
             text = "times below 1 ms are not meaningful in virtual time"
             yield Note(BELOW_1_MS, text, excludes=True)
+
+
+def describe_following(requests: DataFrame, steps: tuple[str, ...]) -> str | None:
+    """How many requests follow these steps, how long their silences are, who waits for whom, and
+    the steps of the others; None without requests."""
+    if requests.empty:
+        return None
+    followed = following(requests, steps)
+    counts = f"{followed.follow} of {followed.requests} requests"
+    text = f"{counts} follow this sequence: {describe_steps(followed.steps)}"
+    same = requests[requests["steps"] == followed.steps]
+    if not same.empty and SILENCE in followed.steps:
+        first, silences = same.iloc[0], same["gap_ms"]
+        text += (
+            f"; the silence takes {silences.min():.1f} to {silences.max():.1f} ms, the "
+            f"{first['waiting']} waits for the {first['waited_for']}: {first['reason']}"
+        )
+    others = ". ".join(
+        f"{count}: {describe_steps(steps)}" for steps, count in followed.others.items()
+    )
+    return f"{text}. The others, {others}" if others else text
 
 
 def goodput_mbit(run: Run) -> float:

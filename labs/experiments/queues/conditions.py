@@ -126,7 +126,7 @@ def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
     duration_s = starts_s + (min(AQM_S, p.duration_s) if is_aqm else p.duration_s)
     if plan.lasts_long:
         duration_s = min(LOSS_TIMES * p.duration_s, LONGEST_S)
-    plan_of_run = Traffic(
+    run = Traffic(
         NetworkPath(down, replace(plan.up, delay_ms=half_ms)),
         tuple(replace(flow, start_s=starts_s) for flow in plan.flows),
         duration_s,
@@ -141,9 +141,7 @@ def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
         bottleneck_mbit=None if compared else rate,
         aqm_mbit=rate if compared else None,
     )
-    return plan_of_run.condition(
-        entry.name, p.testbed, settings=as_settings(settings), group=entry.group
-    )
+    return run.condition(entry.name, p.testbed, settings=as_settings(settings), group=entry.group)
 
 
 def _fifo(size_bdp: float) -> Queue:

@@ -89,17 +89,17 @@ INCAST_S = 5.0
 SHORT_BYTES = 8 * KIB
 """Responses so short that no transfer hides a timeout of 200 ms."""
 PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
-RARE: Changes = {"sample_ms": CROWD_SAMPLE_MS, "queue_ms": CROWD_SAMPLE_MS}
 """The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
+RARE: Changes = {"sample_ms": CROWD_SAMPLE_MS, "queue_ms": CROWD_SAMPLE_MS}
 
 
 @dataclass(frozen=True)
 class Plan:
     """The parts of a condition that differ within a group; by default those of an incast."""
 
+    mbit: float
     flows: tuple[Flow, ...] = ()
     queue: Queue = FIFO
-    mbit: float = 50.0
     rtt_ms: float = INCAST_RTT_MS
     duration_s: float = INCAST_S
     sample_ms: int = 100
@@ -108,14 +108,15 @@ class Plan:
 
 def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size."""
-    table = [*_pairs(p), *_round_trips(p), *_starts(p), *_crowds(p), *_incast(p)]
-    return tuple(_condition(entry, entry.change(Plan()), p) for entry in select(p, table))
+    table = [*_pairs(p), *_round_trips(p), *_starts(p), *_crowds(), *_incast()]
+    base = Plan(p.crowd_mbit)
+    return tuple(_condition(entry, entry.change(base), p) for entry in select(p, table))
 
 
 def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
     half_ms = plan.rtt_ms / 2
     path = NetworkPath(Direction(plan.mbit, half_ms, queue=plan.queue), Direction(delay_ms=half_ms))
-    plan_of_run = Traffic(
+    run = Traffic(
         path,
         plan.flows,
         plan.duration_s,
@@ -130,9 +131,7 @@ def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
         crowd_mbit=plan.mbit if many else None,
         path_rtt_ms=None if many else plan.rtt_ms,
     )
-    return plan_of_run.condition(
-        entry.name, p.testbed, settings=as_settings(settings), group=entry.group
-    )
+    return run.condition(entry.name, p.testbed, settings=as_settings(settings), group=entry.group)
 
 
 def _of_a_pair(p: Parameters, times: float = 1, interval_ms: int = PAIR_MS) -> Changes:
@@ -192,7 +191,7 @@ def _starts(p: Parameters) -> Iterator[Row]:
     yield from rows(STARTS, late, **_of_a_pair(p))
 
 
-def _crowds(p: Parameters) -> Iterator[Row]:
+def _crowds() -> Iterator[Row]:
     crowd = tuple(Flow("reno", start_s=STAGGER_S * place) for place in range(CROWD))
     cubic = tuple(Flow("cubic", start_s=flow.start_s) for flow in crowd[1:])
     against: Changes = {"queue": Queue(bdp=2.0), "duration_s": AGAINST_CROWD_S}
@@ -205,7 +204,6 @@ def _crowds(p: Parameters) -> Iterator[Row]:
         row("crowd-one-bbr", small=True, flows=(Flow("bbr"), *cubic), **against),
         row("pair-one-bbr", small=True, flows=(Flow("bbr"), cubic[0]), **against),
         flows=crowd,
-        mbit=p.crowd_mbit,
         rtt_ms=CROWD_RTT_MS,
         duration_s=CROWD_S,
         sample_ms=CROWD_SAMPLE_MS,
@@ -213,7 +211,7 @@ def _crowds(p: Parameters) -> Iterator[Row]:
     )
 
 
-def _incast(p: Parameters) -> Iterator[Row]:
+def _incast() -> Iterator[Row]:
     def senders(size_bytes: int) -> tuple[Flow, ...]:
         return (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
 
@@ -230,7 +228,6 @@ def _incast(p: Parameters) -> Iterator[Row]:
         row("incast-block", small=True, flows=block, queue=port(BLOCK_PACKETS), **BLOCK_PATH),
         flows=senders(INCAST_BYTES),
         queue=port(INCAST_PACKETS),
-        mbit=p.crowd_mbit,
     )
 
 

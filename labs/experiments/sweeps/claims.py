@@ -1,5 +1,5 @@
 """What of the lab `sweeps` only its link says."""
 
-from labs.experiments.sweeps.socket_buffers import parameter
+from labs.experiments.sweeps.results import parameter
 
 __all__ = ["parameter"]

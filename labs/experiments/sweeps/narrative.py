@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB
 from labs.experiments.sweeps.curves import SERIES, curves
-from labs.experiments.sweeps.prediction import expected
-from labs.experiments.sweeps.results import Results
+from labs.experiments.sweeps.results import Results, expected, grants, transferred
 from labs.experiments.sweeps.settings import Settings
-from labs.experiments.sweeps.socket_buffers import grants, transferred
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 
 if TYPE_CHECKING:

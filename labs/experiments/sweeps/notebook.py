@@ -11,7 +11,7 @@ from labs.experiments.sweeps.old_kernels import (
     granted_send_bytes,
     smallest_bytes,
 )
-from labs.experiments.sweeps.socket_buffers import grants, sender_rows, written_ahead_bytes
+from labs.experiments.sweeps.results import grants, sender_rows, written_ahead_bytes
 from labs.read.display.rich_output import Table
 from labs.read.readings.instruments import shaper_drops
 from labs.read.theory.bdp import bdp_bytes

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column
-from labs.drive.units import GIB, KIB, MIB
-from labs.experiments.sweeps.experiment import INTERRUPTED, REPORT, RESET
-from labs.experiments.sweeps.prediction import expected, expected_interval
+from labs.drive.testbed.link import MSS_BYTES
+from labs.drive.units import GIB, KIB, bytes_carried
+from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
-from labs.experiments.sweeps.socket_buffers import (
-    SENDER,
-    Buffer,
-    advertised_bytes,
-    after_connecting_bytes,
-    grants,
-    receive_buffer,
-    refusal,
-    send_buffer,
-    sender_rows,
-    transferred,
-    usual_in_flight_bytes,
-    written_ahead_bytes,
-)
 from labs.read.claims.ledger import article_beside
+from labs.read.readings import bulk_transfer
 from labs.read.readings.arrivals import arrivals
-from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.readings.bulk_transfer import (
+    AUTOMATIC,
+    RECEIVER,
+    RMEM,
+    SENDER,
+    SETSOCKOPT,
+    SYSCTL,
+    WMEM,
+    Buffer,
+    BulkTransfer,
+    Window,
+    in_kib,
+    in_mib,
+    sysctl_sizes,
+    window,
+)
+from labs.read.readings.goodput import own_socket
+from labs.read.readings.instruments import shaper_drops
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import Transfer
-from labs.read.theory.bulk_interval import Interval
+from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_interval import Interval, shown
+from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+SMALLEST_BYTES = 16 * KIB
+"""The smallest granted buffer of the points at which the model was tested."""
 VIRTUAL = "virtual"
 NO_ERROR = "no error"
 CLOCK_LIMITS_MBIT = 10_000.0
@@ -46,11 +54,9 @@ timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
 
 
-class Results:
-    """The figures of one run; None for those that it does not have."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
+class Results(BulkTransfer):
+    """The figures of one run; None for those that it does not have. If iperf3 refused the size,
+    only the request is known; a run that only requests buffers (`grants`) has no figures."""
 
     @cached_property
     def settings(self) -> Settings:
@@ -58,7 +64,6 @@ class Results:
 
     @cached_property
     def sends(self) -> Buffer | None:
-        """The sender's buffer; None for a run that only requests buffers."""
         return None if self.settings.grants else send_buffer(self.run)
 
     @cached_property
@@ -66,17 +71,26 @@ class Results:
         return None if self.settings.grants else receive_buffer(self.run)
 
     @cached_property
-    def transfer(self) -> Arrivals | None:
+    def received(self) -> Arrivals | None:
         return arrivals(self.run) if transferred(self.run) else None
 
+    @property
+    def reached(self) -> Window | None:
+        """The largest sizes over the samples."""
+        return window(self.run) if self.received else None
+
     @cached_property
-    def theory(self) -> Transfer | None:
-        predicted = expected(self.run) if self.transfer else None
+    def prediction(self) -> Transfer | None:
+        predicted = expected(self.run) if self.received else None
         return None if predicted is None or predicted.cannot_say else predicted
+
+    @property
+    def no_prediction(self) -> str | None:
+        return (expected(self.run).cannot_say or None) if self.received else None
 
     @cached_property
     def interval(self) -> Interval | None:
-        return expected_interval(self.run) if self.transfer else None
+        return expected_interval(self.run) if self.received else None
 
     @column("send buffer requested at the sender (none: automatic)", unit="KiB")
     def requested_send_kib(self) -> float | None:
@@ -84,11 +98,11 @@ class Results:
 
     @column("send buffer before connecting: getsockopt, or the sysctl", unit="KiB")
     def granted_send_kib(self) -> float | None:
-        return in_kib(self.sends.granted_bytes) if self.sends else None
+        return in_kib(granted(self.run, SENDER, self.sends)) if self.sends else None
 
     @column("largest send buffer (sk_sndbuf)", unit="KiB")
     def used_send_kib(self) -> float | None:
-        return in_kib(self.sends.used_bytes) if self.sends else None
+        return in_kib(self.reached.send_buffer_bytes) if self.reached else None
 
     @column("receive buffer requested at the receiver (none: automatic)", unit="KiB")
     def requested_receive_kib(self) -> float | None:
@@ -96,19 +110,19 @@ class Results:
 
     @column("receive buffer before connecting: getsockopt, or the sysctl", unit="KiB")
     def granted_receive_kib(self) -> float | None:
-        return in_kib(self.receives.granted_bytes) if self.receives else None
+        return in_kib(granted(self.run, RECEIVER, self.receives)) if self.receives else None
 
     @column("largest receive buffer (sk_rcvbuf)", unit="KiB")
     def used_receive_kib(self) -> float | None:
-        return in_kib(self.receives.used_bytes) if self.receives else None
+        return in_kib(self.reached.receive_buffer_bytes) if self.reached else None
 
     @column("largest window that was advertised", unit="KiB")
     def advertised_kib(self) -> float | None:
-        return in_kib(advertised_bytes(self.run)) if self.transfer else None
+        return in_kib(self.reached.offered_bytes) if self.reached else None
 
     @column("payload in flight, median over the samples", unit="KiB")
     def in_flight_kib(self) -> float | None:
-        return in_kib(usual_in_flight_bytes(self.run)) if self.transfer else None
+        return in_kib(self.reached.usually_in_flight_bytes) if self.reached else None
 
     @column(
         "all payload divided by the time from its first to its last arrival",
@@ -119,39 +133,9 @@ class Results:
     def goodput_mib_s(self) -> float | None:
         return in_mib(self.goodput_bytes_s)
 
-    @column(
-        "the same over the last third of that time", unit="MiB/s", predicted_by="predicted_mib_s"
-    )
-    def steady_mib_s(self) -> float | None:
-        return in_mib(self.steady_bytes_s)
-
     @column("predicted goodput of the whole transfer", unit="MiB/s", hidden=True, costly=True)
     def predicted_goodput_mib_s(self) -> float | None:
-        return in_mib(self.theory.goodput_bytes_s) if self.theory else None
-
-    @column("predicted steady goodput", unit="MiB/s", costly=True)
-    def predicted_mib_s(self) -> float | None:
-        return in_mib(self.theory.steady_bytes_s) if self.theory else None
-
-    @column(
-        "lowest prediction of the steady goodput, where it depends on single packets",
-        unit="MiB/s",
-        costly=True,
-    )
-    def predicted_low_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[0]) if self.interval else None
-
-    @column("highest prediction of the steady goodput, likewise", unit="MiB/s", costly=True)
-    def predicted_high_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[1]) if self.interval else None
-
-    @column("limit: what keeps the link idle in steady state, in theory", costly=True)
-    def bound(self) -> str | None:
-        return self.theory.bound if self.theory else None
-
-    @column("why there is no prediction", hidden=True, costly=True)
-    def cannot_say(self) -> str | None:
-        return (expected(self.run).cannot_say or None) if self.transfer else None
+        return in_mib(self.prediction.goodput_bytes_s) if self.prediction else None
 
     @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
     def fixed_by(self) -> str | None:
@@ -175,23 +159,15 @@ class Results:
 
     @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
     def connected_send_kib(self) -> float | None:
-        return in_kib(after_connecting_bytes(self.run)) if self.transfer else None
-
-    @column("as goodput_mib_s", unit="bytes/s", hidden=True)
-    def goodput_bytes_s(self) -> float | None:
-        return self.transfer.goodput_bytes_s if self.transfer else None
-
-    @column("as steady_mib_s", unit="bytes/s", hidden=True)
-    def steady_bytes_s(self) -> float | None:
-        return self.transfer.steady_bytes_s if self.transfer else None
+        return in_kib(after_connecting_bytes(self.run)) if self.received else None
 
     @column("payload that arrived", unit="bytes", hidden=True)
     def transfer_bytes(self) -> int | None:
-        return self.transfer.payload_bytes if self.transfer else None
+        return self.received.payload_bytes if self.received else None
 
     @column("from the first arrival to the last", unit="s", hidden=True)
     def took_s(self) -> float | None:
-        return self.transfer.took_s if self.transfer else None
+        return self.received.took_s if self.received else None
 
     @column("what iperf3 said when it refused the size", hidden=True)
     def refused(self) -> str | None:
@@ -204,7 +180,7 @@ class Results:
 
     @cached_property
     def sender_samples(self) -> DataFrame | None:
-        rows = sender_rows(self.run) if self.transfer else None
+        rows = sender_rows(self.run) if self.received else None
         return None if rows is None or rows.empty else rows
 
     @column("steady goodput, of what the link carries", unit="%", hidden=True)
@@ -254,7 +230,7 @@ class Results:
 
     @column("bytes written and not acknowledged", unit="bytes", hidden=True, costly=True)
     def written_ahead_bytes(self) -> int | None:
-        return written_ahead_bytes(self.run) if self.transfer else None
+        return written_ahead_bytes(self.run) if self.received else None
 
     @column("the size of the transfer that was requested", unit="bytes", hidden=True)
     def asked_bytes(self) -> int | None:
@@ -262,7 +238,7 @@ class Results:
 
     @column("the error that the sender's iperf3 reports", hidden=True)
     def sender_error(self) -> str | None:
-        if self.transfer is None:
+        if self.received is None:
             return None
         return self.run.read(f"{SENDER}/{REPORT}", raw_files.IPERF3_ERROR) or NO_ERROR
 
@@ -274,43 +250,28 @@ class Results:
     def _granted(self, end: str) -> float | None:
         return in_kib(max((sizes[end] for sizes in self.requests.values()), default=None))
 
-    def notes(self) -> Iterator[Note]:
-        """What a reader of the figures must know; nothing for a regular run."""
+    def lab_notes(self) -> Iterator[Note]:
         run, asked_mbit = self.run, self.run.link.asked.rate_mbit or 0.0
-        if not run.link.ok:
-            yield Note("link", "link not as asked")
         if run.testbed == VIRTUAL and asked_mbit > CLOCK_LIMITS_MBIT:
-            checked = f"{(run.link.measured.rate_mbit or 0.0) / 1e3:.3g} of {asked_mbit / 1e3:g}"
+            checked_gbit = (run.link.measured.rate_mbit or 0.0) / 1e3
             yield Note(
                 "clock",
                 "the clock limits this: each reading of the virtual clock costs 256 ns, so the "
-                f"link check sees {checked} Gbit/s",
+                f"link check sees {checked_gbit:.3g} of {asked_mbit / 1e3:g} Gbit/s",
             )
         if self.refused:
             size = f"{self.settings.window_kib:,} KiB"
             yield Note("refused", f"iperf3 refused {size}: {self.refused}")
-        yield from self.grants()
-        if self.transfer is None:
-            return
-        if run.ended == "limit":
-            yield Note("limit", "ended by the time limit")
-        if drops := shaper_drops(run):
-            text = f"the shaper's queue overflowed and dropped {drops} packets"
-            yield Note("shaper_drops", text)
-        if lost := capture_losses(run):
-            yield Note("capture_lost", f"the capture lost {lost} packets")
-        if under_memory_pressure(run):
-            yield Note("memory_pressure", "TCP came under memory pressure")
-
-    def grants(self) -> Iterator[Note]:
-        """A note for each buffer that is not twice the requested size."""
-        for end, buffer in (("send", self.sends), ("receive", self.receives)):
+        for end, host, buffer in (
+            ("send", SENDER, self.sends),
+            ("receive", RECEIVER, self.receives),
+        ):
             if buffer is None or buffer.requested_bytes is None:
                 continue
-            if buffer.granted_bytes not in (None, 2 * buffer.requested_bytes):
+            size_bytes = granted(run, host, buffer)
+            if size_bytes not in (None, 2 * buffer.requested_bytes):
                 request = f"a request of {buffer.requested_bytes:,} bytes"
-                text = f"{request} gave a {end} buffer of {buffer.granted_bytes:,}"
-                yield Note("granted", text)
+                yield Note("granted", f"{request} gave a {end} buffer of {size_bytes:,}")
 
 
 def _fixed_by(*buffers: Buffer) -> str:
@@ -320,9 +281,138 @@ def _fixed_by(*buffers: Buffer) -> str:
     )
 
 
-def in_kib(size: float | None) -> float | None:
-    return None if size is None else size / KIB
+def parameter(run: Run, name: str) -> int | None:
+    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
+    link = run.condition_asked.link
+    if name != "bdp_bytes" or link.rate_mbit is None:
+        return None
+    return round(bytes_carried(link.rate_mbit, link.delay_ms))
 
 
-def in_mib(bytes_s: float | None) -> float | None:
-    return None if bytes_s is None else bytes_s / MIB
+def refusal(run: Run) -> str | None:
+    """What iperf3 said of a size that it refused; None for a run that was not refused."""
+    if f"{RECEIVER}/{REPORT}" in run.seal.files:
+        error = run.read(f"{RECEIVER}/{REPORT}", raw_files.IPERF3_ERROR)
+        return error if error and REFUSED in error else None
+    if f"{RECEIVER}/{SAID}" not in run.seal.files:
+        return None
+    lines = run.text(f"{RECEIVER}/{SAID}").splitlines()
+    line = next((line for line in lines if REFUSED in line), None)
+    return line and line.removeprefix(f"{IPERF3}: ").removeprefix("parameter error - ")
+
+
+def grants(run: Run) -> dict[int, dict[str, int]]:
+    """The sizes that getsockopt returned after each request of a run that only requests buffers:
+    by request and by `send` and `receive`, in bytes."""
+    sizes: dict[int, dict[str, int]] = {}
+    for buffer in run.buffers:
+        if buffer.requested_bytes is not None and buffer.granted_bytes is not None:
+            sizes.setdefault(buffer.requested_bytes, {})[buffer.socket] = buffer.granted_bytes
+    return dict(sorted(sizes.items()))
+
+
+def transferred(run: Run) -> bool:
+    """Whether a run has a transfer: iperf3 was started, and did not refuse the size."""
+    return run.capture(RECEIVER) is not None and refusal(run) is None
+
+
+def send_buffer(run: Run) -> Buffer:
+    """The sender's send buffer."""
+    return _buffer(run, SENDER, "send", run.settings_as(Settings).sndbuf_kib, WMEM)
+
+
+def receive_buffer(run: Run) -> Buffer:
+    """The receiver's receive buffer."""
+    return _buffer(run, RECEIVER, "receive", run.settings_as(Settings).rcvbuf_kib, RMEM)
+
+
+def _buffer(run: Run, host: str, socket: str, fixed_kib: int, sysctl: str) -> Buffer:
+    """A size that a sysctl fixes is the one that the kernel grants for a request of half of it."""
+    requested = run.settings_as(Settings).requested_bytes
+    if requested is not None:
+        return Buffer(SETSOCKOPT, requested, _reported(run, host, socket) or 2 * requested)
+    *_, largest = sysctl_sizes(run.sysctl(host, sysctl))
+    return (
+        Buffer(SYSCTL, fixed_kib * KIB, largest) if fixed_kib else Buffer(AUTOMATIC, None, largest)
+    )
+
+
+def granted(run: Run, host: str, buffer: Buffer) -> int | None:
+    """The size of a buffer before the connection exists; None if iperf3 reported none."""
+    if buffer.fixed_by == SYSCTL:
+        return buffer.most_bytes
+    return _reported(run, host, "send" if host == SENDER else "receive")
+
+
+def _reported(run: Run, host: str, socket: str) -> int | None:
+    """What getsockopt returned to iperf3."""
+    of_socket = (row for row in run.buffers if (row.host, row.socket) == (host, socket))
+    return next((row.granted_bytes for row in of_socket), None)
+
+
+def sender_rows(run: Run) -> DataFrame | None:
+    """The samples of the socket that sent the data; None for a run without a transfer."""
+    return own_socket(_sender_samples(run), "bytes_acked") if transferred(run) else None
+
+
+@lru_cache(maxsize=1)
+def _sender_samples(run: Run) -> DataFrame:
+    return run.samples(SENDER)
+
+
+def after_connecting_bytes(run: Run) -> int | None:
+    """The send buffer of a connection that has sent little, which is the size that the kernel sets
+    when the connection is established: that of iperf3's own control connection on the sender."""
+    data = sender_rows(run)
+    if data is None or data.empty:
+        return None
+    rows = _sender_samples(run)
+    others = rows[(rows["cookie"] != data["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
+    return None if others.empty else int(others["sndbuf_bytes"].max())
+
+
+def written_ahead_bytes(run: Run) -> int | None:
+    """The most bytes that the program had written and the peer had not acknowledged, over the
+    samples; None without samples."""
+    rows = sender_rows(run)
+    if rows is None or rows.empty:
+        return None
+    in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
+    return int((rows["notsent_bytes"] + in_flight).max())
+
+
+def expected(run: Run) -> Transfer:
+    """The predicted transfer, computed from the measured link, both buffers and the kernel."""
+    if not run.link.ok:
+        return _cannot_say("the link is not as requested")
+    sizes = (send_buffer(run).fixed_bytes, receive_buffer(run).fixed_bytes)
+    fixed = [size for size in sizes if size is not None]
+    if min(fixed, default=SMALLEST_BYTES) < SMALLEST_BYTES:
+        return _cannot_say(f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets")
+    return transfer(flow_of(run), run.settings_as(Settings).transfer_bytes)
+
+
+def expected_interval(run: Run) -> Interval | None:
+    """How far the result may lie from the prediction, where single packets decide; None where
+    they do not, or if the theory cannot say."""
+    if expected(run).cannot_say:
+        return None
+    return shown(flow_of(run), run.settings_as(Settings).transfer_bytes)
+
+
+def _cannot_say(reason: str) -> Transfer:
+    return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
+
+
+def flow_of(run: Run) -> Flow:
+    """The transfer of a run as the model takes it. BadInput for a link without a rate."""
+    settings = run.settings_as(Settings)
+    return bulk_transfer.flow_of(
+        run,
+        send_buffer(run),
+        receive_buffer(run),
+        mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
+        write_bytes=settings.write_bytes,
+        nodelay=settings.nodelay,
+        writes_per_wake=settings.writes_per_wake,
+    )

@@ -11,9 +11,8 @@ from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.packets import packets, round_trips
 from labs.experiments.windows.results import Results
-from labs.experiments.windows.round_trips import round_trips
 from labs.read.display.format import in_digits, is_known, size_in_words
 from labs.read.runs.run import Run
 

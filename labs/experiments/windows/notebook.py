@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from labs.errors import BadInput
 from labs.experiments.windows.charts.budget import budget
-from labs.experiments.windows.events import DROPS, printed_drops
-from labs.experiments.windows.packets import RECEIVER, packets
+from labs.experiments.windows.packets import DROPS, RECEIVER, packets, printed_drops, round_trips
 from labs.experiments.windows.results import article
-from labs.experiments.windows.round_trips import round_trips
 from labs.read import capture
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match

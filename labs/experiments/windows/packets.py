@@ -1,4 +1,5 @@
-"""One row per data segment of a run: the receiver's memory, the window on the wire, the prediction.
+"""One row per data segment of a run: the receiver's memory, the window on the wire, the prediction;
+the same by round trip; and its events: packets dropped, the queue collapsed.
 
 Three sources meet here: the receiver's samples of its own socket, one after each segment; the
 capture; and the simulation of labs/read/theory/receive_window_steps.py, whose input
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy
@@ -21,11 +23,13 @@ from labs.errors import Damaged
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
+from labs.read.display.beside import last_match
 from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
 from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
+from labs.read.theory.receive_window_memory import Fate
 from labs.read.theory.receive_window_steps import Read, Segment, steps
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
@@ -39,6 +43,9 @@ TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at the same time."""
 DEFAULT_SCALE = 1
 """net.ipv4.tcp_adv_win_scale."""
+EARLY = 0.05
+"""A share of a round trip: a packet that is at most this early belongs to the next round trip."""
+DROPS = "TcpExtTCPRcvQDrop"
 HZ = 250
 """The tick rate of Debian's kernels; used if a run does not record its own."""
 MEMORY = {
@@ -104,8 +111,8 @@ def overhead_bytes(run: Run) -> int | None:
     name = f"{RECEIVER}/truesizes.csv"
     if name not in run.seal.files:
         return None
-    found = run.read(name, as_text(truesizes))
-    return min(truesize - payload for payload, truesize in found)
+    rows = run.read(name, as_text(truesizes))
+    return min(truesize - payload for payload, truesize in rows)
 
 
 def arrivals(segments: DataFrame) -> DataFrame:
@@ -175,22 +182,22 @@ def expected_next(table: DataFrame) -> Array:
     without samples, under the assumption that it dropped nothing."""
     if pandas.notna(table["received_bytes"].iloc[0]):
         return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
-    found, expected = [], 1
+    after_each, expected = [], 1
     for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
         if seq <= expected:
             expected = max(expected, seq + length)
-        found.append(expected)
-    return numpy.array(found)
+        after_each.append(expected)
+    return numpy.array(after_each)
 
 
 def sampled(run: Run, count: int) -> DataFrame:
     """The receiver's sample after each of `count` segments, and the increases of the counters."""
-    found = samples_of(run)
-    memory = pandas.DataFrame({"packet": [one.data_segs_in for one in found]})
+    taken = samples_of(run)
+    memory = pandas.DataFrame({"packet": [sample.data_segs_in for sample in taken]})
     for name, column in MEMORY.items():
-        memory[column] = [getattr(one, name) for one in found]
+        memory[column] = [getattr(sample, name) for sample in taken]
     for mark, counters in MARKS.items():
-        totals = [sum(one.counters.get(name) or 0 for name in counters) for one in found]
+        totals = [sum(sample.counters.get(name) or 0 for name in counters) for sample in taken]
         memory[mark] = numpy.diff(totals, prepend=totals[:1])
     # An increase over several packets is assigned to none of them.
     marks = memory[list(MARKS)].astype("Int64")
@@ -205,8 +212,8 @@ def unkept(table: DataFrame) -> Series[bool]:
     end = (table["seq"] + table["payload_bytes"]).to_numpy()
     new = end > numpy.append(1, expected_next(table)[:-1])
     grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
-    found: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
-    return found
+    lost: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
+    return lost
 
 
 def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
@@ -245,11 +252,11 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
 def reads_of(run: Run) -> Iterator[Read]:
     """The program's reads, which begin at its first sample, right after accepting."""
     settings = run.settings_as(Settings)
-    reads, found = settings.reads, samples_of(run)
+    reads, taken = settings.reads, samples_of(run)
     if not reads.read_bytes:
         return
-    at_ns = found[0].time_ns + reads.after_ms * 1_000_000
-    while at_ns <= found[-1].time_ns + SECOND_NS:
+    at_ns = taken[0].time_ns + reads.after_ms * 1_000_000
+    while at_ns <= taken[-1].time_ns + SECOND_NS:
         yield Read(at_ns, reads.read_bytes)
         at_ns += reads.every_us * 1000
 
@@ -265,8 +272,8 @@ def sent_alone(table: DataFrame, full_bytes: int) -> Array:
     follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
     ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
     begins_large = numpy.append(follows, False) & (length == full_bytes)
-    found: Array = ~(ends_large | begins_large)
-    return found
+    alone: Array = ~(ends_large | begins_large)
+    return alone
 
 
 def head_bytes(table: DataFrame) -> int | None:
@@ -291,15 +298,15 @@ def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
     ]
     highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
     until_ns = int(segments["time_ns"].max()) - return_ns(run)
-    found = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
+    states = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
     return pandas.DataFrame(
         {
             "predicted_window_left_bytes": [
-                one.right_edge - end for one, end in zip(found, highest, strict=True)
+                state.right_edge - end for state, end in zip(states, highest, strict=True)
             ],
-            "predicted_acked_bytes": [one.ack - 1 for one in found],
-            "predicted_fate": [one.fate.name for one in found],
-            **{f"predicted_{name}": [getattr(one, name) for one in found] for name in STATE},
+            "predicted_acked_bytes": [state.ack - 1 for state in states],
+            "predicted_fate": [state.fate.name for state in states],
+            **{f"predicted_{name}": [getattr(state, name) for state in states] for name in STATE},
         }
     )
 
@@ -321,3 +328,115 @@ def agreement(table: DataFrame) -> Agreement:
     """The predicted window compared with the one on the wire, for the packets of a run."""
     off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
     return Agreement(len(table), int((off == 0).sum()), int(off.max()))
+
+
+@dataclass(frozen=True)
+class SynAck:
+    """The window that the receiver's SYN-ACK offered, and its scale."""
+
+    window_bytes: int
+    wscale: int
+
+
+def syn_ack(run: Run) -> SynAck:
+    """The window and the window scale of the receiver's SYN-ACK; the scale is 0 without that
+    option."""
+    path = run.file(f"{RECEIVER}/capture.pcap")
+    segments = capture.read(path)
+    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    wscale = int(capture.connections(path)["server_wscale"].iloc[0])
+    return SynAck(int(syn["window_bytes"].iloc[0]), max(0, wscale))
+
+
+def round_trips(run: Run) -> DataFrame:
+    """One row per round trip in which a packet arrived.
+
+    Columns: `round_trip` (from 1), `packets`, `payload_bytes` of the accepted packets,
+    `window_bytes` (the largest that the receiver offered in it: from the last acknowledged
+    byte to the right edge), `rcv_ssthresh_bytes` and `window_left_bytes` at the end, and `updates`,
+    the number of times that the right edge moved.
+    """
+    return by_round_trip(packets(run), run.link.asked.delay_ms)
+
+
+def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
+    """The same for a table of packets."""
+    edge = right_edge(table)
+    seen = table.assign(
+        round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int) if rtt_ms else 1,
+        accepted_bytes=accepted(table),
+        window_bytes=edge - table["acked_bytes"],
+        moved=edge.diff().fillna(0) > 0,
+    )
+    return seen.groupby("round_trip", as_index=False).agg(
+        packets=("packet", "count"),
+        payload_bytes=("accepted_bytes", "sum"),
+        window_bytes=("window_bytes", "max"),
+        rcv_ssthresh_bytes=("rcv_ssthresh_bytes", "last"),
+        window_left_bytes=("window_left_bytes", "last"),
+        updates=("moved", "sum"),
+    )
+
+
+def accepted(table: DataFrame) -> Series[int]:
+    """The payload of each packet; 0 if it was dropped (according to the simulation if there is no
+    sample)."""
+    predicted = (table["predicted_fate"] == Fate.DROPPED.name).astype(int)
+    return table["payload_bytes"].where(table["dropped"].fillna(predicted) == 0, 0)
+
+
+def right_edge(table: DataFrame) -> Series[int]:
+    """The right edge of the window after each packet: the highest byte received plus the window
+    left."""
+    return (table["seq"] + table["payload_bytes"] - 1).cummax() + table["window_left_bytes"]
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """The queue was collapsed at a packet: rcv_ssthresh before and after it, the bytes queued
+    after it, and the packets that were coalesced before it."""
+
+    packet: int
+    before: int
+    after: int
+    queued: int
+    coalesced: int
+
+    @property
+    def falls(self) -> bool:
+        """Whether rcv_ssthresh fell."""
+        return self.after < self.before
+
+
+def collapses(run: Run) -> tuple[Collapse, ...]:
+    """The collapses of a run in order."""
+    table = packets(run)
+    ssthresh, coalesced = table["rcv_ssthresh_bytes"], table["coalesced"].fillna(0).cumsum()
+    return tuple(
+        Collapse(
+            int(table["packet"].iloc[at]),
+            int(ssthresh.iloc[max(0, at - 1)]),
+            int(ssthresh.iloc[at]),
+            int(table["recv_q_bytes"].iloc[at]),
+            int(coalesced.iloc[max(0, at - 1)]),
+        )
+        for at in (int(place) for place in table.index[table["collapsed"].fillna(0) > 0])
+    )
+
+
+def drop_times(run: Run) -> list[float]:
+    """When TCPRcvQDrop grew, in seconds since the first write."""
+    written_ns = int(packets(run)["time_ns"].iloc[0]) - return_ns(run)
+    counted = [
+        (sample.time_ns, sample.counters.get("TCPRcvQDrop") or 0) for sample in samples_of(run)
+    ]
+    return [
+        (time_ns - written_ns) / SECOND_NS
+        for (_, before), (time_ns, after) in pairwise(counted)
+        for _ in range(after - before)
+    ]
+
+
+def printed_drops(run: Run) -> str:
+    """The line with which nstat -az tells the receiver's drops at the end of a run."""
+    return last_match(run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$")

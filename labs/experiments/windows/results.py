@@ -11,15 +11,22 @@ from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column
 from labs.experiments.windows.conditions import PATCHED
-from labs.experiments.windows.events import Collapse, collapses, drop_times, printed_drops
 from labs.experiments.windows.packets import (
     Agreement,
+    Collapse,
+    SynAck,
+    accepted,
     agreement,
+    collapses,
+    drop_times,
     overhead_bytes,
     packets,
+    printed_drops,
+    right_edge,
+    round_trips,
     samples_of,
+    syn_ack,
 )
-from labs.experiments.windows.round_trips import SynAck, accepted, right_edge, round_trips, syn_ack
 from labs.experiments.windows.settings import NEVER, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.socket_samples import SocketSample

@@ -100,7 +100,7 @@ class Rule:
     exact: tuple[str, ...] = ()
     by_source: Mapping[str, str] = field(default_factory=dict)
     factor: str = ""
-    otherwise: str = ""
+    degree: bool = True
     digits: int | None = None
 
     @property
@@ -176,8 +176,12 @@ class Claim:
     @property
     def texts(self) -> Mapping[str, str]:
         """The article's texts by name, numbers as they are written."""
-        named = self.expected if isinstance(self.expected, Mapping) else {"": self.expected}
-        return {name: str(value) for name, value in named.items()}
+        return {name: str(value) for name, value in self.named_figures.items()}
+
+    @property
+    def named_figures(self) -> Mapping[str, float | str]:
+        """The article's figures by name, numbers or texts; one alone has the empty name."""
+        return self.expected if isinstance(self.expected, Mapping) else {"": self.expected}
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -212,7 +216,7 @@ class Claim:
         """The columns that the rule and the sentences name, most as `condition.column`."""
         formulas = [parse(text) for text in (self.rule.formulas if self.rule else ())]
         formulas += [formula for text in self.sentences for formula in check(text)]
-        names = {*self.texts, *NAMED}
+        names = {*self.texts, *NAMED, *(f"expected {name}" for name in self.texts)}
         if self.rule is not None:
             names |= {*self.rule.figures, *self.rule.happens}
         every = [name for formula in formulas for name in formula.references.values()]
@@ -364,7 +368,7 @@ def _rule(said: Mapping[str, Any] | None) -> Rule | None:
         right_number=tuple(said.get("right_number", ())),
         exact=tuple(said.get("exact", ())),
         factor=said.get("factor", ""),
-        otherwise=said.get("otherwise", "wrong" if test != kind else "differs"),
+        degree=said.get("degree", test == kind),
         digits=said.get("digits"),
     )
 

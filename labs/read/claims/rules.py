@@ -22,7 +22,8 @@ FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides
     wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
     right_number   comparisons with which the number is right for a wrong reason, where the rule
                    does not hold
-    otherwise      the word where the rule does not hold: differs, wrong (default for all and any)
+    degree         whether it differs where the rule does not hold, instead of being wrong (default:
+                   not for all, any and each)
     factor         what is given as factor where it differs, if not the farthest of the figures
     exact          figures that must be the article's exactly
     by_source      what the source of the article's kernel gives, where the measured kernels differ
@@ -95,7 +96,8 @@ def unsettled(names: Iterable[str], seen: Evidence) -> Finding | None:
 
 def look(claim: Claim, seen: Evidence, named: Figures = NOTHING) -> Look:
     """The values of references: figures by name, and columns of conditions."""
-    figures = {"allowed": claim.allowed, **named}
+    articles = {f"expected {name}".strip(): figure for name, figure in claim.named_figures.items()}
+    figures = {"allowed": claim.allowed, **articles, **named}
 
     def value(reference: str) -> Value:
         name = reference.strip("{}")
@@ -247,8 +249,8 @@ def _not_held(
         return BY_SOURCE, None
     if rule.right_number and all(parse(each).value(value) for each in rule.right_number):
         return RIGHT_NUMBER, None
-    if rule.otherwise != DIFFERS:
-        return rule.otherwise, None
+    if not rule.degree:
+        return WRONG, None
     return DIFFERS, parse(rule.factor).value(value) if rule.factor else factor
 
 

@@ -45,23 +45,25 @@ COLOURS: Final = (VERMILION, ORANGE, PURPLE, BLUE, GREEN, SKY)
 USUAL, OTHER = "#c9ced6", GREY
 
 
-def time_by_cause(found: FileAccount) -> Figure:
+def time_by_cause(explained: FileAccount) -> Figure:
     """One bar per connection, divided among the reasons of its time; the connections that lost
     most, at most 12."""
-    chosen = found.accounts[:MOST_BARS]
+    chosen = explained.accounts[:MOST_BARS]
     totals: dict[str, float] = {}
-    for one in chosen:
-        for finding in one.findings:
+    for account in chosen:
+        for finding in account.findings:
             if not finding.is_usual:
                 totals[finding.reason] = totals.get(finding.reason, 0.0) + finding.time_ms
-    named = [name for name, ms in sorted(totals.items(), key=lambda one: -one[1]) if ms > 0]
+    named = [name for name, ms in sorted(totals.items(), key=lambda total: -total[1]) if ms > 0]
     named = named[:MOST_REASONS]
     groups = [*named, "other reasons", "usual: round trips, slow start, sending"]
-    labels = [f"{one.connection}: {one.client}<br>to {one.server}" for one in chosen]
+    labels = [
+        f"{account.connection}: {account.client}<br>to {account.server}" for account in chosen
+    ]
     figure = Figure()
     rows = []
     for place, group in enumerate(groups):
-        seconds = [_share(one, group, named) / 1e3 for one in chosen]
+        seconds = [_share(account, group, named) / 1e3 for account in chosen]
         if not any(seconds):
             continue
         colour = COLOURS[place] if group in named else USUAL if place else OTHER
@@ -80,11 +82,11 @@ def time_by_cause(found: FileAccount) -> Figure:
     figure.update_layout(barmode="stack", legend=LEGEND_ABOVE)
     figure.update_xaxes(title="time, s")
     figure.update_yaxes(title="connection", autorange="reversed", type="category")
-    left = len(found.accounts) - len(chosen)
+    left = len(explained.accounts) - len(chosen)
     return dressed(
         figure,
         title="Time by cause",
-        caption=Path(found.file).name + (f" · {left:,} more connections" if left > 0 else ""),
+        caption=Path(explained.file).name + (f" · {left:,} more connections" if left > 0 else ""),
         height=170 + 44 * len(chosen),
         tell="; ".join(f"{name}: {duration(totals[name])}" for name in named) or NO_TIME,
         table=DataFrame(rows),
@@ -93,18 +95,20 @@ def time_by_cause(found: FileAccount) -> Figure:
 
 def _share(account: Account, group: str, named: list[str]) -> float:
     if group in named:
-        return sum(one.time_ms for one in account.findings if one.reason == group)
+        return sum(finding.time_ms for finding in account.findings if finding.reason == group)
     usual = group.startswith("usual")
     return sum(
-        one.time_ms for one in account.findings if one.is_usual == usual and one.reason not in named
+        finding.time_ms
+        for finding in account.findings
+        if finding.is_usual == usual and finding.reason not in named
     )
 
 
-def page(segments: DataFrame, found: FileAccount) -> str:
+def page(segments: DataFrame, explained: FileAccount) -> str:
     """The page; `segments` is the table of segments that `found` explains."""
-    name = Path(found.file).name
-    figures = [time_by_cause(found)] if found.accounts else []
-    first = found.accounts[0] if found.accounts else None
+    name = Path(explained.file).name
+    figures = [time_by_cause(explained)] if explained.accounts else []
+    first = explained.accounts[0] if explained.accounts else None
     if first is not None:
         figures.append(time_sequence(segments, first.connection, source=name))
         worst = first.worst
@@ -112,9 +116,9 @@ def page(segments: DataFrame, found: FileAccount) -> str:
             figures.append(worst_ladder(segments, name, first, worst))
     drawn = drawn_figures(figures)
     body = [f"<h1>What {escape(name)} waited for</h1>", *drawn[:1]]
-    if lines := (*found.verdict.lines, *found.remarks.lines):
+    if lines := (*explained.verdict.lines, *explained.remarks.lines):
         body += ["<h2>The capture</h2>", _list([escape(line) for line in lines])]
-    for account in found.accounts[:MOST_BARS]:
+    for account in explained.accounts[:MOST_BARS]:
         body += _connection(account)
         if account is first:
             body += drawn[1:]
@@ -127,18 +131,18 @@ def _list(items: list[str]) -> str:
 
 
 def _connection(account: Account) -> list[str]:
-    found = worth_a_sentence(account)
-    said = describe_connection(account)
-    sentences = [
-        f"<li{'' if one.is_trouble else ' class=usual'}>{escape(describe_finding(one))}</li>"
-        for one in found
-    ]
+    findings = worth_a_sentence(account)
+    text = describe_connection(account)
+    sentences = []
+    for finding in findings:
+        kind = "" if finding.is_trouble else " class=usual"
+        sentences.append(f"<li{kind}>{escape(describe_finding(finding))}</li>")
     changes = [
         CODE.sub(r"<code>\1</code>", escape(f"{reason[0].upper()}{reason[1:]}: {words}"))
-        for reason, words in advice(found).items()
+        for reason, words in advice(findings).items()
     ]
     return [
-        f"<h2>{escape(said[0].upper() + said[1:])}</h2>",
+        f"<h2>{escape(text[0].upper() + text[1:])}</h2>",
         _list(sentences or [f"{NO_TIME[0].upper()}{NO_TIME[1:]}."]),
         *(["<h3>What to change</h3>", _list(changes)] if changes else []),
     ]
@@ -148,13 +152,13 @@ def worst_ladder(
     segments: DataFrame, name: str, account: Account, worst: Finding, *, reasons: bool = True
 ) -> Figure:
     """The packets around the longest wait of a finding."""
-    own = segments[segments["connection"] == account.connection]
-    frames = own["frame"].to_numpy()
+    packets = segments[segments["connection"] == account.connection]
+    frames = packets["frame"].to_numpy()
     begin, end = (int(frames.searchsorted(frame)) for frame in worst.frames[0])
     first = max(0, begin - AROUND, end - MOST_DRAWN)
-    rows = (int(own.index[first]), int(own.index[min(len(own) - 1, end + AROUND)]))
+    rows = (int(packets.index[first]), int(packets.index[min(len(packets) - 1, end + AROUND)]))
     gap = {
-        "gap_ms": float(own["time_ns"].iloc[end] - own["time_ns"].iloc[begin]) / 1e6,
+        "gap_ms": float(packets["time_ns"].iloc[end] - packets["time_ns"].iloc[begin]) / 1e6,
         "reason": worst.reason,
         "waiting": worst.waiting,
         "waited_for": worst.waited_for,
@@ -165,6 +169,6 @@ def worst_ladder(
         rows=rows,
         source=name,
         title=f"The longest wait: {worst.reason}" if reasons else "The longest wait",
-        also={int(own.index[end]): gap} if end == begin + 1 else None,
+        also={int(packets.index[end]): gap} if end == begin + 1 else None,
         reasons=reasons,
     )

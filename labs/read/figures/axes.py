@@ -32,7 +32,8 @@ class Axis:
 
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
     its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
-    `ticks` is POINTS, SIZES, DIGITS, the values themselves, or empty for plotly's choice. The
+    `ticks` is POINTS, SIZES, DIGITS, the values themselves, if need be with their words, or empty
+    for plotly's choice. The
     values of a `category` are words, side by side; those of sizes have `unit_bytes` each.
     """
 
@@ -40,7 +41,7 @@ class Axis:
     words: str = ""
     unit: str | None = None
     log: bool = False
-    ticks: str | Sequence[float] = ""
+    ticks: str | Sequence[float] | Mapping[float, str] = ""
     begins_at_0: bool = False
     least: float | None = None
     range: tuple[float, float] | None = None
@@ -104,6 +105,8 @@ class Axis:
         return axis | (self._ticks(sorted({*values})) if self.ticks and values else {})
 
     def _ticks(self, values: Sequence[float]) -> dict[str, Any]:
+        if isinstance(self.ticks, Mapping):
+            return {"tickvals": [*self.ticks], "ticktext": [*self.ticks.values()]}
         if self.ticks == SIZES:
             sizes = powers_of_two(values[0] * self.unit_bytes, values[-1] * self.unit_bytes)
             ticks: Sequence[float] = [size / self.unit_bytes for size in sizes]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
-from pandas import DataFrame
-from plotly.graph_objects import Figure, Scatter
+from pandas import DataFrame, concat
 
 from labs.read.display.format import in_three_digits
+from labs.read.figures.axes import Axis
+from labs.read.figures.lines import Lines
+from labs.read.figures.marks import Mark
+from labs.read.figures.plot import Look
 from labs.read.figures.style import (
     BLACK,
     BLUE,
@@ -21,23 +24,26 @@ from labs.read.figures.style import (
     SKY,
     VERMILION,
     Source,
-    dressed,
     log_ticks,
-    log_title,
-    nothing,
     where_from,
 )
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
 Times: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 # Lines differ in dashes too, so that they can be told apart without colours.
-LOOKS = (
-    (VERMILION, "solid"),
-    (BLUE, "dash"),
-    (GREEN, "dot"),
-    (ORANGE, "dashdot"),
-    (PURPLE, "longdash"),
-    (SKY, "longdashdot"),
-    (BLACK, "solid"),
+LOOKS = tuple(
+    Look(colour, dash, width=2.5, shape="hv")
+    for colour, dash in (
+        (VERMILION, "solid"),
+        (BLUE, "dash"),
+        (GREEN, "dot"),
+        (ORANGE, "dashdot"),
+        (PURPLE, "longdash"),
+        (SKY, "longdashdot"),
+        (BLACK, "solid"),
+    )
 )
 MOST_POINTS = 1000
 DELAYED_ACK_MS = {
@@ -56,7 +62,7 @@ def latency(
     *,
     source: Source = "",
     title: str = "Time per request",
-    quantity: str = "time per request, ms",
+    quantity: str = "time per request",
     lines_ms: Mapping[str, float] | None = None,
     below_ms: float | None = None,
 ) -> Figure:
@@ -67,42 +73,42 @@ def latency(
     times to compare with. Times below `below_ms` are drawn at one place, in a shaded strip, and
     have no figure: in virtual time, where computation takes none, they mean nothing below 1 ms.
     """
-    known = {name: numpy.sort(_known(values)) for name, values in series.items()}
-    known = {name: values for name, values in known.items() if len(values)}
-    if not known:
-        return nothing(title, "nothing to show: no request was answered")
-    if min(float(values[0]) for values in known.values()) >= (below_ms or 0.0):
-        below_ms = None
-    figure = Figure()
-    for (name, values), (colour, dash) in zip(known.items(), _looks(len(known)), strict=True):
-        _steps(figure, name, values, below_ms or 0.0, colour, dash)
-    low, high = _reach([*known.values(), numpy.array([*(lines_ms or {}).values()])], below_ms)
-    for words, ms in (lines_ms or {}).items():
-        _line(figure, words, ms)
-    ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, below_ms or low), high)}
-    if below_ms is not None:
-        figure.add_vrect(
-            x0=low, x1=below_ms, fillcolor=GREY, opacity=0.12, line_width=0, layer="below"
-        )
-        ticks = {below_ms * WITHIN_STRIP: f"< {below_ms:g}", **ticks}
-    figure.update_xaxes(
-        type="log",
-        title=log_title(quantity),
-        range=[log10(low), log10(high)],
-        tickvals=list(ticks),
-        ticktext=list(ticks.values()),
-    )
-    figure.update_yaxes(title="share, %", range=[0, 102])
-    figure.update_layout(legend={"x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top"})
-    strip = "" if below_ms is None else f"<br>shaded: {MEANINGLESS.format(ms=below_ms)}"
-    return dressed(
-        figure,
-        title=title,
-        caption=where_from(source) + strip,
+    times = {name: numpy.sort(_measured(values)) for name, values in series.items()}
+    times = {name: values for name, values in times.items() if len(values)}
+    least = below_ms or 0.0
+    if all(float(values[0]) >= least for values in times.values()):
+        least = 0.0
+    marks = {words: ms for words, ms in (lines_ms or {}).items() if times}
+    low, high = _reach([*times.values(), numpy.array([*marks.values()])], least)
+    ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, least), high)}
+    strip = (Mark(low, until=least, colour=GREY),) if least else ()
+    names = {name: _name(name, values, least) for name, values in times.items()}
+    return Lines(
+        title,
+        rows=lambda shown: _steps(shown, least),
+        empty="nothing to show: no request was answered",
+        x=Axis(
+            "drawn_ms",
+            quantity,
+            "ms",
+            log=True,
+            ticks={least * WITHIN_STRIP: f"< {least:g}", **ticks} if least else ticks,
+            range=(low, high),
+        ),
+        y=Axis("share", "share", "%", range=(0, 102)),
+        by="series",
+        named=names,
+        looks={name: LOOKS[place % len(LOOKS)] for place, name in enumerate(times)},
+        mode="lines",
+        in_order=False,
+        marks=(*strip, *(Mark(ms, words) for words, ms in marks.items())),
+        words=lambda row: f"{row['series']}: {row['share']:.1f} % within {row['words']}",
+        caption=lambda rows: where_from(source),
+        note=f"shaded: {MEANINGLESS.format(ms=least)}" if least else "",
+        describe=lambda rows: _describe(title, times, least),
+        table=lambda rows: _quantiles(times, least),
         height=430,
-        tell=_tell(title, known, below_ms or 0.0),
-        table=_quantiles(known, below_ms or 0.0),
-    )
+    )(times)
 
 
 def time_to_ack(
@@ -126,50 +132,45 @@ def time_to_ack(
         source=source,
         title="Time until a segment is acknowledged",
         below_ms=below_ms,
-        quantity="time until the ACK, ms",
+        quantity="time until the ACK",
         lines_ms=DELAYED_ACK_MS,
     )
 
 
-def _known(values: Iterable[float]) -> Times:
-    found = numpy.fromiter(values, dtype=float)
-    known: Times = numpy.maximum(found[~numpy.isnan(found)], LEAST_MS)
-    return known
+def _measured(values: Iterable[float]) -> Times:
+    given = numpy.fromiter(values, dtype=float)
+    times: Times = numpy.maximum(given[~numpy.isnan(given)], LEAST_MS)
+    return times
 
 
-def _reach(times: list[Times], below_ms: float | None) -> tuple[float, float]:
+def _reach(times: list[Times], least_ms: float) -> tuple[float, float]:
     """Both ends of the time axis: all times are between them."""
     every = numpy.concatenate(times)
-    if below_ms is None:
+    if not len(every):
+        return 1.0, 10.0
+    if not least_ms:
         return 10.0 ** floor(log10(every.min())), float(1.4 * every.max())
-    return below_ms * WITHIN_STRIP**2, max(float(1.4 * every.max()), 10 * below_ms)
+    return least_ms * WITHIN_STRIP**2, max(float(1.4 * every.max()), 10 * least_ms)
 
 
-def _looks(count: int) -> list[tuple[str, str]]:
-    return [LOOKS[number % len(LOOKS)] for number in range(count)]
+def _steps(times: Mapping[str, Times], least_ms: float) -> DataFrame:
+    """The share of each series within a time, at up to MOST_POINTS times."""
+    parts = []
+    for name, values in times.items():
+        count = len(values)
+        places = numpy.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int)
+        kept = numpy.unique(places)
+        chosen = numpy.concatenate([values[:1], values[kept]])
+        drawn = numpy.where(chosen < least_ms, least_ms * WITHIN_STRIP, chosen)
+        share = numpy.concatenate([[0.0], 100 * (kept + 1) / count])
+        words = [_words(value, least_ms) for value in chosen]
+        parts.append(DataFrame({"series": name, "drawn_ms": drawn, "share": share, "words": words}))
+    return concat(parts, ignore_index=True) if parts else DataFrame()
 
 
-def _steps(
-    figure: Figure, name: str, values: Times, below_ms: float, colour: str, dash: str
-) -> None:
-    share = 100 * numpy.arange(1, len(values) + 1) / len(values)
-    kept = numpy.unique(
-        numpy.linspace(0, len(values) - 1, min(len(values), MOST_POINTS)).round().astype(int)
-    )
-    places = numpy.where(values < below_ms, below_ms * WITHIN_STRIP, values)
-    said = [_words(value, below_ms) for value in values[kept]]
-    figure.add_trace(
-        Scatter(
-            x=[float(places[0]), *places[kept].tolist()],
-            y=[0.0, *share[kept].tolist()],
-            mode="lines",
-            name=f"{name}<br>median {_words(float(numpy.median(values)), below_ms)}, "
-            f"n = {len(values):,}",
-            text=[said[0], *said],
-            line={"color": colour, "dash": dash, "width": 2.5, "shape": "hv"},
-            hovertemplate=f"{name}: %{{y:.1f}} % within %{{text}}<extra></extra>",
-        )
-    )
+def _name(name: str, values: Times, least_ms: float) -> str:
+    """The entry of a series in the legend."""
+    return f"{name}: median {_words(float(numpy.median(values)), least_ms)}, n = {len(values):,}"
 
 
 def _words(value: float, below_ms: float) -> str:
@@ -180,30 +181,7 @@ def _digits(value: float, below_ms: float) -> str:
     return f"< {below_ms:g}" if value < below_ms else in_three_digits(value)
 
 
-def _line(figure: Figure, words: str, ms: float) -> None:
-    """A dotted line at a named time, with its number; the name is in the legend."""
-    figure.add_trace(
-        Scatter(
-            x=[ms, ms],
-            y=[0, 100],
-            mode="lines",
-            name=words,
-            hoverinfo="skip",
-            line={"color": GREY, "dash": "dot", "width": 1.5},
-        )
-    )
-    figure.add_annotation(
-        x=log10(ms),
-        y=1,
-        yref="paper",
-        text=f"{ms:g} ms",
-        showarrow=False,
-        yanchor="bottom",
-        font={"size": 12, "color": GREY},
-    )
-
-
-def _quantiles(known: Mapping[str, Times], below_ms: float) -> DataFrame:
+def _quantiles(times: Mapping[str, Times], below_ms: float) -> DataFrame:
     """Per series: how many times there are, and within which time some of them were."""
     return DataFrame(
         {
@@ -214,15 +192,15 @@ def _quantiles(known: Mapping[str, Times], below_ms: float) -> DataFrame:
                 for words, share in QUANTILES.items()
             },
         }
-        for name, values in known.items()
+        for name, values in times.items()
     )
 
 
-def _tell(title: str, known: Mapping[str, Times], below_ms: float) -> str:
-    """The text alternative: each median, and the longest time."""
-    said = [
+def _describe(title: str, times: Mapping[str, Times], below_ms: float) -> str:
+    """Each median, and the longest time."""
+    phrases = [
         f"{name}: median {_words(float(numpy.median(values)), below_ms)}, longest "
         f"{_words(float(values[-1]), below_ms)}"
-        for name, values in known.items()
+        for name, values in times.items()
     ]
-    return f"{title}, as the share of times within each value. {'; '.join(said)}."
+    return f"{title}, as the share of times within each value. {'; '.join(phrases)}."

@@ -39,16 +39,16 @@ def heatmap(
     contain numbers if there are few columns; otherwise there is a colour scale.
     """
     title = title or f"{heading(column, unit)} by {_of(x)} and {_of(y)}"
-    known = table[table[column].notna()]
-    if known.empty:
+    rows = table[table[column].notna()]
+    if rows.empty:
         return nothing(title, NO_RUNS, caption)
-    if known.duplicated([x, y]).any():
+    if rows.duplicated([x, y]).any():
         raise BadInput(
             f"several rows have the same {x} and {y}. Restrict the other parameters, as in "
             'heatmap(COLUMN, X, Y, condition="default")'
         )
-    xs, ys = (sorted(known[name].unique().tolist()) for name in (x, y))
-    records = known.to_dict("records")
+    xs, ys = (sorted(rows[name].unique().tolist()) for name in (x, y))
+    records = rows.to_dict("records")
     cells = {(row[x], row[y]): float(row[column]) for row in records}
     figure = Figure(_shades(cells, xs, ys, heading(column, unit)))
     numbered = len(xs) <= MOST_NUMBERED
@@ -69,7 +69,7 @@ def heatmap(
         caption=caption,
         height=FRAME_PX + min(MOST_PX, max(LEAST_PX, ROW_PX * len(ys))),
         tell=f"{title}: from {_place(low, column, x, y)} to {_place(high, column, x, y)}.",
-        table=known[[x, y, column]],
+        table=rows[[x, y, column]],
     )
 
 

@@ -222,8 +222,8 @@ class Intervals(Declared):
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """Each row in words."""
-        known = rows[rows[as_axis(self.x).column].notna()].to_dict("records")
-        phrases = (self._says(row, columns) for row in known)
+        records = rows[rows[as_axis(self.x).column].notna()].to_dict("records")
+        phrases = (self._says(row, columns) for row in records)
         return f"{as_axis(self.x).title(columns)}. {'; '.join(phrases)}."
 
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:

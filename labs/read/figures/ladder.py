@@ -127,10 +127,12 @@ def ladder(
 
     Raises BadInput for a range without packets, or with more than fit.
     """
-    own, chosen = _stretch(segments, connection, rows, seconds)
-    state = connection_state(own)
-    found = find_stalls(explained_waits(own)[0])
-    stalls = _with(found.table[found.table["after"].isin(chosen.index[1:])], also or {})
+    packets, chosen = _stretch(segments, connection, rows, seconds)
+    state = connection_state(packets)
+    stalls_found = find_stalls(explained_waits(packets)[0])
+    stalls = _with(
+        stalls_found.table[stalls_found.table["after"].isin(chosen.index[1:])], also or {}
+    )
     if not reasons:
         stalls = stalls.assign(reason="", waiting=NOBODY)
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
@@ -140,10 +142,10 @@ def ladder(
     # All at once: added one by one, each addition would check all existing ones.
     figure.update_layout(
         annotations=[
-            *(text for one in arrows for text in _texts(one)),
+            *(text for arrow in arrows for text in _texts(arrow)),
             *(_name(top, row, names) for top, row in bars),
             *_heads(names),
-            _text(0.5, height, _foot(found.rtt_unknown), GREY, yanchor="bottom"),
+            _text(0.5, height, _foot(stalls_found.rtt_unknown), GREY, yanchor="bottom"),
         ],
         shapes=[*(_bar(top, row) for top, row in bars), *(_line(side, height) for side in (0, 1))],
         legend=LEGEND_ABOVE,
@@ -161,8 +163,8 @@ def ladder(
     )
     figure.update_xaxes(visible=False, range=[0, 1], fixedrange=True)
     figure.update_yaxes(visible=False, range=[height, -1.3])
-    noted = any(one.note for one in arrows)
-    longest = max(len(one.time) for one in arrows)
+    noted = any(arrow.note for arrow in arrows)
+    longest = max(len(arrow.time) for arrow in arrows)
     return figure.update_layout(
         margin={
             "t": TOP_PX,
@@ -197,18 +199,18 @@ def _numbers(arrows: Sequence[_Arrow], names: Sequence[str]) -> DataFrame:
     """One row per packet that is drawn."""
     return DataFrame(
         {
-            "time, ms": one.time,
-            "from": names[one.side],
-            "packet": plain(one.words),
-            "mark": one.note,
+            "time, ms": arrow.time,
+            "from": names[arrow.side],
+            "packet": plain(arrow.words),
+            "mark": arrow.note,
         }
-        for one in arrows
+        for arrow in arrows
     )
 
 
 def _tell(arrows: list[_Arrow], stalls: DataFrame, names: Sequence[str]) -> str:
     """The text alternative: how many packets there are, and every stall."""
-    of = [sum(one.side == side for one in arrows) for side in (0, 1)]
+    of = [sum(arrow.side == side for arrow in arrows) for side in (0, 1)]
     silences = [plain(", ".join(_of_stall(row, names))) for _, row in stalls.iterrows()]
     return (
         f"{len(arrows)} packets within {arrows[-1].time} ms: {of[0]} from the {names[0]}, {of[1]} "
@@ -232,12 +234,12 @@ def _stretch(
     if connection is not None:
         asked = asked[asked["connection"] == connection]
     if asked.empty:
-        known = sorted(segments["connection"].unique().tolist())
-        if not known:
+        numbers = sorted(segments["connection"].unique().tolist())
+        if not numbers:
             raise BadInput("the capture has no TCP at all")
         raise BadInput(
             f"no packets in that range: the capture has rows 0 to "
-            f"{len(segments) - 1} and connections 0 to {known[-1]}; choose another "
+            f"{len(segments) - 1} and connections 0 to {numbers[-1]}; choose another "
             "connection, rows or times"
         )
     number = asked["connection"].iloc[0]
@@ -248,11 +250,13 @@ def _stretch(
             f"fit: choose rows or times, such as rows {chosen.index[0]} to "
             f"{chosen.index[MOST_PACKETS // 3 - 1]}"
         )
-    own = segments["connection"] == number
+    packets = segments["connection"] == number
     must_fit(
-        int(own.sum()) * (TABLE_BYTES + ROW_BYTES), f"the packets of connection {number}", IN_PARTS
+        int(packets.sum()) * (TABLE_BYTES + ROW_BYTES),
+        f"the packets of connection {number}",
+        IN_PARTS,
     )
-    return segments[own], chosen
+    return segments[packets], chosen
 
 
 def _laid_out(
@@ -294,34 +298,38 @@ def _window(row: Mapping[Any, Any]) -> str:
 def _words(row: Mapping[Any, Any]) -> str:
     """A packet in words: flags, length, sequence and acknowledgement numbers."""
     flags = ", ".join(name for bit, name in FLAGS if row["flags"] & bit) or "no flag"
-    said = [f"<b>{flags}</b>"]
+    phrases = [f"<b>{flags}</b>"]
     if row["payload_bytes"]:
-        said.append(f"<b>{row['payload_bytes']:,} bytes</b> · seq {row['seq_rel']:,}")
+        phrases.append(f"<b>{row['payload_bytes']:,} bytes</b> · seq {row['seq_rel']:,}")
     if row["flags"] & ACK:
-        said.append(f"ack {row['ack_rel']:,}")
-    return " · ".join(said)
+        phrases.append(f"ack {row['ack_rel']:,}")
+    return " · ".join(phrases)
 
 
 def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
     for side in (0, 1):
         for again in (False, True):
             for data in (True, False):
-                own = [
-                    one for one in arrows if (one.side, one.again, one.data) == (side, again, data)
+                arrows_of_kind = [
+                    arrow
+                    for arrow in arrows
+                    if (arrow.side, arrow.again, arrow.data) == (side, again, data)
                 ]
                 name = "retransmitted or out of order" if again else f"from the {names[side]}"
-                _lines(figure, own, name, VERMILION if again else COLOURS[side], data, again)
+                _lines(
+                    figure, arrows_of_kind, name, VERMILION if again else COLOURS[side], data, again
+                )
 
 
-def _texts(one: _Arrow) -> list[dict[str, Any]]:
+def _texts(arrow: _Arrow) -> list[dict[str, Any]]:
     """The texts of an arrow: its words, its time at the left, its marks at the right."""
-    middle = one.at + SLANT / 2
+    middle = arrow.at + SLANT / 2
     texts = [
-        _text(0.5, middle, one.words, BLACK, yanchor="bottom", yshift=1),
-        _text(0, middle, one.time, GREY, xanchor="right", xshift=-10),
+        _text(0.5, middle, arrow.words, BLACK, yanchor="bottom", yshift=1),
+        _text(0, middle, arrow.time, GREY, xanchor="right", xshift=-10),
     ]
-    if one.note:
-        note = "<br>".join(wrap(one.note, NOTE_LETTERS))
+    if arrow.note:
+        note = "<br>".join(wrap(arrow.note, NOTE_LETTERS))
         texts.append(_text(1, middle, note, VERMILION, xanchor="left", xshift=10, align="left"))
     return texts
 
@@ -348,8 +356,8 @@ def _lines(
     shown = {trace.name for trace in figure.data}
     figure.add_trace(
         Scatter(
-            x=[x for one in arrows for x in (one.side, 1 - one.side, None)],
-            y=[y for one in arrows for y in (one.at, one.at + SLANT, None)],
+            x=[x for arrow in arrows for x in (arrow.side, 1 - arrow.side, None)],
+            y=[y for arrow in arrows for y in (arrow.at, arrow.at + SLANT, None)],
             mode="lines+markers",
             name=name,
             legendgroup=name,
@@ -366,7 +374,7 @@ def _lines(
                 "color": colour,
                 "opacity": 1,
             },
-            text=[one.hover for one in arrows for _ in range(3)],
+            text=[arrow.hover for arrow in arrows for _ in range(3)],
             hovertemplate="%{text}<extra></extra>",
         )
     )

@@ -217,9 +217,12 @@ class Lines(Declared):
     ) -> Plot:
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
+        predicted = [*self._predictions(rows, series, columns)]
+        is_curve = self.predicted is not None and self.predicted.curve is not None
         traces = [
-            *self._predictions(rows, series, columns),
+            *(predicted if is_curve else ()),  # below the points
             *(self._measured(line, columns) for line in series),
+            *(() if is_curve else predicted),
             *self._published(articles, columns),
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
@@ -231,7 +234,8 @@ class Lines(Declared):
         low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
-        space = Space(self.across, (min(xs), max(xs)), (low, high), height_px)
+        ends = self.across.range or (min(xs), max(xs))
+        space = Space(self.across, ends, (low, high), height_px)
         for trace in traces if not self.across.category else ():
             space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
@@ -317,16 +321,18 @@ class Lines(Declared):
             for line in series if shown.each else all_rows:
                 xs, ys = shown.curve(line.rows)
                 look = replace(shown.look, colour=line.look.colour)
+                name = shown.name.format(line.name)
                 enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
                 yield {
                     "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
-                    "name": shown.name.format(line.name), "hoverinfo": "skip", "legendrank": AFTER,
+                    "name": name, "legendgroup": name,
+                    "hoverinfo": "skip", "legendrank": AFTER,
                     "line": {"color": look.colour, "dash": look.dash, "width": look.width},
                     **enclosed,
                 }  # fmt: skip
             return
-        known = rows[rows[column].notna()].drop_duplicates(self.across.column)
-        every = [Series(shown.name, shown.look, known.sort_values(self.across.column), column)]
+        predicted = rows[rows[column].notna()].drop_duplicates(self.across.column)
+        every = [Series(shown.name, shown.look, predicted.sort_values(self.across.column), column)]
         if shown.each:
             every = [
                 replace(line, name=shown.name.format(line.name.removesuffix(", measured")),
@@ -342,15 +348,17 @@ class Lines(Declared):
         """The article's figures, each with its claim."""
         if not self.published:
             return
-        known = rows[rows[self.published].notna() & rows[self.across.column].notna()]
-        if known.empty:
+        published = rows[rows[self.published].notna() & rows[self.across.column].notna()]
+        if published.empty:
             return
-        claims = known[CLAIM].astype(str) if CLAIM in known else ["the article"] * len(known)
-        points = zip(claims, known[self.across.column], known[self.published], strict=True)
+        claims = (
+            published[CLAIM].astype(str) if CLAIM in published else ["the article"] * len(published)
+        )
+        points = zip(claims, published[self.across.column], published[self.published], strict=True)
         yield {
             "type": "scatter",
-            "x": self._places(known),
-            "y": known[self.published].astype(float).tolist(),
+            "x": self._places(published),
+            "y": published[self.published].astype(float).tolist(),
             "mode": "markers",
             "name": "the article",
             "legendrank": AFTER + 1,
@@ -401,13 +409,13 @@ class Lines(Declared):
         for line in self.series(rows):
             points = line.rows[line.rows[line.column].notna()].to_dict("records")
             points = points if len(points) <= FEW_POINTS else [points[0], points[-1]]
-            said = ", ".join(
+            values = ", ".join(
                 f"{in_three_digits(row[line.column])}"
                 + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
                 + f" at {self.across.place_in_words(row[self.across.column], columns)}"
                 for row in points
             )
-            phrases.append(f"{line.name}: {said}" if several else said)
+            phrases.append(f"{line.name}: {values}" if several else values)
         unit = self.up.unit_of(columns)
         name = self.up.name(columns) + (f", in {unit}" if unit else "")
         return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."

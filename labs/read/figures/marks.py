@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import log10
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from labs.read.display.format import in_three_digits, size_in_words
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 WIDTHS_PX = {280.0: 1, 560.0: 3, 1000.0: 6}
 """The widths of a plot for which words are placed, on a phone, in a notebook and on a page, with
 their weights: where all cannot be served, the wide ones are."""
+LETTERS = 18
+"""How long a line of words beside an upright line may be."""
 POINT, LINE = 10.0, 1.0
 """What it costs to hide a point, and a place of a line."""
 LETTER_PX, TEXT_LINE_PX, MARGIN_PX = 7.0, 17.0, 24.0
+MOST_PLACES = 200
+"""Of a trace: so many are looked at."""
 HEIGHTS = tuple(step / 25 for step in range(1, 24))
 """Where words can stand, as shares of the height of the plot."""
 Point = tuple[float, float, float]
@@ -97,9 +102,10 @@ class Space:
     def add(self, xs: Iterable[Any], ys: Iterable[Any], cost: float = POINT) -> None:
         """Points that words should leave free."""
         low, high = self.y_ends
+        places = [*zip(xs, ys, strict=True)]
         self.points += [
             (self.across(x), (y - low) / ((high - low) or 1), cost)
-            for x, y in zip(xs, ys, strict=True)
+            for x, y in places[:: 1 + len(places) // MOST_PLACES]
             if x is not None and y is not None and y == y
         ]
 
@@ -157,6 +163,8 @@ def draw_marks(plot: Plot, marks: Sequence[Mark], rows: DataFrame, space: Space)
 
 
 def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any]:
+    if "<br>" not in words:
+        words = "<br>".join(wrap(words, LETTERS, break_long_words=False))
     side, height = space.place(value, words)
     return {
         "x": log10(value) if space.x.log else value,

@@ -35,7 +35,7 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns that determine the position of a value, except its line."""
-        return tuple(one for one in (self.x, self.columns, self.rows) if one is not None)
+        return tuple(name for name in (self.x, self.columns, self.rows) if name is not None)
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,14 @@ def together(
     """The varied parameters to draw, each with those that advance with it: over all rows, each
     value of one occurs with exactly one value of the other. The first of them is drawn, or those
     that are `named`."""
-    found: dict[str, list[str]] = {}
+    drawn: dict[str, list[str]] = {}
     for name in sorted(over, key=lambda name: name not in named):
-        first = next((one for one in found if _one_to_one(table, one, name)), None)
+        first = next((other for other in drawn if _one_to_one(table, other, name)), None)
         if first is None or name in named:
-            found[name] = []
+            drawn[name] = []
         else:
-            found[first].append(name)
-    return {name: tuple(found[name]) for name in over if name in found}
+            drawn[first].append(name)
+    return {name: tuple(drawn[name]) for name in over if name in drawn}
 
 
 def _one_to_one(table: DataFrame, a: str, b: str) -> bool:
@@ -130,7 +130,7 @@ def fitted(table: DataFrame, over: Sequence[str]) -> tuple[DataFrame, dict[str, 
         if not rest:
             return table, fixed
         name = rest[0]
-        fixed |= {one: table[one].iloc[0] for one in (name, *drawn.get(name, ()))}
+        fixed |= {also: table[also].iloc[0] for also in (name, *drawn.get(name, ()))}
         table = table[table[name] == fixed[name]].reset_index(drop=True)
 
 
@@ -143,12 +143,12 @@ def drawable(
     if fit and not any(named):
         table, fixed = fitted(table, over)
     drawn = together(table, [name for name in over if name not in fixed], named)
-    said = [f"{' and '.join(more)} with {name}" for name, more in drawn.items() if more]
+    phrases = [f"{' and '.join(more)} with {name}" for name, more in drawn.items() if more]
     if fixed:
         values = ", ".join(f"{name} = {plain(value)}" for name, value in fixed.items())
         others = ", ".join(f"{name}=..." for name in fixed)
-        said.insert(0, f"{values}; others: chart({others})")
-    return table, tuple(drawn), "<br>".join(said)
+        phrases.insert(0, f"{values}; others: chart({others})")
+    return table, tuple(drawn), "<br>".join(phrases)
 
 
 def layout_of(
@@ -242,8 +242,8 @@ def _values(table: DataFrame, name: str | None) -> tuple[Any, ...]:
     """The values of a column, numbers in ascending order; a single None without a column."""
     if name is None:
         return (None,)
-    found = dict.fromkeys(table[name].tolist())
-    return tuple(sorted(found) if _is_numeric(table[name]) else found)
+    values = dict.fromkeys(table[name].tolist())
+    return tuple(sorted(values) if _is_numeric(table[name]) else values)
 
 
 def _is_numeric(column: Any) -> bool:
@@ -263,29 +263,29 @@ def _first(table: DataFrame, name: str) -> str:
 def in_words(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
     """The text alternative: the range of each line, with the positions of its extremes, and the
     largest deviation from the predictions."""
-    said = []
+    phrases = []
     for line in panels.lines:
-        own = table if line is None else table[table[panels.layout.line] == line]
-        rows = sorted(own.to_dict("records"), key=lambda row: float(row[quantity.column]))
+        of_line = table if line is None else table[table[panels.layout.line] == line]
+        rows = sorted(of_line.to_dict("records"), key=lambda row: float(row[quantity.column]))
         ends = [
             f"{in_three_digits(row[quantity.column])} {quantity.unit}".strip()
             + f" at {_place(row, panels)}"
             for row in (rows[0], rows[-1])
         ]
         named = "" if line is None else f"{panels.layout.line} {plain(line)}: "
-        said.append(named + " to ".join(ends))
-    return f"{title}. {'; '.join(said)}.{_deviation(table, panels, quantity)}"
+        phrases.append(named + " to ".join(ends))
+    return f"{title}. {'; '.join(phrases)}.{_deviation(table, panels, quantity)}"
 
 
 def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
-    found = [
+    deviations = [
         (abs(row[quantity.column] / row[quantity.predicted] - 1), row)
         for row in (table.to_dict("records") if quantity.predicted else ())
         if row[quantity.predicted] == row[quantity.predicted] and row[quantity.predicted]
     ]
-    if not found:
+    if not deviations:
         return ""
-    off, row = max(found, key=lambda one: one[0])
+    off, row = max(deviations, key=lambda deviation: deviation[0])
     named = [] if CONDITION in panels.layout.names else [str(row.get(CONDITION, ""))]
     where = ", ".join(filter(None, [*named, _place(row, panels)]))
     return f" The largest deviation from the prediction is {100 * off:.3g} %, at {where}."

@@ -99,30 +99,30 @@ def small_multiples(
     if column not in table or table[column].isna().all():
         why = NO_RUNS if table.empty else f"no run has a value of {column}"
         return nothing(title or _title(column, over), why)
-    known = table[table[column].notna()].reset_index(drop=True)
-    known, drawn, left_out = drawable(known, over, (x, columns, rows), fit=fit)
+    points = table[table[column].notna()].reset_index(drop=True)
+    points, drawn, left_out = drawable(points, over, (x, columns, rows), fit=fit)
     title = title or _title(column, drawn)
-    has_prediction = predicted in known and known[predicted].notna().any()
+    has_prediction = predicted in points and points[predicted].notna().any()
     quantity = Quantity(column, unit, predicted if has_prediction else None)
-    layout = layout_of(known, drawn, x=x, columns=columns, rows=rows)
-    panels = panels_of(known, layout, quantity)
-    figure = _drawn(known, panels, quantity, units or {})
+    layout = layout_of(points, drawn, x=x, columns=columns, rows=rows)
+    panels = panels_of(points, layout, quantity)
+    figure = _drawn(points, panels, quantity, units or {})
     key = _key(panels) if has_prediction else ""
     height = PANEL_PX * len(panels.rows) if len(panels.rows) > 1 else ONE_PANEL_PX
     shown = dict.fromkeys([*over, CONDITION, *quantity.drawn])
-    origin = caption(known) if caption else of_points(known, over)
+    origin = caption(points) if caption else of_points(points, over)
     upright_px = _upright_px(panels)
     figure = dressed(
         figure,
         title=title,
         caption="<br>".join(filter(None, [origin, left_out, key, note])),
         height=FRAME_PX + HEADING_PX * panels.divided + height + upright_px,
-        tell=in_words(known, panels, quantity, title),
-        table=known[[name for name in shown if name in known]],
+        tell=in_words(points, panels, quantity, title),
+        table=points[[name for name in shown if name in points]],
     )
     below = {"margin_b": figure.layout.margin.b + upright_px}
-    for one in figure.select_annotations({"name": "caption"}):
-        one.yshift -= upright_px
+    for words in figure.select_annotations({"name": "caption"}):
+        words.yshift -= upright_px
     return figure.update_layout(
         **below,
         margin_t=TITLE_PX + LEGEND_PX * (len(panels.lines) > 1),
@@ -310,7 +310,7 @@ def _numeric_axis(xs: Sequence[float], logarithmic: bool, *, few: bool) -> dict[
     """An axis whose ticks are the values of the parameter, if there is room for them."""
     ticks = list(xs) if len(xs) <= MOST_TICKS else log_ticks(min(xs), max(xs)) * logarithmic
     ticks = [min(xs), max(xs)] if few else ticks
-    shown = {"tickvals": ticks, "ticktext": [f"{one:g}" for one in ticks]} if ticks else {}
+    shown = {"tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if ticks else {}
     if logarithmic:
         return {"type": "log", **shown}
     margin = 0.08 * ((max(xs) - min(xs)) or 1)
@@ -324,12 +324,12 @@ def _vertical_axis(figure: Figure, logarithmic: bool) -> dict[str, Any]:
     if not logarithmic:
         return {"nticks": 6, **({} if low < 0 else {"range": [0, 1.08 * (high or 1)]})}
     ticks = log_ticks(low, high)
-    ticks = [one for one in ticks if log10(one) % 1 == 0] if len(ticks) > MOST_POWERS else ticks
+    ticks = [tick for tick in ticks if log10(tick) % 1 == 0] if len(ticks) > MOST_POWERS else ticks
     margin = 0.06 * log10(high / low)
     return {
         "type": "log",
         "tickvals": ticks,
-        "ticktext": [f"{one:g}" for one in ticks],
+        "ticktext": [f"{tick:g}" for tick in ticks],
         "range": [log10(low) - margin, log10(high) + margin],
     }
 
@@ -339,12 +339,12 @@ def _add_headings(figure: Figure, panels: Panels, units: Units) -> None:
     columns, rows = panels.layout.columns, panels.layout.rows
     if not panels.divided:
         return
-    said = [f"columns: {_label(columns, units)}"] if columns else []
-    said += [f"rows: {_label(rows, units)}"] if rows else []
+    phrases = [f"columns: {_label(columns, units)}"] if columns else []
+    phrases += [f"rows: {_label(rows, units)}"] if rows else []
     heads = {"showarrow": False, "font": {"size": 12}}
     on_paper = {"x": 0, "y": 1, "xref": "paper", "yref": "paper"}
     figure.add_annotation(
-        text="; ".join(said), **on_paper, xanchor="left", yanchor="top", yshift=2, **heads
+        text="; ".join(phrases), **on_paper, xanchor="left", yanchor="top", yshift=2, **heads
     )
     for place, value in enumerate(panels.columns if columns else ()):
         above = {"x": 0.5, "y": 1, "yanchor": "bottom", "yshift": 2}

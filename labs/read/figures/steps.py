@@ -108,8 +108,8 @@ def _declared(layout: Mapping[str, Any], along: str) -> Steps:
 
 def even_parts(traces: Iterable[Mapping[str, Any]]) -> list[float]:
     """The places of the points along x if there are few, else the ends of even parts of them."""
-    own = (trace["x"] for trace in traces if not _reference(trace))
-    places = sorted({place for xs in own for place in xs if place is not None})
+    moving = (trace["x"] for trace in traces if not _reference(trace))
+    places = sorted({place for xs in moving for place in xs if place is not None})
     if len(places) > MOST_STEPS // 2:
         last = len(places) - 1
         return [places[last * part // USUAL_STEPS] for part in range(1, USUAL_STEPS + 1)]
@@ -203,9 +203,11 @@ def _fix_ranges(layout: dict[str, Any], traces: Sequence[Trace]) -> None:
     for name in [name for name in layout if name[1:5] == "axis" and not layout[name].get("range")]:
         letter, axis = name[0], layout[name]
         range_of = shared(letter + name[5:])
-        own = [trace for trace in traces if shared(trace.get(f"{letter}axis", letter)) == range_of]
-        values = [value for trace in own for value in trace[letter] if value is not None]
-        stacked = [trace["y"] for trace in own if letter == "y" and "stackgroup" in trace]
+        on_axis = [
+            trace for trace in traces if shared(trace.get(f"{letter}axis", letter)) == range_of
+        ]
+        values = [value for trace in on_axis for value in trace[letter] if value is not None]
+        stacked = [trace["y"] for trace in on_axis if letter == "y" and "stackgroup" in trace]
         values += [sum(parts) for parts in zip(*stacked, strict=False)]
         shapes = [
             s for s in layout.get("shapes", ()) if shared(s.get(f"{letter}ref", letter)) == range_of

@@ -62,24 +62,24 @@ def time_sequence(
     more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.
     Raises BadInput for a connection that does not exist.
     """
-    own = segments[segments["connection"] == connection]
-    if own.empty:
+    packets = segments[segments["connection"] == connection]
+    if packets.empty:
         last = -1 if segments.empty else int(segments["connection"].max())
         raise BadInput(
             f"no connection {connection}; the capture has "
             f"{f'connections 0 to {last}' if last >= 0 else 'no TCP at all'}"
         )
-    marked = marks(own)
-    own = own.assign(s=(own["time_ns"] - own["time_ns"].iloc[0]) / 1e9)
+    marked = marks(packets)
+    packets = packets.assign(s=(packets["time_ns"] - packets["time_ns"].iloc[0]) / 1e9)
     if seconds is not None:
-        own = own[(own["s"] >= seconds[0]) & (own["s"] <= seconds[1])]
-        marked = marked.loc[own.index]
-    side = _busier(own) if direction is None else direction
+        packets = packets[(packets["s"] >= seconds[0]) & (packets["s"] <= seconds[1])]
+        marked = marked.loc[packets.index]
+    side = _busier(packets) if direction is None else direction
     title = f"Time-sequence graph: data of the {NAMES[side]} on connection {connection}"
-    data = own[(own["direction"] == side) & (own["payload_bytes"] > 0)]
+    data = packets[(packets["direction"] == side) & (packets["payload_bytes"] > 0)]
     if data.empty:
         return nothing(title, f"the {NAMES[side]} sends no data there")
-    answers = own[(own["direction"] != side) & ((own["flags"] & (ACK | SYN)) == ACK)]
+    answers = packets[(packets["direction"] != side) & ((packets["flags"] & (ACK | SYN)) == ACK)]
     figure = Figure()
     every = max(1, -(-max(len(data), len(answers)) // MOST_POINTS))
     _answers(figure, answers.iloc[::every], 1 - side)
@@ -120,18 +120,18 @@ def _moments(data: DataFrame, answers: DataFrame) -> DataFrame:
     return DataFrame(
         {
             "time, s": [float(at) for at in moments],
-            "sent, bytes": [int(sent[one]) for one in before],
-            "acknowledged, bytes": [int(acked[one]) if one >= 0 else None for one in heard],
-            "permitted, bytes": [int(edge[one]) if one >= 0 else None for one in heard],
+            "sent, bytes": [int(sent[place]) for place in before],
+            "acknowledged, bytes": [int(acked[place]) if place >= 0 else None for place in heard],
+            "permitted, bytes": [int(edge[place]) if place >= 0 else None for place in heard],
         },
         dtype=object,
     )
 
 
-def _busier(own: DataFrame) -> int:
+def _busier(segments: DataFrame) -> int:
     """The direction that carried more."""
-    theirs = own["direction"] == 1
-    carried = [int(own.loc[which, "payload_bytes"].sum()) for which in (~theirs, theirs)]
+    theirs = segments["direction"] == 1
+    carried = [int(segments.loc[which, "payload_bytes"].sum()) for which in (~theirs, theirs)]
     return int(carried[1] > carried[0])
 
 
@@ -139,7 +139,7 @@ def _bars(figure: Figure, data: DataFrame, side: int) -> None:
     begin, end = data["seq_rel"], data["seq_rel"] + data["payload_bytes"]
     figure.add_trace(
         Scatter(
-            x=[x for one in data["s"] for x in (one, one, None)],
+            x=[x for at in data["s"] for x in (at, at, None)],
             y=[y for pair in zip(begin, end, strict=True) for y in (*pair, None)],
             mode="lines+markers",
             name=f"data of the {NAMES[side]}",

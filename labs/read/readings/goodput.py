@@ -49,6 +49,11 @@ class Download:
         """Mean over the body; None if it took no time."""
         return self.bytes / self.duration_s if self.duration_s > 0 else None
 
+    @property
+    def steady_bytes_s(self) -> float | None:
+        """Mean over the last third of the time; None if the timeline says too little."""
+        return self.third_bytes_s(2)
+
     def third_bytes_s(self, third: int) -> float | None:
         """Mean over one third of the time (0, 1 or 2); None if the timeline says too little."""
         length = (self.end_ns - self.first_byte_ns) / 3

@@ -4,7 +4,7 @@ queue, the congestion controls and the losses, not from the name of a condition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from labs.drive.flows import Flow, Traffic
 from labs.drive.testbed.link import FRAME_BYTES
@@ -43,14 +43,14 @@ class Prediction:
 
 def down_flows(traffic: Traffic) -> tuple[Flow, ...]:
     """The flows from server to client; all flows if there are none."""
-    return tuple(one for one in traffic.flows if one.direction == "down") or traffic.flows
+    return tuple(flow for flow in traffic.flows if flow.direction == "down") or traffic.flows
 
 
 def first_ones(flows: Sequence[Flow]) -> tuple[int, ...]:
     """The flows whose share is the question: those with the congestion control of the first one if
     there are several controls, else the first alone."""
-    if len({one.control for one in flows}) > 1:
-        return tuple(i for i, one in enumerate(flows) if one.control == flows[0].control)
+    if len({flow.control for flow in flows}) > 1:
+        return tuple(i for i, flow in enumerate(flows) if flow.control == flows[0].control)
     return (0,)
 
 
@@ -67,7 +67,7 @@ def buffer_segments(traffic: Traffic) -> float | None:
 def predicted(traffic: Traffic) -> Prediction:
     """The prediction for a run of this traffic."""
     queue = traffic.path.queue("down")
-    flows = [one for one in down_flows(traffic) if one.size_bytes is None]
+    flows = [flow for flow in down_flows(traffic) if flow.size_bytes is None]
     rate = traffic.path.down.rate_mbit
     if queue is None or rate is None or not flows or traffic.path.changes:
         return Prediction()
@@ -79,14 +79,14 @@ def predicted(traffic: Traffic) -> Prediction:
     ):
         return Prediction()  # ACKs wait behind the data of the other direction
     per_s = bytes_per_second(rate) / FRAME_BYTES
-    found = _of_loss(traffic, flows, per_s) or _of_slow_acks(traffic, rate)
-    if found is None and len(flows) == 1:
-        found = _alone(traffic, flows[0], queue.kind, per_s)
-    elif found is None and queue.kind in BY_FLOW:
-        found = _queued_fairly(flows, rate)
-    elif found is None and queue.kind in FIFOS:
-        found = _together(traffic, flows, per_s)
-    return _completed(found or Prediction(), traffic, queue.kind, rate)
+    prediction = _of_loss(traffic, flows, per_s) or _of_slow_acks(traffic, rate)
+    if prediction is None and len(flows) == 1:
+        prediction = _alone(traffic, flows[0], queue.kind, per_s)
+    elif prediction is None and queue.kind in BY_FLOW:
+        prediction = _queued_fairly(flows, rate)
+    elif prediction is None and queue.kind in FIFOS:
+        prediction = _together(traffic, flows, per_s)
+    return _completed(prediction or Prediction(), traffic, queue.kind, rate)
 
 
 def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
@@ -125,14 +125,14 @@ def _alone(traffic: Traffic, flow: Flow, kind: str, per_s: float) -> Prediction 
         theory = "sawtooth up to CoDel's first drop"
     if flow.control not in BETA or segments is None or kind not in (*FIFOS, *BY_CODEL):
         return None
-    found = cycle(flow.control, per_s, rtt_ms, segments)
-    return Prediction(theory, found.utilisation_pct, queue_ms=found.queue_percentile_ms(50))
+    teeth = cycle(flow.control, per_s, rtt_ms, segments)
+    return Prediction(theory, teeth.utilisation_pct, queue_ms=teeth.queue_percentile_ms(50))
 
 
 def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
     """Several flows in queues of their own; those that applications limit may leave a rest."""
     wanted = [
-        None if one.app_mbit is None else one.app_mbit / payload_share() / rate for one in flows
+        None if flow.app_mbit is None else flow.app_mbit / payload_share() / rate for flow in flows
     ]
     shares = fair_queueing.shares(wanted)
     used = 1.0 if None in wanted else sum(shares)
@@ -143,14 +143,14 @@ def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
 def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
     """Several flows in a FIFO."""
     segments = buffer_segments(traffic)
-    controls = {one.control for one in flows}
-    if segments is None or any(one.app_mbit is not None for one in flows):
+    controls = {flow.control for flow in flows}
+    if segments is None or any(flow.app_mbit is not None for flow in flows):
         return None
-    rtts = [_rtt_ms(traffic, one) for one in flows]
+    rtts = [_rtt_ms(traffic, flow) for flow in flows]
     if not all(rtts):
         return None  # without a delay, nothing but the hosts' own speed clocks the flows
     if BBR in controls and len(controls) > 1 and controls <= {BBR, *BETA}:
-        number = sum(one.control == BBR for one in flows)
+        number = sum(flow.control == BBR for flow in flows)
         pipe = per_s * rtts[0] / 1e3
         share = bbr_share(segments / pipe, per_s, rtts[0], number)
         if flows[0].control != BBR:
@@ -161,30 +161,28 @@ def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predicti
     if len(flows) >= MANY and controls == {"reno"} and len(set(rtts)) == 1:
         share = buffer_sizing.utilisation(len(flows), segments / (per_s * rtts[0] / 1e3))
         return Prediction("square-root rule", 100 * share, share_pct=100 / len(flows))
-    found = synchronised(tuple(one.control for one in flows), tuple(rtts), per_s, segments)
+    shared = synchronised(tuple(flow.control for flow in flows), tuple(rtts), per_s, segments)
     return Prediction(
         "synchronised losses",
-        found.utilisation_pct,
-        share_pct=100 * sum(found.shares[place] for place in first_ones(flows)),
-        queue_ms=found.queue_ms,
+        shared.utilisation_pct,
+        share_pct=100 * sum(shared.shares[place] for place in first_ones(flows)),
+        queue_ms=shared.queue_ms,
     )
 
 
-def _completed(found: Prediction, traffic: Traffic, kind: str, rate: float) -> Prediction:
+def _completed(prediction: Prediction, traffic: Traffic, kind: str, rate: float) -> Prediction:
     """With the goodput, and the latency of requests where the delay in the queue is known."""
-    goodput = found.goodput_mbit
-    if goodput is None and found.utilisation_pct is not None:
-        goodput = found.utilisation_pct / 100 * rate * payload_share()
+    goodput = prediction.goodput_mbit
+    if goodput is None and prediction.utilisation_pct is not None:
+        goodput = prediction.utilisation_pct / 100 * rate * payload_share()
     request_ms = None
     if traffic.requests is not None:
         trips = 1 if traffic.requests.kept else 2
         sent_ms = 1e3 * traffic.requests.size_bytes / bytes_per_second(rate)
-        waits_ms = 0.0 if kind in BY_FLOW else found.queue_ms
+        waits_ms = 0.0 if kind in BY_FLOW else prediction.queue_ms
         if waits_ms is not None:
             request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
-    return Prediction(
-        found.theory, found.utilisation_pct, goodput, found.share_pct, found.queue_ms, request_ms
-    )
+    return replace(prediction, goodput_mbit=goodput, request_ms=request_ms)
 
 
 def _rtt_ms(traffic: Traffic, flow: Flow) -> float:

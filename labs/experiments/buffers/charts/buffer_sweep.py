@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas
 
 from labs.drive.units import MIB
-from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL, Results
+from labs.experiments.buffers.results import Results
 from labs.experiments.buffers.sweep import Smallest, curve, points, remarks, smallest
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.figures.axes import SIZES, Axis
@@ -16,6 +16,7 @@ from labs.read.figures.lines import Difference, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, VERMILION
+from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -10,7 +10,6 @@ from plotly.graph_objects import Bar, Figure, Scatter
 from plotly.subplots import make_subplots
 
 from labs.experiments.buffers.conditions import BOTH_RAISED, DEFAULT, SENDER_RAISED
-from labs.experiments.buffers.results import SYSCTL
 from labs.experiments.buffers.sweep import curve, points, remarks, smallest
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table
@@ -28,6 +27,7 @@ from labs.read.figures.style import (
     log_title,
     nothing,
 )
+from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:

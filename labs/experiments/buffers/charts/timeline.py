@@ -12,9 +12,8 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.narrative import describe_run
-from labs.experiments.buffers.prediction import expected
+from labs.experiments.buffers.prediction import expected, receive_buffer, send_buffer
 from labs.experiments.buffers.settings import Settings
-from labs.experiments.buffers.socket_buffers import bdp_bytes, receive_buffer, send_buffer
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.figures.style import (
@@ -30,6 +29,7 @@ from labs.read.figures.style import (
     log_title,
     nothing,
 )
+from labs.read.readings.bulk_transfer import bdp_bytes
 from labs.read.readings.goodput import Download, download, own_socket
 from labs.read.readings.instruments import OF_SS, instants
 from labs.read.runs.run import Run

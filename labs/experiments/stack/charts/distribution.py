@@ -9,7 +9,7 @@ from plotly.graph_objects import Figure, Scatter
 
 from labs.errors import BadInput
 from labs.experiments.stack.charts.chosen import chosen, where
-from labs.experiments.stack.latencies import Latencies, merged
+from labs.experiments.stack.results import Latencies, merged
 from labs.read.display.format import in_three_digits
 from labs.read.figures.style import (
     BLACK,

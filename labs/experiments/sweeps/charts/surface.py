@@ -11,8 +11,7 @@ from plotly.graph_objects import Figure, Heatmap, Scatter
 from labs.drive.units import KIB
 from labs.experiments.sweeps.charts.goodput import together
 from labs.experiments.sweeps.curves import REACHES_PCT
-from labs.experiments.sweeps.results import article
-from labs.experiments.sweeps.socket_buffers import parameter
+from labs.experiments.sweeps.results import article, parameter
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.provenance import of_table

@@ -8,7 +8,7 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure, Scatter
 
-from labs.experiments.windows.round_trips import round_trips, syn_ack
+from labs.experiments.windows.packets import round_trips, syn_ack
 from labs.read.display.format import size_in_words
 from labs.read.display.provenance import of_table
 from labs.read.figures.style import (

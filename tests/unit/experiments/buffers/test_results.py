@@ -12,7 +12,7 @@ import pytest
 from labs.experiments.buffers.narrative import describe_run
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, Results
-from labs.experiments.buffers.socket_buffers import bdp_bytes, window
+from labs.read.readings.bulk_transfer import bdp_bytes, window
 from labs.read.readings.goodput import Download, download, received_bytes
 from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
 from labs.read.theory.bulk import LINK

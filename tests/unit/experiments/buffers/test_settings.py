@@ -29,10 +29,10 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.narrative import describe, describe_run
-from labs.experiments.buffers.results import SETSOCKOPT, SYSCTL, Results, article, series_of
+from labs.experiments.buffers.results import Results, article, parameter, series_of
 from labs.experiments.buffers.settings import Settings
-from labs.experiments.buffers.socket_buffers import WMEM, parameter
 from labs.read.claims.ledger import figures_by_column
+from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, WMEM
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
 from labs.studies.study import Study

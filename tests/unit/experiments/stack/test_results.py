@@ -16,9 +16,8 @@ from labs.experiments.stack.effects import (
     interactions,
     settings_read_back,
 )
-from labs.experiments.stack.latencies import latencies, merged
 from labs.experiments.stack.narrative import compared
-from labs.experiments.stack.results import Results, knobs
+from labs.experiments.stack.results import Results, knobs, latencies, merged
 from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
 from labs.read.stats.repetitions import Repeated

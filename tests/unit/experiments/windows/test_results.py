@@ -13,7 +13,7 @@ from labs.catalog import find
 from labs.cli.run_report import as_json
 from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
 from labs.experiments.windows.notebook import as_printed
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.packets import packets, round_trips, syn_ack
 from labs.experiments.windows.results import (
     Results,
     beyond_window,
@@ -21,7 +21,6 @@ from labs.experiments.windows.results import (
     metadata_bytes,
     new_packets,
 )
-from labs.experiments.windows.round_trips import round_trips, syn_ack
 from labs.experiments.windows.settings import PIECES, Settings
 from tests.real_runs import (
     codes,

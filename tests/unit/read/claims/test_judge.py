@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import by_column, judge, not_judged
+from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
+from labs.read.claims.rules import follow, not_judged
 from labs.read.claims.verdict import NOT_JUDGED, RIGHT_NUMBER, Finding
 from tests.real_runs import real_study
 
@@ -29,9 +30,9 @@ def claim(column: str | None = None, judged_by: str | None = None) -> Claim:
     )
 
 
-def test_by_column_of_a_text_is_not_judged() -> None:
-    assert by_column(claim(column="kernel"), SEEN).verdict == NOT_JUDGED
-    assert by_column(claim(column="goodput_mib_s"), SEEN).verdict != NOT_JUDGED
+def test_follow_of_a_text_is_not_judged() -> None:
+    assert follow(claim(column="kernel"), SEEN).verdict == NOT_JUDGED
+    assert follow(claim(column="goodput_mib_s"), SEEN).verdict != NOT_JUDGED
 
 
 def test_judge_reason_is_printable() -> None:

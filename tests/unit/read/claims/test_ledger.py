@@ -15,11 +15,11 @@ import pytest
 
 from labs.catalog import EXPERIMENTS, find, with_ledgers
 from labs.errors import BadInput
-from labs.experiments.buffers.claims import JUDGES
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.socket_buffers import parameter as of_buffers
+from labs.experiments.buffers.results import parameter as of_buffers
 from labs.read.claims.ledger import LINK, Article, parameter, read
+from labs.read.claims.rules import check_columns
 from labs.read.claims.verdict import WORDS
 from labs.read.parse.http_clients import httping
 from tests.real_runs import real
@@ -119,10 +119,6 @@ def test_article_1_conditions_are_those_of_buffers() -> None:
     for claim in LEDGER.claims:
         for pattern in claim.conditions:
             assert any(fnmatchcase(name, pattern) for name in there), (claim.id, pattern)
-
-
-def test_article_1_judges_exist_and_are_used() -> None:
-    assert {claim.judge for claim in LEDGER.claims} - {None} == set(JUDGES)
 
 
 def test_parameter_of_a_run() -> None:
@@ -239,8 +235,8 @@ def test_read_of_a_right_claim(tmp_path: Path) -> None:
             with_(statement='" "'),
             "statement = ' ' is not possible; allowed: a text that is not empty",
         ),
-        (with_(judge='"cap"'), "give column or judge, and not both"),
-        (with_(column=None), "give column or judge, and not both"),
+        (with_(judge='"cap"'), "give one of column, rule and judge"),
+        (with_(column=None), "give one of column, rule and judge"),
         (with_(conditions=None), "a column is read from runs: give their conditions"),
         (with_(expected="{ mean = 1.0 }"), "expected and column must name the same figures"),
         (
@@ -283,6 +279,52 @@ def test_read_refuses_a_wrong_claim(tmp_path: Path, claim: dict[str, str], said:
     with pytest.raises(BadInput, match=re.escape(said)) as caught:
         read(ledger(tmp_path, claim))
     assert "\n" not in str(caught.value)
+
+
+def ruled(rule: str, **changed: str | None) -> dict[str, str]:
+    """A claim that is judged by a rule."""
+    return with_(column=None, rule=rule, **changed)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (ruled("{ at_mots = 'a' }"), "at_mots is not a field; did you mean at_most?"),
+        (ruled("{ predicted = 'a' }"), "give one of within, at_most, at_least, equal"),
+        (ruled("{ within = 'a', at_most = 'a' }"), "give one of within, at_most, at_least, equal"),
+        (ruled("{ within = 'a +' }"), "'a +' is not a formula. Allowed: columns"),
+        (ruled("{ within = 'log(a)' }"), "is not a formula"),
+        (ruled("{ within = 'defualt.a' }"), "defualt is not a condition of the claim"),
+        (ruled("{ within = '{mean}' }"), "mean is not a figure"),
+        (ruled("{ within = { mean = 'a' } }"), "rule must name the figures of expected"),
+        (ruled("{ measured = 'a', all = ['a > 1'] }"), "this rule needs its reason: because"),
+        (ruled("{ shown = 'a' }"), "this rule needs its reason: because"),
+        (ruled("{ measured = 'a' }", because="'b'"), "measured needs comparisons"),
+        (ruled("{ within = 'a', all = ['a > 1'] }"), "all, any and each compare what is measured"),
+        (ruled("{ within = 'a', needs = { 'a >' = 'more' } }"), "'a >' is not a formula"),
+        (ruled("{ within = 'a', degree = 'right' }"), "allowed: true or false"),
+        (with_(because="'{default.a:lots}'"), "{default.a:lots} has an unknown format"),
+        (with_(because="'{deflaut.a}'"), "deflaut is not a condition of the claim"),
+        (with_(because="'{a'"), "has a single brace"),
+        (with_(judge="'cap'", column=None, because="'a'"), "leave out because"),
+    ],
+)
+def test_read_refuses_a_wrong_rule_or_sentence(
+    tmp_path: Path, claim: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)) as caught:
+        read(ledger(tmp_path, claim))
+    message = str(caught.value)
+    assert message.startswith("article1.toml, A1.1: ") and message.isprintable()
+
+
+def test_check_columns_refuses_an_unknown_one(tmp_path: Path) -> None:
+    """In a rule, in a sentence, and as the column of a claim."""
+    wrong = ({"because": "'{default.speed}'"}, {"column": "'speed'"})
+    claims = [with_(**changed) for changed in wrong] + [ruled("{ within = 'speed' }")]
+    for claim in claims:
+        with pytest.raises(BadInput, match=r"A1\.1: speed is not a column of Results"):
+            check_columns(find("buffers"), read(ledger(tmp_path, claim)))
 
 
 @pytest.mark.parametrize(

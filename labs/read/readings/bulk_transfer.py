@@ -1,0 +1,266 @@
+"""A bulk transfer from the server to the client, for every lab that is about one: the buffers of
+its two ends, the sizes that they reached, its flow as the model takes it, and the columns of its
+results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from labs.drive.result_columns import Note, column
+from labs.drive.units import KIB, MIB
+from labs.read.readings.goodput import own_socket
+from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.theory import bdp as theory
+from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.bulk_interval import Interval
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SENDER, RECEIVER = "server", "client"
+SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
+RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
+RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
+MODERATE, ADV_WIN_SCALE = "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_adv_win_scale"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One end's socket buffer, in bytes.
+
+    `fixed_by` is SETSOCKOPT, SYSCTL, or AUTOMATIC for a buffer that the kernel sizes.
+    `requested_bytes` is what was requested of setsockopt, or by the sysctl; None if AUTOMATIC.
+    `most_bytes` is the largest size that it can reach.
+    """
+
+    fixed_by: str
+    requested_bytes: int | None
+    most_bytes: int
+
+    @property
+    def via_setsockopt(self) -> bool:
+        return self.fixed_by == SETSOCKOPT
+
+    @property
+    def fixed_bytes(self) -> int | None:
+        """The size of a buffer that does not grow, else None."""
+        return None if self.fixed_by == AUTOMATIC else self.most_bytes
+
+
+def sysctl_sizes(words: str) -> tuple[int, int, int]:
+    """Minimum, first size and maximum, as tcp_rmem and tcp_wmem have them."""
+    smallest, first, largest = map(int, words.split())
+    return smallest, first, largest
+
+
+def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
+    """The transfer of a run over its link as measured, with these buffers, as the model takes it.
+    `of_lab` are further fields, or other values of these."""
+    measured, sysctls = run.link.measured, run.sysctls[RECEIVER]["after"]
+    smallest, first, largest = sysctl_sizes(run.sysctl(RECEIVER, RMEM))
+    fields: dict[str, Any] = {
+        "rate_mbit": measured.rate_mbit or run.link.asked.rate_mbit or 0.0,
+        "rtt_ms": measured.rtt_ms,
+        "kernel": run.kernel.release,
+        # Without automatic sizing the first size is the largest.
+        "tcp_rmem": (smallest, first, first if sysctls.get(MODERATE) == "0" else largest),
+        "tcp_wmem": sysctl_sizes(run.sysctl(SENDER, WMEM)),
+        "sndbuf_bytes": sends.most_bytes if sends.via_setsockopt else None,
+        "rcvbuf_bytes": receives.most_bytes if receives.via_setsockopt else None,
+        "sndbuf_locked": sends.via_setsockopt,
+        "rcvbuf_locked": receives.via_setsockopt,
+        "adv_win_scale": int(sysctls.get(ADV_WIN_SCALE, "1")),
+    }
+    return Flow(**(fields | of_lab))
+
+
+def bdp_bytes(run: Run) -> float | None:
+    """The bandwidth-delay product of the link as it was measured; None without rate or delay."""
+    measured = run.link.measured
+    if measured.rate_mbit is None:
+        return None
+    return theory.bdp_bytes(measured.rate_mbit, measured.rtt_ms) or None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The largest sizes that a transfer reached, in bytes, and how its sender spent the time.
+
+    For the data in flight also the median over the samples: the usual state, without bursts.
+    `limited_pct` is the share of the busy time in which the receiver's window or the sender's
+    own buffer kept it from sending more (tcpi_rwnd_limited, tcpi_sndbuf_limited; net/ipv4/tcp.c
+    tcp_get_info_chrono_stats()).
+    """
+
+    in_flight_bytes: int
+    usually_in_flight_bytes: int
+    offered_bytes: int
+    congestion_bytes: int
+    send_buffer_bytes: int
+    receive_buffer_bytes: int
+    limited_pct: dict[str, float]
+
+
+@lru_cache(maxsize=KEPT_RUNS)
+def window(run: Run) -> Window | None:
+    """Read both hosts' samples; None for a transfer that was over before the first sample.
+
+    Those of the last runs are cached.
+    """
+    sender = own_socket(run.samples(SENDER), "bytes_acked")
+    receiver = own_socket(run.samples(RECEIVER), "bytes_received")
+    if sender.empty or receiver.empty:
+        return None
+    mss = sender["snd_mss_bytes"]
+    in_flight = sender["unacked_segments"] * mss
+    return Window(
+        in_flight_bytes=int(in_flight.max()),
+        usually_in_flight_bytes=int(in_flight.median()),
+        offered_bytes=int(sender["snd_wnd_bytes"].max()) if "snd_wnd_bytes" in sender else 0,
+        congestion_bytes=int((sender["snd_cwnd_segments"] * mss).max()),
+        send_buffer_bytes=int(sender["sndbuf_bytes"].max()),
+        receive_buffer_bytes=int(receiver["rcvbuf_bytes"].max()),
+        limited_pct=_limited(sender),
+    )
+
+
+def _limited(sender: DataFrame) -> dict[str, float]:
+    """Shares of the busy time at the last sample of the transfer."""
+    last = sender[sender["busy_time_us"].notna()].tail(1)
+    if last.empty or not last["busy_time_us"].iloc[0]:
+        return {}
+    busy = float(last["busy_time_us"].iloc[0])
+    return {
+        name: 100 * float(last[column].iloc[0]) / busy
+        for name, column in (
+            ("receive window", "rwnd_limited_us"),
+            ("send buffer", "sndbuf_limited_us"),
+        )
+    }
+
+
+class Received(Protocol):
+    """What arrived: goodput in bytes per second, of all and of the last third of the time."""
+
+    @property
+    def goodput_bytes_s(self) -> float | None: ...
+
+    @property
+    def steady_bytes_s(self) -> float | None: ...
+
+
+class Predicted(Protocol):
+    """The predicted goodput of the last third in bytes per second, and what limits it."""
+
+    @property
+    def steady_bytes_s(self) -> float: ...
+
+    @property
+    def bound(self) -> str: ...
+
+
+class BulkTransfer:
+    """The figures of a run with one bulk transfer; None where it has none. The properties that
+    raise NotImplementedError are the lab's."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def received(self) -> Received | None:
+        """What arrived; None for a run without a transfer whose speed has a meaning."""
+        raise NotImplementedError
+
+    @property
+    def prediction(self) -> Predicted | None:
+        """The predicted transfer; None without one."""
+        raise NotImplementedError
+
+    @property
+    def interval(self) -> Interval | None:
+        """How far the result may lie from the prediction; None where single packets and chance do
+        not decide."""
+        raise NotImplementedError
+
+    @property
+    def no_prediction(self) -> str | None:
+        """Why a transfer has no prediction; None if it has one."""
+        raise NotImplementedError
+
+    def lab_notes(self) -> Iterator[Note]:
+        """What only this lab has to say."""
+        yield from ()
+
+    @column(
+        "goodput over the last third of the time; none if too little is known of it",
+        unit="MiB/s",
+        predicted_by="predicted_mib_s",
+        steady=True,
+    )
+    def steady_mib_s(self) -> float | None:
+        return in_mib(self.steady_bytes_s)
+
+    @column("predicted steady goodput", unit="MiB/s", costly=True)
+    def predicted_mib_s(self) -> float | None:
+        return in_mib(self.prediction.steady_bytes_s) if self.prediction else None
+
+    @column(
+        "lowest prediction of the steady goodput, where single packets or chance decide; of random "
+        "losses, that of 95 % of the draws",
+        unit="MiB/s",
+        costly=True,
+    )
+    def predicted_low_mib_s(self) -> float | None:
+        return in_mib(self.interval.steady_bytes_s[0]) if self.interval else None
+
+    @column("highest prediction of the steady goodput, likewise", unit="MiB/s", costly=True)
+    def predicted_high_mib_s(self) -> float | None:
+        return in_mib(self.interval.steady_bytes_s[1]) if self.interval else None
+
+    @column("what limits the steady goodput in theory", costly=True)
+    def bound(self) -> str | None:
+        return self.prediction.bound if self.prediction else None
+
+    @column("why there is no prediction", hidden=True, costly=True)
+    def cannot_say(self) -> str | None:
+        return self.no_prediction
+
+    @column("as goodput_mib_s", unit="bytes/s", hidden=True)
+    def goodput_bytes_s(self) -> float | None:
+        return self.received.goodput_bytes_s if self.received else None
+
+    @column("as steady_mib_s", unit="bytes/s", hidden=True)
+    def steady_bytes_s(self) -> float | None:
+        return self.received.steady_bytes_s if self.received else None
+
+    def notes(self) -> Iterator[Note]:
+        """What a reader of the figures must know; nothing for a regular run."""
+        if not self.run.link.ok:
+            yield Note("link", "link not as asked")
+        yield from self.lab_notes()
+        if self.run.ended == "limit":
+            yield Note("limit", "ended by the time limit")
+        yield from self.instrument_notes()
+
+    def instrument_notes(self) -> Iterator[Note]:
+        """Packets that the shaper or a capture dropped, and little memory."""
+        drops = 0 if self.run.link.asked.loss_pct else shaper_drops(self.run)
+        if drops:
+            packets = "1 packet" if drops == 1 else f"{drops} packets"
+            yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {packets}")
+        if lost := capture_losses(self.run):
+            yield Note("capture_lost", f"the capture lost {lost} packets")
+        if under_memory_pressure(self.run):
+            yield Note("memory_pressure", "TCP came under memory pressure")
+
+
+def in_kib(size: float | None) -> float | None:
+    return None if size is None else size / KIB
+
+
+def in_mib(bytes_s: float | None) -> float | None:
+    return None if bytes_s is None else bytes_s / MIB
