@@ -25,13 +25,11 @@ from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
 if TYPE_CHECKING:
     from labs.read.study import Study
 
-__all__ = [
-    *("bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues", "cycle"),
-    *("delays", "describe", "describe_run", "drop_times_ms", "flows", "full_buffer_bdp"),
-    *("goodput", "largest_queue_ms", "latency_against_throughput", "loss_event_pct"),
-    *("losses_per_bdp", "mathis_utilisation", "queue", "reno_utilisation", "requests"),
-    *("segments_per_ack", "utilisation", "windows"),
-]
+__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues", "cycle"]
+__all__ += ["delays", "describe", "describe_run", "drop_times_ms", "flows", "full_buffer_bdp"]
+__all__ += ["goodput", "largest_queue_ms", "latency_against_throughput", "loss_event_pct"]
+__all__ += ["losses_per_bdp", "mathis_utilisation", "queue", "reno_utilisation", "requests"]
+__all__ += ["segments_per_ack", "utilisation", "windows"]
 
 utilisation = Lines(
     "Utilisation against the size of a FIFO",

@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = [
-    *("assumptions", "bbr_share", "describe", "describe_run", "fair_shares", "flows", "goodput"),
-    *("independent", "jain", "latency_against_throughput", "needed_bdp", "phase", "powers"),
-    *("queue", "share_against_buffer", "synchronised", "utilisation", "windows"),
-]
+__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "fair_shares", "flows"]
+__all__ += ["goodput", "independent", "jain", "latency_against_throughput", "needed_bdp", "phase"]
+__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "utilisation", "windows"]
 
 share_against_buffer = Lines(
     "BBR's share against one CUBIC flow",
