@@ -198,7 +198,7 @@ def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
     """Add upright lines over the rows of a plot, with their words at the top."""
     for mark in marks:
         value = mark.value(rows)
-        if value is None:
+        if value is None or value != value:
             continue
         plot.shapes.append(mark.shape(value))
         if words := mark.words(rows, value):

@@ -80,12 +80,13 @@ class Panels(Declared):
 class Multiples(Declared):
     """The same plot for each value of the column `by`, `across` in a row, with common axes.
 
-    `named` makes the heading of a panel from its rows.
+    `named` makes the heading of a panel from its rows, `remark` the lines below it.
     """
 
     panel_of: Declared
     by: str
     named: Callable[[DataFrame], str]
+    remark: Callable[[DataFrame], str] = lambda rows: ""
     across: int = 2
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
@@ -96,14 +97,14 @@ class Multiples(Declared):
         plots, height = [plot for plot, _ in drawn], drawn[0][1]
         down = -(-len(plots) // self.across)
         for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
-            plot.annotations.append(heading_above(self.named(some)))
+            plot.annotations.append(heading_above(self.named(some), self.remark(some)))
             if place:
                 plot.x["matches"], plot.y["matches"] = "x", "y"
             if place < len(plots) - self.across:
                 plot.x["title"] = {}
             if place % self.across:
                 plot.y |= {"title": {}, "showticklabels": False}
-        lines = max(self.named(some).count("<br>") for some in groups)
+        lines = max(text["text"].count("<br>") for plot in plots for text in plot.annotations[-1:])
         gap = HEADING_PX + 16 * lines + AXIS_PX / 2
         vertical, plot_px = below_each_other([height] * down, gap)
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
@@ -130,14 +131,14 @@ class Multiples(Declared):
         return pandas.concat(tables, ignore_index=True)
 
 
-def heading_above(words: str) -> dict[str, Any]:
-    """The words above the left end of a plot."""
+def heading_above(words: str, remark: str = "") -> dict[str, Any]:
+    """The words above the left end of a plot, and lines below them."""
     return {
         "x": 0,
         "xref": "x domain",
         "y": 1,
         "yref": "y domain",
-        "text": f"<b>{words}</b>",
+        "text": "<br>".join(filter(None, [f"<b>{words}</b>", remark])),
         "showarrow": False,
         "xanchor": "left",
         "yanchor": "bottom",

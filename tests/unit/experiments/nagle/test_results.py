@@ -16,8 +16,13 @@ from labs.cli.run_report import as_json
 from labs.errors import BadInput
 from labs.experiments.nagle.conditions import MARGIN
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.narrative import describe_requests, findings
-from labs.experiments.nagle.notebook import by_ab, exchanged, held_segments
+from labs.experiments.nagle.figures import (
+    by_ab,
+    describe_requests,
+    exchanged,
+    findings,
+    held_segments,
+)
 from labs.experiments.nagle.requests import (
     answered,
     autocorked,
