@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -57,8 +58,10 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM = 1.1
-"""The end of an axis that begins at 0, as a multiple of the largest value."""
+ROOM, LOG_ROOM = 1.1, 1.6
+"""The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
+BAND_ROOM = 0.2
+"""The room around a band, as a share of the heights that are drawn."""
 
 
 DASHED = Look(BLACK, "dash", "diamond-open", width=1)
@@ -71,12 +74,14 @@ class Prediction:
 
     They are those of `column`, by default of the one that the measured column declares; or a
     `curve`: the x and y of its points, computed from the rows. With `each`, a line per series in
-    its colour; else one for all, with each place once. `name` may contain the series as `{}`.
+    its colour; else one for all, with each place once, or with `every` point. `name` may contain
+    the series as `{}`.
     """
 
     column: str = ""
     curve: Callable[[DataFrame], tuple[Sequence[float], Sequence[float]]] | None = None
     each: bool = False
+    every: bool = False
     name: str = "predicted"
     look: Look = DASHED
     mode: str = "lines+markers"
@@ -105,14 +110,15 @@ class Series:
 class Lines(Declared):
     """The column `y` against the column `x`, a line for each value of the column `by`.
 
-    `lines` are several columns of one row instead, with the name of the line of each. `named` is a
+    `lines` are several columns of one row instead, with the name of the line of each; those without
+    a value are left out. `named` is a
     name with the value as `{}`, or a name for each value. `looks` are the looks of some values.
     With `kind_of`, lines of a kind share look and name if there are too many to tell apart.
     `published` is the column of an article's figures; `published_in` makes the rows that have them,
     if they are others. `spread` are the columns with the lowest and the highest value. Points are
     joined in the order of the x axis, or of the rows without `in_order`. `mode` is plotly's: lines,
-    markers, text. `words` is what a point says, from its row. The table has all points, or so many
-    `moments` of each line.
+    markers. `words` is what a point says, `label` what is written above it, from its row. The table
+    has all points, or so many `moments` of each line.
     """
 
     x: Axis | str
@@ -132,6 +138,7 @@ class Lines(Declared):
     moments: int = 0
     mode: str = "lines+markers"
     words: Callable[[Mapping[Any, Any]], str] | None = None
+    label: Callable[[Mapping[Any, Any]], str] | None = None
     height: int = 400
 
     @property
@@ -158,6 +165,7 @@ class Lines(Declared):
             return [
                 Series(name, self._look(column, place), rows.sort_values(x), column)
                 for place, (column, name) in enumerate(self.lines.items())
+                if rows[column].notna().any()
             ]
         in_order = self.in_order and not self.across.category
         alone = self.named if isinstance(self.named, str) and self.named != "{}" else MEASURED
@@ -194,6 +202,8 @@ class Lines(Declared):
         traces, layout = assembled(plots, stacked(shares))
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
+        if _is_stack(traces):
+            layout["hovermode"] = "x unified"
         places = [] if self.across.category else even_parts(traces)
         name = self.across.name(columns)
         words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
@@ -227,22 +237,30 @@ class Lines(Declared):
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
         values = rows[self.across.column].dropna().tolist()
-        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ys, columns))
-        tallest = ROOM * max([*ys, *self._levels(rows)], default=1.0)
-        if self.up.begins_at_0 and not self.up.log:
+        levels = self._levels(rows)
+        ups = [*ys, *levels]
+        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ups, columns))
+        tallest = ROOM * max(ups, default=1.0)
+        if self.up.begins_at_0 and not self.up.log and not _is_stack(traces):
             plot.y["range"] = [0, tallest]
-        low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        elif self.up.log and levels:
+            plot.y["range"] = [log10(min(ups) / LOG_ROOM), log10(max(ups) * LOG_ROOM)]
+        elif any(mark.until is not None for mark in self.marks if mark.axis == "y"):
+            room = BAND_ROOM * (max(ups) - min(ups))
+            plot.y["range"] = [min(ups) - room, max(ups) + room]
+        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
-        ends = self.across.range or (min(xs), max(xs))
-        space = Space(self.across, ends, (low, high), height_px)
+        x_ends = self.across.range or (min(xs), max(xs))
+        space = Space(self.across, x_ends, self.up, (ends[0], ends[1]), height_px)
         for trace in traces if not self.across.category else ():
             space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
         return plot
 
     def _levels(self, rows: DataFrame) -> list[float]:
-        values = (mark.value(rows) for mark in self.marks if mark.axis == "y")
+        marks = [mark for mark in self.marks if mark.axis == "y"]
+        values = [*(mark.value(rows) for mark in marks), *(mark.until for mark in marks)]
         return [value for value in values if value is not None]
 
     def _measured(self, line: Series, columns: Columns) -> Trace:
@@ -260,15 +278,26 @@ class Lines(Declared):
         if declared and declared.steady and "settled" in line.rows:
             settled = line.rows["settled"].fillna(False).astype(bool)
             trace["marker"]["opacity"] = [1.0 if still else NOT_SETTLED for still in settled]
+        if self.label:
+            trace |= {
+                "mode": f"{trace['mode']}+text",
+                "hovertext": trace["text"],
+                "hovertemplate": f"%{{hovertext}}<extra>{line.name}</extra>",
+                "text": [self.label(row) for row in line.rows.to_dict("records")],
+                "textposition": "top center",
+                "textfont": {"size": 11, "color": BLACK},
+            }
         return trace
 
     def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
-        values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
+        with_gaps = column == line.column and look.mode != "markers"
+        values = line.rows if with_gaps else line.rows[line.rows[column].notna()]
+        heights = values[column].astype(float).clip(lower=self.up.least)
         return {
             "type": "scatter",
             "x": self._places(values),
-            "y": values[column].astype(float).clip(lower=self.up.least).tolist(),
-            "mode": self.mode,
+            "y": heights.where(heights > 0 if self.up.log else heights.notna()).tolist(),
+            "mode": look.mode or self.mode,
             "name": line.name,
             "legendgroup": line.name,
             "cliponaxis": False,
@@ -282,8 +311,9 @@ class Lines(Declared):
                 "color": look.colour,
                 "symbol": look.symbol,
                 "size": look.size,
-                "line": {"width": 1.5 * ("open" in look.symbol), "color": look.colour},
+                "line": {"width": 1.5 * look.is_thin, "color": look.colour},
             },
+            **({"stackgroup": "parts", "fillcolor": look.colour} if look.stacked else {}),
             **self._hover(line.name, values, column, columns),
         }
 
@@ -293,9 +323,10 @@ class Lines(Declared):
 
     def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
-        if len(rows) > MANY_POINTS:
+        if len(rows) > MANY_POINTS and not self.up.is_size:
             unit = self.up.unit_of(columns)
-            return {"hovertemplate": f"%{{y:.4g}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
+            digits = "," if self.up.is_counted(columns) else ".4g"
+            return {"hovertemplate": f"%{{y:{digits}}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
         words = self.words or (lambda row: self._point(row, column, columns))
         return {
             "text": [words(row) for row in rows.to_dict("records")],
@@ -331,8 +362,11 @@ class Lines(Declared):
                     **enclosed,
                 }  # fmt: skip
             return
-        predicted = rows[rows[column].notna()].drop_duplicates(self.across.column)
-        every = [Series(shown.name, shown.look, predicted.sort_values(self.across.column), column)]
+        predicted = rows[rows[column].notna()]
+        if not shown.every:
+            predicted = predicted.drop_duplicates(self.across.column)
+            predicted = predicted.sort_values(self.across.column)
+        every = [Series(shown.name, shown.look, predicted, column)]
         if shown.each:
             every = [
                 replace(line, name=shown.name.format(line.name.removesuffix(", measured")),
@@ -435,6 +469,10 @@ class Lines(Declared):
         values = {**values, **({predicted: "predicted"} if predicted else {})}
         heads |= {name: f"{words}, {unit}".removesuffix(", ") for name, words in values.items()}
         return rows[list(heads)].rename(columns=heads)
+
+
+def _is_stack(traces: Sequence[Trace]) -> bool:
+    return any("stackgroup" in trace for trace in traces)
 
 
 FEW_POINTS = 12

@@ -22,6 +22,15 @@ class Look:
     width: float = 2
     shape: str = "linear"
     """How a line joins its points, in plotly's words: `hv` is a step."""
+    mode: str = ""
+    """What is drawn, in plotly's words; empty for what the figure draws of all its lines."""
+    stacked: bool = False
+    """Whether it is a part of a whole: filled, and on top of the parts before it."""
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether its symbol consists of lines, which need a width."""
+        return "open" in self.symbol or "thin" in self.symbol
 
 
 @dataclass
