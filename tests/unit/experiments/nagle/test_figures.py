@@ -113,12 +113,12 @@ def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: in
     low, high = figure.layout.xaxis.range
     for cell, condition in zip(bars, nagle.CELLS, strict=True):
         assert sum(cell.y) == pytest.approx(100)
-        assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
+        assert low <= min(cell.x) - cell.width[0] / 2 and max(cell.x) + cell.width[0] / 2 <= high
         usual = cell.x[list(cell.y).index(max(cell.y))]
-        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width / 2
+        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width[0] / 2
         # Without the stall the first of ten requests is in a step of its own if steps are short.
-        assert max(cell.y) == (90 if condition == "off" and cell.width < STALL_MS else 100)
-    assert 30 <= high / bars[0].width <= 61
+        assert max(cell.y) == (90 if condition == "off" and cell.width[0] < STALL_MS else 100)
+    assert 30 <= high / bars[0].width[0] <= 61
     assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
     assert "90 % stall" in texts(figure)
     assert "no prediction" not in texts(figure)
@@ -135,7 +135,7 @@ def test_matrix_has_one_late_request(tmp_path: Path) -> None:
     ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)
-        assert abs(cell.x[-1] - late) <= cell.width / 2 and late < figure.layout.xaxis.range[1]
+        assert abs(cell.x[-1] - late) <= cell.width[0] / 2 and late < figure.layout.xaxis.range[1]
 
 
 @pytest.mark.parametrize("delay_ms", [20, 200, 2000])
@@ -195,18 +195,18 @@ def test_matrix_that_lacks_a_cell_says_so() -> None:
 
 def test_distribution_has_one_line_per_condition() -> None:
     figure = nagle.distribution(recorded_nagle(), "off", "on")
-    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "on"]
+    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "on"]
     assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
     assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
     # What has no meaning has no figure, and less than a tenth of the axis.
-    assert "on<br>median below 1 ms, n = 1,000" in named(figure)
+    assert "on: median below 1 ms, n = 1,000" in named(figure)
     low, high = figure.layout.xaxis.range
     assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
 
 
 def test_acks_are_of_the_server_s_segments() -> None:
     figure = nagle.acks(recorded_nagle(), "off", "quickack")
-    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "quickack"]
+    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "quickack"]
     assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
     assert max(figure.data[1].x) < 1
 
