@@ -85,7 +85,13 @@ class Axis:
             return self.written(value)
         if self.is_size:
             return size_in_words(value * self.unit_bytes)
+        if self.is_counted(columns):
+            return f"{value:,.0f} {self.unit_of(columns)}"
         return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
+
+    def is_counted(self, columns: Columns) -> bool:
+        """Whether its values are counted, and written with all their digits: those in bytes."""
+        return self.unit_of(columns) == "bytes"
 
     def place_in_words(self, value: Any, columns: Columns) -> str:
         """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
@@ -94,6 +100,10 @@ class Axis:
         short = float(f"{value:.3g}") if abs(value) < 100 else value
         return f"{in_digits(short)} {self.unit_of(columns)}".strip()
 
+    def scaled(self, value: float) -> float:
+        """Where a value is on the axis, in plotly's words: its logarithm on a logarithmic one."""
+        return log10(value) if self.log else value
+
     def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
         axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
@@ -101,8 +111,10 @@ class Axis:
             return axis | {"type": "category", "showgrid": False}
         if self.log:
             axis["type"] = "log"
+        if self.is_counted(columns):
+            axis["tickformat"] = ","
         if self.range is not None:
-            axis["range"] = [log10(end) if self.log else end for end in self.range]
+            axis["range"] = [self.scaled(end) for end in self.range]
         elif self.begins_at_0:
             axis["rangemode"] = "tozero"
         return axis | (self._ticks(sorted({*values})) if self.ticks and values else {})

@@ -96,7 +96,8 @@ class _Arrow:
     def texts(self) -> list[dict[str, Any]]:
         """Its words, its time at the left, its marks at the right."""
         middle, note = self.at + SLANT / 2, "<br>".join(wrap(self.note, NOTE_LETTERS))
-        at_left, at_right = {"xanchor": "right", "xshift": -10}, {"xanchor": "left", "xshift": 10}
+        at_left: dict[str, Any] = {"xanchor": "right", "xshift": -10}
+        at_right: dict[str, Any] = {"xanchor": "left", "xshift": 10}
         texts = [
             text_at(0.5, middle, self.words, yanchor="bottom", yshift=1),
             text_at(0, middle, self.time, GREY, **at_left),
@@ -159,7 +160,7 @@ class _Ladder:
         """All words and shapes, and both axes, which are not seen."""
         line = {"type": "line", "layer": "below", "line": {"color": BLACK, "width": 2}}
         sides = [{**line, "x0": x, "x1": x, "y0": -0.5, "y1": self.height} for x in (0, 1)]
-        above = {"yanchor": "bottom"}
+        above: dict[str, Any] = {"yanchor": "bottom"}
         left, right = (f"<b>{name}</b>" for name in self.names)
         heads = [
             text_at(0, -0.5, left, size=14, yshift=3, xanchor="center", **above),

@@ -228,7 +228,7 @@ def _deviation(table: DataFrame, layout: Layout, column: str, predicted: str) ->
         return ""
     ratio = table[column].astype(float) / table[predicted].astype(float).replace(0.0, float("nan"))
     off = (ratio - 1).abs()
-    row = table.loc[off.idxmax()]
+    row = table.iloc[int(off.argmax())]
     named = [] if CONDITION in layout.names else [str(row.get(CONDITION, ""))]
     where = ", ".join(filter(None, [*named, _place(row, layout)]))
     return f" The largest deviation from the prediction is {100 * off.max():.3g} %, at {where}."

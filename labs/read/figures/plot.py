@@ -24,6 +24,15 @@ class Look:
     width: float = 2
     shape: str = "linear"
     """How a line joins its points, in plotly's words: `hv` is a step."""
+    mode: str = ""
+    """What is drawn, in plotly's words; empty for what the figure draws of all its lines."""
+    stacked: bool = False
+    """Whether it is a part of a whole: filled, and on top of the parts before it."""
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether its symbol consists of lines, which need a width."""
+        return "open" in self.symbol or "thin" in self.symbol
 
     @property
     def line(self) -> dict[str, Any]:
@@ -32,8 +41,8 @@ class Look:
 
     @property
     def marker(self) -> dict[str, Any]:
-        """The marker as plotly has it; one without a filling has an outline."""
-        outline = {"width": 1.5 * ("open" in self.symbol), "color": self.colour}
+        """The marker as plotly has it; one that consists of lines has an outline."""
+        outline = {"width": 1.5 * self.is_thin, "color": self.colour}
         return {"color": self.colour, "symbol": self.symbol, "size": self.size, "line": outline}
 
 

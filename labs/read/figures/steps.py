@@ -123,7 +123,8 @@ def _until(trace: Trace, along: str, end: float) -> Trace:
     """The trace without the points beyond a place."""
     if _is_reference(trace):
         return trace
-    return _picked(trace, [place is None or place <= end for place in trace[along]])
+    wanted = [place is None or place <= end for place in trace[along]]
+    return {name: _picked(part, wanted) for name, part in trace.items()}
 
 
 def _thinned(trace: Trace) -> Trace:
@@ -131,7 +132,8 @@ def _thinned(trace: Trace) -> Trace:
     every = -(-count // MOST_POINTS)
     if every == 1 or "lines" not in str(trace.get("mode")) or None in trace["y"]:
         return trace
-    return _picked(trace, [number % every == 0 or number == count - 1 for number in range(count)])
+    wanted = [number % every == 0 or number == count - 1 for number in range(count)]
+    return {name: _picked(part, wanted) for name, part in trace.items()}
 
 
 def _picked(value: Any, wanted: Sequence[bool]) -> Any:
