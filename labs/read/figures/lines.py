@@ -18,9 +18,11 @@ from labs.read.figures.plot import (
     Plot,
     Trace,
     assembled,
+    error_bars,
     hover,
     once_in_legend,
     points,
+    published_points,
     stacked,
 )
 from labs.read.figures.steps import even_parts
@@ -75,7 +77,6 @@ BAND_ROOM = 0.2
 
 DASHED = Look(BLACK, "dash", "diamond-open", width=1)
 """The look of predicted values."""
-ARTICLE = Look(ORANGE, size=11)
 Curve = Callable[["DataFrame"], tuple[Sequence[float], Sequence[float]]]
 """Computes the x and y of the points of a curve from rows."""
 
@@ -289,14 +290,9 @@ class Lines(Declared):
     def _measured(self, line: Series, columns: Columns) -> Trace:
         trace = self._trace(line, line.column, line.look, columns)
         if self.spread:
-            low, high = (line.rows[column].astype(float) for column in self.spread)
-            middle = line.rows[line.column].astype(float)
-            trace["error_y"] = {
-                "type": "data",
-                "symmetric": False,
-                "array": (high - middle).tolist(),
-                "arrayminus": (middle - low).tolist(),
-            }
+            names = (self.spread[0], line.column, self.spread[1])
+            low, middle, high = (line.rows[name].astype(float).tolist() for name in names)
+            trace["error_y"] = error_bars(low, middle, high)
         declared = columns.get(line.column)
         if declared and declared.steady and "settled" in line.rows:
             settled = line.rows["settled"].fillna(False).astype(bool)
@@ -398,9 +394,7 @@ class Lines(Declared):
             f"{self.across.place_in_words(x, columns)}"
             for claim, x, y in zip(claims, rows[self.across.column], ys, strict=True)
         )
-        trace = points(self._places(rows), ys, "the article", ARTICLE, **hover(words))
-        outline = {"line": {"color": BLACK, "width": 1}}
-        yield {**trace, "legendrank": AFTER + 1, "marker": {**trace["marker"], **outline}}
+        yield {**published_points(self._places(rows), ys, words), "legendrank": AFTER + 1}
 
     def differences(self, rows: DataFrame, columns: Columns) -> Plot:
         """The plot of the differences of the predictions, with the tolerance as a band."""

@@ -228,7 +228,9 @@ def _deviation(table: DataFrame, layout: Layout, column: str, predicted: str) ->
         return ""
     ratio = table[column].astype(float) / table[predicted].astype(float).replace(0.0, float("nan"))
     off = (ratio - 1).abs()
-    row = table.iloc[int(off.argmax())]
+    if off.isna().all():
+        return ""
+    row = table.iloc[int(off.argmax())].to_dict()
     named = [] if CONDITION in layout.names else [str(row.get(CONDITION, ""))]
     where = ", ".join(filter(None, [*named, _place(row, layout)]))
     return f" The largest deviation from the prediction is {100 * off.max():.3g} %, at {where}."

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from labs.read.figures.style import BLACK
+from labs.read.figures.style import BLACK, ORANGE
 
 Trace = dict[str, Any]
 Place = tuple[tuple[float, float], tuple[float, float]]
@@ -55,6 +55,12 @@ def points(
     return {**places, **drawn, "line": look.line, "marker": look.marker, **more}
 
 
+def published_points(xs: Iterable[Any], ys: Iterable[Any], words: Iterable[str]) -> Trace:
+    """An article's figures, each with its claim as the words that it says."""
+    trace = points(xs, ys, "the article", Look(ORANGE, size=11), **hover(words))
+    return {**trace, "marker": {**trace["marker"], "line": {"color": BLACK, "width": 1}}}
+
+
 def level_bars(
     xs: Iterable[float], ys: Iterable[Any], name: str, colour: str, **more: Any
 ) -> Trace:
@@ -71,6 +77,15 @@ def apart(*places: Iterable[Any]) -> list[Any]:
 def hover(words: Iterable[str], name: str = "") -> dict[str, Any]:
     """What each point of a trace says when it is pointed at."""
     return {"text": [*words], "hovertemplate": f"%{{text}}<extra>{name}</extra>"}
+
+
+def error_bars(
+    low: Iterable[float], middle: Sequence[float], high: Iterable[float]
+) -> dict[str, Any]:
+    """Bars from the lowest to the highest value around each point."""
+    above = [end - at for end, at in zip(high, middle, strict=True)]
+    below = [at - end for end, at in zip(low, middle, strict=True)]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
 
 
 def text_at(

@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
+from labs.errors import BadInput
 from labs.read.display.format import heading
 from labs.read.display.provenance import of_points
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import Declared
+from labs.read.figures.heatmap import HeatMap
 from labs.read.figures.lines import LOOKS, Lines, Prediction
 from labs.read.figures.panels import NARROW, Multiples
 from labs.read.figures.parameter_layout import (
@@ -96,6 +98,29 @@ def small_multiples(
         describe=lambda rows: f"{title}. {in_words(rows, layout, column, unit, expected)}",
         table=lambda rows: rows[[name for name in shown if name in rows]],
     )(points)
+
+
+def heatmap(
+    table: DataFrame, column: str, x: str, y: str, *, unit: str, units: Units, caption: str
+) -> Figure:
+    """One column of a table by the parameters `x` and `y`, whose values are evenly spaced.
+
+    `table` has one row per pair of values. If it has several, BadInput says what to restrict.
+    """
+    rows = table[table[column].notna()]
+    if rows.duplicated([x, y]).any():
+        raise BadInput(
+            f"several rows have the same {x} and {y}. Restrict the other parameters, as in "
+            'heatmap(COLUMN, X, Y, condition="default")'
+        )
+    across, up = (_axis(name, units.get(name, "")) for name in (x, y))
+    return HeatMap(
+        f"{heading(column, unit)} by {names_in_words([x, y])}",
+        value=_axis(column, unit),
+        x=across,
+        y=up,
+        caption=lambda rows: caption,
+    )(rows)
 
 
 def _title(column: str, over: Sequence[str]) -> str:
