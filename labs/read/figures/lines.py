@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log10, nan
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -237,13 +238,15 @@ class Lines(Declared):
         tallest = ROOM * max([*ys, *self._levels(rows)], default=1.0)
         if self.up.begins_at_0 and not self.up.log:
             plot.y["range"] = [0, tallest]
-        low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        up = _power if self.up.log else float
+        low, high = plot.y.get("range") or (up(min(ys, default=0.0)), up(tallest))
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
         ends = self.across.range or (min(xs), max(xs))
         space = Space(self.across, ends, (low, high), height_px)
         for trace in traces if not self.across.category else ():
-            space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
+            heights = [None if y is None else up(y) for y in trace["y"]]
+            space.add(trace["x"], heights, POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
         return plot
 
@@ -455,6 +458,11 @@ class Lines(Declared):
 
 FEW_POINTS = 12
 """Of a line: so many are said in its text alternative."""
+
+
+def _power(value: float) -> float:
+    """The place of a value on a logarithmic axis; NaN for one that has none."""
+    return log10(value) if value > 0 else nan
 
 
 def _marker(look: Look) -> dict[str, Any]:
