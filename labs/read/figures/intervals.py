@@ -68,6 +68,7 @@ class Intervals(Declared):
     words: Callable[[Record], str] | None = None
     says: Callable[[Record], str] | None = None
     mark_px: float = 14
+    gap_px: float = GAP_PX
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
@@ -95,7 +96,7 @@ class Intervals(Declared):
                 if is_known(record[as_axis(self.x).column]):
                     records.append({**record, TOP: top})
                     top += self.mark_px + (PREDICTED_PX if self.expected else 0)
-            top += GAP_PX
+            top += self.gap_px
         plot.traces = [*self._measured(records, columns), *self._predicted(records, columns)]
         plot.x = self._axis(records, columns)
         plot.y = {"visible": False, "range": [top, -4], "showgrid": False}
