@@ -5,7 +5,7 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +35,16 @@ from labs.read.display.provenance import of_table
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.intervals import Intervals
+from labs.read.figures.effects import draw_effects
 from labs.read.figures.lines import LOOKS, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Panels
 from labs.read.figures.plot import Look
-from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, NO_RUNS, ORANGE, PURPLE, SKY, nothing
+from labs.read.figures.style import BLUE, GREEN, GREY, NO_RUNS, ORANGE, PURPLE, SKY, nothing
 from labs.read.runs.run import Run
-from labs.read.stats.effects import Effect, Interaction
+from labs.read.stats.effects import Effect, describe_ratio
 from labs.read.stats.machines import places
-from labs.read.stats.repetitions import Interval, Repeated, on_one_kernel, undisturbed
+from labs.read.stats.repetitions import Repeated, on_one_kernel, undisturbed
 from labs.read.theory.queueing import (
     SECOND_US,
     Server,
@@ -61,16 +61,12 @@ if TYPE_CHECKING:
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 
 MEDIAN, TAIL = "p50_us", "p99_us"
-PERCENTILES = {MEDIAN: ("median", 50.0), TAIL: ("99th percentile", 99.0)}
-PERCENTILE_LOOKS = {"median": Look(BLUE), "99th percentile": Look(ORANGE, symbol="diamond")}
+PERCENTILES = {MEDIAN: "median", TAIL: "99th percentile"}
+PERCENTS = {MEDIAN: 50.0, TAIL: 99.0}
+LOOK_OF = {"median": Look(BLUE), "99th percentile": Look(ORANGE, symbol="diamond")}
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 FEWEST_SLOWER = 10
 """A percentile with fewer slower requests is not drawn, because its value depends on chance."""
-MARKED = "*"
-NOT_APPLIED, TOO_FEW = "not applied", "too few runs"
-SHARED = "server and load share a CPU in only one of the two conditions"
-"""A second difference between two conditions, where the machine has too few CPUs."""
-LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"
 STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
@@ -185,7 +181,7 @@ def load_and_latency(study: Study) -> Figure:
         by="series",
         looks={
             f"{loop}, {name}": Look(look.colour, symbol=look.symbol + hollow, size=11)
-            for name, look in PERCENTILE_LOOKS.items()
+            for name, look in LOOK_OF.items()
             for loop, hollow in (("open loop", ""), ("closed loop", "-open"))
         },
         mode="markers",
@@ -205,7 +201,7 @@ def _records(rows: DataFrame) -> list[dict[Any, Any]]:
 
 
 def _points_of(measured: DataFrame, column: str) -> DataFrame:
-    is_closed, name = measured["rate_s"] == 0, PERCENTILES[column][0]
+    is_closed, name = measured["rate_s"] == 0, PERCENTILES[column]
     return DataFrame(
         {
             "condition": measured["condition"],
@@ -218,8 +214,8 @@ def _points_of(measured: DataFrame, column: str) -> DataFrame:
 
 def _predicted_curves(theory: Server, end: float) -> Iterator[Prediction]:
     rates = [end * step / STEPS for step in range(1, STEPS + 1)]
-    for name, percent in PERCENTILES.values():
-        look = Look(PERCENTILE_LOOKS[name].colour, "dash", width=1.5)
+    for column, percent in PERCENTS.items():
+        look = Look(LOOK_OF[PERCENTILES[column]].colour, "dash", width=1.5)
         curve = {rate: theory.evenly_spaced_us(rate, percent) for rate in rates}
         yield _predicted("predicted for even intervals", curve, look)
     means = {rate: us for rate in rates if (us := theory.random_moments_us(rate)) is not None}
@@ -256,8 +252,9 @@ def _loop_row(row: Mapping[Any, Any], theory: Server) -> dict[str, object]:
         "intended per second": int(rate) or None,
         "responses per second": round(row["requests_s"]),
     }
-    for column, (name, percent) in PERCENTILES.items():
-        expected = in_unit(theory.evenly_spaced_us(rate, percent)) if rate else closed[column]
+    for column, name in PERCENTILES.items():
+        expected_us = theory.evenly_spaced_us(rate, PERCENTS[column])
+        expected = in_unit(expected_us) if rate else closed[column]
         cells |= {name: in_unit(row[column]), f"{name}, predicted": expected}
     return cells
 
@@ -297,109 +294,34 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
     """
     kind = "1 connection" if connections == 1 else f"{connections} connections"
     title = f"Effects on the latency, {kind}"
-    by_place = places((study, *others))
     if others and not any(other.runs for other in others):
         return nothing(title, "there is no study on another testbed")
-    shown = {place: _effects_with(some, connections) for place, some in by_place.items()}
+    shown = _effects_by_place(study, *others, connections=connections)
     _check_count("studies", len(shown))
-    wanted = {_pair(e) for other in others for e in _effects_with(other, connections)}
-    rows = DataFrame(_ratios(shown, lambda effect: not others or _pair(effect) in wanted))
-    return Intervals(
-        title,
-        x=Axis("ratio", "ratio of latencies", unit="", log=True, ticks=DIGITS),
-        spread=("low", "high"),
-        row="pair",
-        row_name=lambda records: _pair_name(records, ratios=len(shown) == 1),
-        by="series",
-        looks=PERCENTILE_LOOKS,
-        hollow=lambda row: not row["effect"].effective,
-        marks=(Mark(1.0, colour=BLACK, dash="solid", width=1),),
-        says=lambda row: f"{row['pair']}: {row['text']}",
-        mark_px=9,
-        gap_px=2,
-        caption=lambda rows: _caption(by_place.values(), rows),
-        note=_legend,
-        describe=_describe_effects,
-        table=_table_of_effects,
-    )(rows)
+    tables = [some.results() for some in (study, *others) if some.runs]
+    source = pandas.concat(tables) if tables else DataFrame()
+    what, beside = "ratio of latencies", COMPARED.beside_in_words
+    return draw_effects(title, shown, PERCENTILES, source, what=what, beside=beside)
 
 
-def _effects_with(study: Study, connections: int) -> list[Effect]:
-    """The effects of the conditions with this number of connections."""
-    asked = {c.condition: c.middle.settings_as(Settings).connections for c in study.repeated}
-    shown = COMPARED.effects_of(study.repeated)
-    return [effect for effect in shown if asked[effect.condition] == connections]
-
-
-def _pair(effect: Effect) -> tuple[str, str, str]:
-    return effect.factor, effect.condition, effect.against
-
-
-def _ratios(
-    shown: Mapping[str, Sequence[Effect]], is_wanted: Callable[[Effect], bool]
-) -> Iterator[dict[str, Any]]:
-    """A row per effect and series: of one study median and 99th percentile, of several medians."""
-    for place, some in shown.items():
-        for effect in filter(is_wanted, some):
-            for column, (name, _) in PERCENTILES.items():
-                ratio = effect.ratios[column]
-                row = {"pair": f"{effect.condition} / {effect.against}", "effect": effect}
-                row |= {"series": name if len(shown) == 1 else f"{place}, {name}"}
-                row |= {"text": ratio and describe_ratio(ratio)}
-                row |= {end: ratio and getattr(ratio, end) for end in ("low", "high")}
-                if column == MEDIAN or len(shown) == 1:
-                    yield {**row, "ratio": ratio and ratio.middle}
-
-
-def _pair_name(records: Sequence[Mapping[Any, Any]], *, ratios: bool) -> str:
-    """The name of a row, its ratio of medians if there is only one study, and a mark if the two
-    conditions also differ in something else."""
-    effect = records[0]["effect"]
-    ratio = f": <b>{_describe_row(records[0])}</b>" if ratios else ""
-    mark = f" {MARKED}" if any(_besides(row["effect"] for row in records)) else ""
-    return f"<b>{effect.condition}</b> / {effect.against}{ratio}{mark}"
-
-
-def _besides(shown: Iterable[Effect]) -> list[str]:
-    """Why server and load share a CPU in one of the two conditions of these effects only."""
-    return [*dict.fromkeys(e.beside for e in shown if e.effective and e.beside)]
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    if not row["effect"].effective:
-        return NOT_APPLIED
-    return f"{row['ratio']:#.3g}" if is_known(row["ratio"]) else TOO_FEW
-
-
-def _legend(rows: DataFrame) -> str:
-    shared = _besides(rows["effect"])
-    return f"{LEGEND} · {MARKED} {SHARED} ({'; '.join(shared)})" if shared else LEGEND
-
-
-def _caption(studies: Iterable[Study], rows: DataFrame) -> str:
-    names = {name for effect in rows["effect"] for name in (effect.condition, effect.against)}
-    table = pandas.concat([study.results() for study in studies])
-    return of_table(table[table["condition"].isin(names)])
-
-
-def _describe_effects(rows: DataFrame) -> str:
-    phrases = (
-        f"{pair}: " + ", ".join(f"{r['series']} {_describe_row(r)}" for r in _records(some))
-        for pair, some in rows.groupby("pair", sort=False)
-    )
-    return f"Ratios of latencies. {'; '.join(phrases)}."
-
-
-def _table_of_effects(rows: DataFrame) -> DataFrame:
-    table = []
-    for _, some in rows.groupby("pair", sort=False):
-        all_ = [*some["effect"]]
-        cells = {"condition": all_[0].condition, "compared with": all_[0].against}
-        cells |= {row["series"]: row["text"] or "" for row in _records(some)}
-        ignored = dict.fromkeys(effect.because for effect in all_ if not effect.effective)
-        cells |= {"not applied, because": "; ".join(ignored)}
-        table.append({**cells, "also differs": "; ".join(_besides(all_))})
-    return DataFrame(table)
+def _effects_by_place(
+    study: Study, *others: Study, connections: int | None = None
+) -> dict[str, list[Effect]]:
+    """The effects of each study, of the conditions with this number of connections or of all; with
+    `others`, those that one of them has."""
+    shown = {}
+    for place, some in places((study, *others)).items():
+        runs = {each.condition: each.middle for each in some.repeated}
+        shown[place] = [
+            effect
+            for effect in COMPARED.effects_of(some.repeated)
+            if connections in (None, runs[effect.condition].settings_as(Settings).connections)
+        ]
+    wanted = {e.pair for other in others for e in COMPARED.effects_of(other.repeated)}
+    return {
+        place: [effect for effect in some if not others or effect.pair in wanted]
+        for place, some in shown.items()
+    }
 
 
 def ratio(study: Study, over: str, under: str) -> float | None:
@@ -414,16 +336,13 @@ def effects_table(study: Study, *others: Study) -> Table:
     """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
     or why there is none. With `others`, the effects that one of them has. Studies without runs are
     left out."""
-    by_place = places((study, *others))
-    wanted = {_pair(e) for other in others for e in COMPARED.effects_of(other.repeated)}
-    rows: dict[tuple[str, str, str], dict[str, str]] = {}
-    for place, some in by_place.items():
-        for effect in COMPARED.effects_of(some.repeated):
-            if _pair(effect) in wanted or not others:
-                rows.setdefault(_pair(effect), {})[place] = _describe_median(effect)
-    heads = ["Setting", "Condition", "Compared with"]
-    cells = [{**dict(zip(heads, pair, strict=True)), **row} for pair, row in rows.items()]
-    return Table(cells, columns=[*heads, *by_place])
+    shown, heads = _effects_by_place(study, *others), ["Setting", "Condition", "Compared with"]
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for place, some in shown.items():
+        for effect in some:
+            names = dict(zip(heads, effect.pair, strict=True))
+            rows.setdefault(effect.pair, names)[place] = COMPARED.describe_headline(effect)
+    return Table([*rows.values()], columns=[*heads, *shown])
 
 
 def interactions(study: Study) -> Table:
@@ -434,8 +353,8 @@ def interactions(study: Study) -> Table:
         [
             {
                 "Settings": pair.name,
-                "Alone": _describe_median(pair.alone),
-                "Together": _describe_median(pair.together),
+                "Alone": COMPARED.describe_headline(pair.alone),
+                "Together": COMPARED.describe_headline(pair.together),
                 "Together / alone": describe_ratio(pair.ratio),
                 "They interact": "yes" if pair.matters else "not shown",
             }
@@ -547,57 +466,6 @@ def instructions() -> Table:
     )
 
 
-def describe_ratio(ratio: Interval) -> str:
-    """A ratio with its interval."""
-    return f"{ratio.middle:#.3g} ({ratio.low:#.3g} to {ratio.high:#.3g})"
-
-
-def _describe_median(effect: Effect) -> str:
-    """The ratio of medians with its interval, for a table; or why there is none."""
-    if not effect.effective:
-        return f"{NOT_APPLIED} here"
-    median_ratio = effect.ratios[MEDIAN]
-    if median_ratio is None:
-        return TOO_FEW
-    return describe_ratio(median_ratio) + (f"; {SHARED}" if effect.beside else "")
-
-
-def describe_effect(effect: Effect) -> str:
-    """An effect as a sentence."""
-    middle, tail = effect.ratios[MEDIAN], effect.ratios[TAIL]
-    text = f"{effect.factor}: {effect.condition} against {effect.against}: "
-    if middle is None:
-        text += "unknown, because too few runs were undisturbed"
-    else:
-        text += f"{describe_ratio(middle)} times the median"
-        text += f", {describe_ratio(tail)} times the 99th percentile" if tail else ""
-    if not effect.effective:
-        return f"{text}. The setting was not applied here ({effect.because})"
-    if effect.beside:
-        text += f". In addition, {SHARED} ({effect.beside})"
-    if middle and middle.low <= 1 <= middle.high:
-        return f"{text}. The interval includes 1: no effect on the median is shown"
-    return text
-
-
-def describe_interaction(pair: Interaction) -> str:
-    """An interaction as a sentence."""
-    phrases = [
-        f"{effect.condition} has {middle.middle:.3g} times the median of {effect.against}"
-        for effect in (pair.alone, pair.together)
-        if (middle := effect.ratios[MEDIAN])
-    ]
-    ends = (
-        "The two settings interact"
-        if pair.matters
-        else ("The interval includes 1: no interaction is shown")
-    )
-    return (
-        f"{pair.name}: {', and '.join(phrases)}; the ratio of these effects is "
-        f"{describe_ratio(pair.ratio)}. {ends}"
-    )
-
-
 def describe(table: DataFrame) -> str:
     """One line per condition: latency, throughput, and the work per request."""
     return "\n".join(f"- **{row['condition']}**: {_describe_run(row)}" for row in _records(table))
@@ -629,23 +497,10 @@ def _us(value: float | None) -> str:
     return "unknown" if value is None else f"{in_three_digits(value)} µs"
 
 
-def compared(repeated: Sequence[Repeated]) -> dict[str, Any]:
-    """The effects of a study whose conditions were repeated: ratios of medians, interactions, and
-    every setting as read back. `remarks` says the same in lines."""
-    shown, pairs = COMPARED.effects_of(repeated), COMPARED.interactions_of(repeated)
-    heads = ["", "effects on the latency, as ratios with 95 % bootstrap intervals:"]
-    lines = [*(heads if shown else ()), *(f"  {describe_effect(effect)}." for effect in shown)]
-    lines += ["", "interactions of two settings:"] if pairs else []
-    lines += [f"  {describe_interaction(pair)}." for pair in pairs]
-    return {
-        "effects": [effect.as_json() for effect in shown],
-        "interactions": {pair.name: pair.as_json() for pair in pairs},
-        "settings": list(COMPARED.settings_of(repeated)),
-        "remarks": lines,
-    }
-
-
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
     """One remark per missing program, with the conditions that need it."""
     missing = lacking(parameters).items()
     return {"remarks": [f"{text}. Left out: {', '.join(names)}" for text, names in missing]}
+
+
+compared = COMPARED.report

@@ -296,7 +296,8 @@ def _by_delay(suffix: str) -> dict[str, str]:
 
 
 COMPARED = Comparisons(
-    columns=("p50_us", "p99_us", "requests_s"),
+    what="latency",
+    columns={"p50_us": "median", "p99_us": "99th percentile", "requests_s": ""},
     factors=(
         Factor("blocking", {f"blocking-{n}": f"polling-{n}" for n in ("c1", "many")}, "waiting"),
         Factor(
@@ -357,9 +358,9 @@ COMPARED = Comparisons(
     },
     read_back=knobs,
     beside="pinning",
+    beside_in_words="server and load share a CPU in only one of the two conditions",
 )
-"""What shows the effect of each setting. Without a CPU for each thread, server and load share one:
-a second difference."""
+"""What shows the effect of each setting."""
 
 
 def loops(repeated: Iterable[Repeated]) -> DataFrame:

@@ -327,6 +327,8 @@ class Results:
 
     @column("largest window of an ACK, of the free buffer", unit="%", hidden=True, costly=True)
     def window_share_pct(self) -> float | None:
+        if self.unsampled_packets:
+            return None
         promised = self.table[self.table["acked_bytes"].diff() > 0]
         before = self.table.shift(1).loc[promised.index]
         free = before["rcvbuf_bytes"] - before["rmem_bytes"]

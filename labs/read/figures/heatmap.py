@@ -53,7 +53,11 @@ class HeatMap(Declared):
         cells = self._cells(rows)
         numbered = len(xs) <= MOST_NUMBERED
         x, y = (replace(axis, category=True).layout([], columns) for axis in (self.x, self.y))
-        layout = {"xaxis": x, "yaxis": y, "annotations": self._written(cells) if numbered else []}
+        layout: dict[str, Any] = {
+            "xaxis": x,
+            "yaxis": y,
+            "annotations": self._written(cells) if numbered else [],
+        }
         traces = [self._shades(cells, xs, ys, columns, numbered)]
         if self.framed and rows[self.framed].any():
             traces.append(self._frames(rows[rows[self.framed]]))

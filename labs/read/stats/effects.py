@@ -14,6 +14,8 @@ from labs.read.parse.server_report import Setting
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, Repeated, of_interaction, of_ratio, on_one_kernel
 
+NOT_APPLIED, TOO_FEW = "not applied", "too few runs"
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -41,6 +43,11 @@ class Effect:
     because: str
     beside: str
     ratios: Mapping[str, Interval | None]
+
+    @property
+    def pair(self) -> tuple[str, str, str]:
+        """What is compared: factor, condition, and the one without it."""
+        return self.factor, self.condition, self.against
 
     def as_json(self) -> dict[str, Any]:
         """The effect as plain data."""
@@ -72,16 +79,24 @@ class Interaction:
 class Comparisons:
     """What the conditions of a lab show about its factors.
 
-    The first of `columns` decides interactions, which have four conditions each: neither setting,
-    the first, the second, both. `read_back` are the settings of a run; where only one of two
-    conditions has the setting `beside` as requested, that is a second difference between them.
+    The first of `columns`, which have names, decides interactions; these have four conditions each:
+    neither setting, the first, the second, both. `read_back` are the settings of a run. Where only
+    one of two conditions has the setting `beside` as requested, that is a second difference between
+    them, `beside_in_words`. `what` is what the figures measure.
     """
 
-    columns: Sequence[str]
+    what: str
+    columns: Mapping[str, str]
     factors: Sequence[Factor]
     interactions: Mapping[str, Sequence[str]]
     read_back: Callable[[Run], Iterable[Setting]] = field(repr=False)
     beside: str = ""
+    beside_in_words: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The first column."""
+        return next(iter(self.columns))
 
     def effects_of(self, repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
         """The effects that the conditions of a study show, in the order of the factors."""
@@ -104,7 +119,7 @@ class Comparisons:
             four = on_one_kernel(by_name[condition] for condition in names if condition in by_name)
             if len(four) != len(names):
                 continue
-            if ratio := of_interaction(*(some.column(self.columns[0]) for some in four)):
+            if ratio := of_interaction(*(some.column(self.headline) for some in four)):
                 factor = factors[name.partition(" and ")[0]]
                 alone = self._effect(factor, four[1], four[0])
                 together = self._effect(factor, four[3], four[2])
@@ -116,6 +131,63 @@ class Comparisons:
         for some in repeated:
             for setting in self.read_back(some.middle):
                 yield {"condition": some.condition, **vars(setting)}
+
+    def report(self, repeated: Sequence[Repeated]) -> dict[str, Any]:
+        """Effects, interactions and settings as plain data; `remarks` says the same in lines."""
+        effects, pairs = self.effects_of(repeated), self.interactions_of(repeated)
+        head = f"effects on the {self.what}, as ratios with 95 % bootstrap intervals:"
+        lines = ["", head] if effects else []
+        lines += [f"  {self.describe_effect(effect)}." for effect in effects]
+        lines += ["", "interactions of two settings:"] if pairs else []
+        lines += [f"  {self.describe_interaction(pair)}." for pair in pairs]
+        return {
+            "effects": [effect.as_json() for effect in effects],
+            "interactions": {pair.name: pair.as_json() for pair in pairs},
+            "settings": list(self.settings_of(repeated)),
+            "remarks": lines,
+        }
+
+    def describe_headline(self, effect: Effect) -> str:
+        """The ratio of the first column with its interval, for a table; or why there is none."""
+        ratio = effect.ratios[self.headline]
+        if not effect.effective:
+            return f"{NOT_APPLIED} here"
+        if ratio is None:
+            return TOO_FEW
+        return describe_ratio(ratio) + (f"; {self.beside_in_words}" if effect.beside else "")
+
+    def describe_effect(self, effect: Effect) -> str:
+        """An effect as a sentence."""
+        text = f"{effect.factor}: {effect.condition} against {effect.against}: "
+        ratio, name = effect.ratios[self.headline], self.columns[self.headline]
+        if ratio is None:
+            text += "unknown, because too few runs were undisturbed"
+        text += ", ".join(
+            f"{describe_ratio(ratios)} times the {words}"
+            for column, words in self.columns.items()
+            if words and ratio and (ratios := effect.ratios[column])
+        )
+        if not effect.effective:
+            return f"{text}. The setting was not applied here ({effect.because})"
+        if effect.beside:
+            text += f". In addition, {self.beside_in_words} ({effect.beside})"
+        if ratio and ratio.low <= 1 <= ratio.high:
+            return f"{text}. The interval includes 1: no effect on the {name} is shown"
+        return text
+
+    def describe_interaction(self, pair: Interaction) -> str:
+        """An interaction as a sentence."""
+        phrases = [
+            f"{effect.condition} has {ratio.middle:.3g} times the {self.columns[self.headline]} of "
+            f"{effect.against}"
+            for effect in (pair.alone, pair.together)
+            if (ratio := effect.ratios[self.headline])
+        ]
+        none = "The interval includes 1: no interaction is shown"
+        return (
+            f"{pair.name}: {', and '.join(phrases)}; the ratio of these effects is "
+            f"{describe_ratio(pair.ratio)}. {'The two settings interact' if pair.matters else none}"
+        )
 
     def _effect(self, factor: Factor, over: Repeated, under: Repeated) -> Effect:
         ratios = {name: of_ratio(over.column(name), under.column(name)) for name in self.columns}
@@ -134,3 +206,8 @@ class Comparisons:
 
 def _as_json(ratio: Interval) -> dict[str, float]:
     return {"ratio": ratio.middle, "low": ratio.low, "high": ratio.high}
+
+
+def describe_ratio(ratio: Interval) -> str:
+    """A ratio with its interval."""
+    return f"{ratio.middle:#.3g} ({ratio.low:#.3g} to {ratio.high:#.3g})"

@@ -14,10 +14,6 @@ from labs.experiments.stack import figures
 from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.figures import (
-    MARKED,
-    NOT_APPLIED,
-    SHARED,
-    TOO_FEW,
     article_figures,
     as_printed,
     describe,
@@ -30,9 +26,11 @@ from labs.experiments.stack.figures import (
     settings,
     work_per_request,
 )
-from labs.experiments.stack.results import Results, article, server
+from labs.experiments.stack.results import COMPARED, Results, article, server
 from labs.read.claims.ledger import has_articles_parameters
+from labs.read.figures.effects import MARKED
 from labs.read.figures.lines import LOOKS
+from labs.read.stats.effects import NOT_APPLIED, TOO_FEW
 from labs.read.stats.machines import places
 from labs.studies.study import Study, study
 from tests.real_runs import with_condition
@@ -106,9 +104,9 @@ def test_effects_marks_pairs_of_which_one_shares_a_cpu() -> None:
     figure = figures.effects(RepeatedStudy(some.runs, (*some.repeated, gro)))
     marked = [text.split(" ")[0] for text in texts(figure) if text.endswith(f" {MARKED}")]
     assert marked == ["<b>queues-2-c1</b>"]
-    assert f"{MARKED} {SHARED} (2 CPUs for 2" in figure.layout.meta["caption"]
+    assert f"{MARKED} {COMPARED.beside_in_words} (2 CPUs for 2" in figure.layout.meta["caption"]
     without = figures.effects(undisturbed(["blocking-c1", "polling-c1"]))
-    assert SHARED not in without.layout.meta["caption"]
+    assert COMPARED.beside_in_words not in without.layout.meta["caption"]
 
 
 def test_figures_refuse_more_than_they_have_colours_for() -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from labs.experiments.stack.figures import compared, describe_effect, describe_interaction
+from labs.experiments.stack.figures import compared
 from labs.experiments.stack.results import COMPARED, Results, knobs, latencies, merged
 from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
@@ -115,7 +115,7 @@ def test_effects_are_ratios_of_medians() -> None:
         # Equal repetitions have an interval without a width.
         assert known.low == known.high == known.middle == over.p50_us / under.p50_us
     assert not found["rx-usecs-1-c1"].effective and found["polling-rules-100-c1"].effective
-    assert "Operation not supported" in describe_effect(found["rx-usecs-1-c1"])
+    assert "Operation not supported" in COMPARED.describe_effect(found["rx-usecs-1-c1"])
 
 
 def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
@@ -126,7 +126,10 @@ def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
         queues, base = base, queues
     (found,) = COMPARED.effects_of([queues, replace(base, condition="gro-c1")])
     assert found.effective and found.beside == knobs(queues.runs[0])[0].because != ""
-    assert found.beside in describe_effect(found) and found.as_json()["beside"] == found.beside
+    assert (
+        found.beside in COMPARED.describe_effect(found)
+        and found.as_json()["beside"] == found.beside
+    )
     (waiting,) = COMPARED.effects_of(undisturbed(("blocking-c1", "polling-c1")).repeated)
     assert waiting.beside == ""
 
@@ -159,5 +162,5 @@ def test_interactions_are_ratios_of_effects() -> None:
     neither, first, second, both = (Results(runs()[name]).p50_us or 0 for name in names)
     assert found.ratio.middle == pytest.approx((both / second) / (first / neither))
     assert found.ratio.low == found.ratio.middle and found.matters
-    assert describe_interaction(found).endswith("The two settings interact")
+    assert COMPARED.describe_interaction(found).endswith("The two settings interact")
     assert COMPARED.interactions_of(four[:3]) == ()
