@@ -399,6 +399,7 @@ loss = Intervals(
         "predicted (simulation): median and 95 % of the draws",
     ),
     reference=Reference("mathis", "Mathis: ", "predicted (Mathis)"),
+    mark_px=18,
     marks=(Mark(line_mib_s, "line rate {digits} MiB/s"),),
     words=lambda row: f"{row['congestion_control']} <b>{in_three_digits(row['median'])}</b>",
     says=lambda row: (

@@ -31,13 +31,6 @@ FAINT = 0.35
 ROOM = 0.06
 """The space at both ends of the axis, as a share of its length."""
 TOP = "_top_px"
-BELOW_A_LINE = {
-    "showarrow": False,
-    "xanchor": "right",
-    "yanchor": "top",
-    "xshift": -4,
-    "font": {"size": 12},
-}
 Record = Mapping[Any, Any]
 
 
@@ -253,12 +246,23 @@ class Intervals(Declared):
         for value in dict.fromkeys(row[self.row] for row in some):
             rows = [row for row in some if row[self.row] == value]
             at, top = float(rows[0][reference.column]), rows[0][TOP]
-            bottom = rows[-1][TOP] + self.mark_px
+            bottom = rows[-1][TOP] + self.mark_px + (PREDICTED_PX if self.expected else 0)
+            place = as_axis(self.x).scaled(at)
+            is_right = place > sum(plot.x["range"]) / 2
             line["x"] += [at, at, None]
             line["y"] += [top, bottom, None]
             words = f"{reference.words}{in_three_digits(at)}"
-            place = {"x": as_axis(self.x).scaled(at), "y": bottom, "text": words}
-            plot.annotations.append({**place, **BELOW_A_LINE})
+            plot.annotations.append(
+                {
+                    "x": place,
+                    "y": bottom,
+                    "text": words,
+                    "showarrow": False,
+                    "xanchor": "right" if is_right else "center",
+                    "yanchor": "top",
+                    "font": {"size": 12},
+                }
+            )
         if some:
             plot.traces.append(line)
 
