@@ -69,7 +69,7 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM, LOG_ROOM = 1.1, 1.6
+ROOM, LOG_ROOM = 1.1, 2.0
 """The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
 BAND_ROOM = 0.2
 """The room around a band, as a share of the heights that are drawn."""
