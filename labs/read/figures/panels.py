@@ -171,10 +171,10 @@ class Multiples(Declared):
                 }
                 plot.annotations.append(text_at(1, 0.5, name, xshift=4, textangle=90, **at_right))
         if self.above:
-            plots[0].annotations.append(heading_above("", self.above + "<br>" * bool(self.by)))
-        return max(
-            (text["text"].count("<br>") for plot in plots for text in plot.annotations), default=0
-        )
+            words = heading_above("", self.above)
+            plots[0].annotations.append({**words, "yshift": words["yshift"] + LINE_PX})
+        lines = (text["text"].count("<br>") for plot in plots for text in plot.annotations)
+        return max(lines, default=0) + bool(self.above)
 
     def _share_axes(self, plots: Sequence[Plot]) -> None:
         """Give all panels the axes of the first; titles and ticks are where there is room."""

@@ -164,7 +164,7 @@ def _lines(
             line: replace(look, size=size)
             for line, look, size in zip(lines, LOOKS, sizes, strict=False)
         },
-        predicted=Prediction(expected, each=True, look=Look("", width=1.5), mode="lines"),
+        predicted=Prediction(expected, each=True, look=Look("", "", width=1.5), mode="lines"),
         mode="markers" if expected else "lines+markers",
         height=PANEL_PX if layout.rows else ONE_PANEL_PX,
     )
