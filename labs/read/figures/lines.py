@@ -327,7 +327,7 @@ class Lines(Declared):
         if len(rows) > MANY_POINTS and not self.up.is_size:
             unit = self.up.unit_of(columns)
             digits = "," if self.up.is_counted(columns) else ".4g"
-            return {"hovertemplate": f"%{{y:{digits}}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
+            return {"hovertemplate": f"%{{y:{digits}}} {unit} at %{{x:.6g}}<extra>{name}</extra>"}
         words = self.words or (lambda row: self._point(row, column, columns))
         return hover(map(words, rows.to_dict("records")), name)
 
