@@ -10,13 +10,13 @@ from pandas import DataFrame
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import MB
 from labs.experiments.buffers.results import parameter
-from labs.experiments.buffers.sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
+from labs.read.readings.buffer_sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.readings.bulk_transfer import SYSCTL, window
 from labs.read.runs.run import Run
 

@@ -10,12 +10,14 @@ from typing import Any
 from labs.drive.kernel.versions import SERIES
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
+from labs.read.display.rich_output import Table, Text
 from labs.read.theory.advice import (
     FULL,
     SEND_BUFFERS_STOP_SHARE,
     WINDOWS_STOP_SHARE,
     Advice,
     Reached,
+    advise,
     between_bytes_s,
     loss_based_bytes_s,
     reached,
@@ -375,3 +377,39 @@ def _without_gro(advice: Advice) -> list[str]:
         f"# if packets are not coalesced; {size_in_words(advice.receive_bytes)} is enough if they "
         "are coalesced in pairs (GRO)"
     ]
+
+
+def sizes_by_kernel(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
+    """The buffers that one flow needs to fill a link: one row per kernel, which runs at both ends.
+
+    `receive buffer` is for packets that are coalesced in pairs (GRO), as in virtual time, the next
+    size for packets that are not coalesced. The values to set suffice for both.
+    """
+    every = {kernel: advise(rate_mbit, rtt_ms, kernel) for kernel in kernels}
+    return Table(
+        [
+            {
+                "Linux": kernel,
+                "BDP": size_in_words(advice.bdp_bytes),
+                "receive buffer": size_in_words(advice.receive_bytes),
+                "of the BDP": _of_the_bdp(advice.receive_bytes, advice),
+                "without coalescing": size_in_words(advice.receive_alone_bytes),
+                "send buffer": size_in_words(advice.send_bytes),
+                "of the BDP ": _of_the_bdp(advice.send_bytes, advice),
+                "on the receiver": (
+                    ENOUGH if advice.receive_suffices else f"tcp_rmem = {advice.rmem()}"
+                ),
+                "on the sender": ENOUGH if advice.send_suffices else f"tcp_wmem = {advice.wmem()}",
+            }
+            for kernel, advice in every.items()
+        ]
+    )
+
+
+def _of_the_bdp(size: int, advice: Advice) -> str:
+    return f"{size / advice.bdp_bytes:.2f}" if advice.bdp_bytes else ""
+
+
+def sysctls_to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
+    """The sysctl lines for both ends of a path; a remark if the defaults are sufficient."""
+    return Text(to_paste(advise(rate_mbit, rtt_ms, kernel)))

@@ -94,6 +94,10 @@ class Axis:
         short = float(f"{value:.3g}") if abs(value) < 100 else value
         return f"{in_digits(short)} {self.unit_of(columns)}".strip()
 
+    def scaled(self, value: float) -> float:
+        """Where a value is on the axis, in plotly's words: its logarithm on a logarithmic one."""
+        return log10(value) if self.log else value
+
     def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
         axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
@@ -102,7 +106,7 @@ class Axis:
         if self.log:
             axis["type"] = "log"
         if self.range is not None:
-            axis["range"] = [log10(end) if self.log else end for end in self.range]
+            axis["range"] = [self.scaled(end) for end in self.range]
         elif self.begins_at_0:
             axis["rangemode"] = "tozero"
         return axis | (self._ticks(sorted({*values})) if self.ticks and values else {})

@@ -32,7 +32,8 @@ NOTE_LETTERS = 46
 """How long a line of a note may be, so that it fits a narrow page."""
 PREDICTED = f"<span style='color:{VERMILION}'><b>|</b></span>\N{NO-BREAK SPACE}predicted"
 ARTICLE = f"<span style='color:{ORANGE}'>●</span>\N{NO-BREAK SPACE}article"
-COLOURS = (BLUE, SKY, ORANGE, GREEN, PURPLE, GREY)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY)
+"""As those of lines: a kernel has one colour in a figure with both."""
 Record = Mapping[Any, Any]
 
 

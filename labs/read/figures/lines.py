@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log10, nan
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -58,8 +58,8 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM = 1.1
-"""The end of an axis that begins at 0, as a multiple of the largest value."""
+ROOM, LOG_ROOM = 1.1, 2.5
+"""The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
 
 
 DASHED = Look(BLACK, "dash", "diamond-open", width=1)
@@ -234,19 +234,21 @@ class Lines(Declared):
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
         values = rows[self.across.column].dropna().tolist()
-        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ys, columns))
-        tallest = ROOM * max([*ys, *self._levels(rows)], default=1.0)
+        levels = self._levels(rows)
+        ups = [*ys, *levels]
+        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ups, columns))
+        tallest = ROOM * max(ups, default=1.0)
         if self.up.begins_at_0 and not self.up.log:
             plot.y["range"] = [0, tallest]
-        up = _power if self.up.log else float
-        low, high = plot.y.get("range") or (up(min(ys, default=0.0)), up(tallest))
+        elif self.up.log and levels:
+            plot.y["range"] = [log10(min(ups) / LOG_ROOM), log10(max(ups) * LOG_ROOM)]
+        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
-        ends = self.across.range or (min(xs), max(xs))
-        space = Space(self.across, ends, (low, high), height_px)
+        x_ends = self.across.range or (min(xs), max(xs))
+        space = Space(self.across, x_ends, self.up, (ends[0], ends[1]), height_px)
         for trace in traces if not self.across.category else ():
-            heights = [None if y is None else up(y) for y in trace["y"]]
-            space.add(trace["x"], heights, POINT if "markers" in trace["mode"] else LINE)
+            space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
         return plot
 
@@ -273,11 +275,12 @@ class Lines(Declared):
 
     def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
         values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
+        heights = values[column].astype(float).clip(lower=self.up.least)
         return {
             "type": "scatter",
             "x": self._places(values),
-            "y": values[column].astype(float).clip(lower=self.up.least).tolist(),
-            "mode": self.mode,
+            "y": heights.where(heights > 0 if self.up.log else heights.notna()).tolist(),
+            "mode": look.mode or self.mode,
             "name": line.name,
             "legendgroup": line.name,
             "cliponaxis": False,
@@ -297,7 +300,7 @@ class Lines(Declared):
 
     def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
-        if len(rows) > MANY_POINTS:
+        if len(rows) > MANY_POINTS and not self.up.is_size:
             unit = self.up.unit_of(columns)
             return {"hovertemplate": f"%{{y:.4g}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
         words = self.words or (lambda row: self._point(row, column, columns))
@@ -458,11 +461,6 @@ class Lines(Declared):
 
 FEW_POINTS = 12
 """Of a line: so many are said in its text alternative."""
-
-
-def _power(value: float) -> float:
-    """The place of a value on a logarithmic axis; NaN for one that has none."""
-    return log10(value) if value > 0 else nan
 
 
 def _marker(look: Look) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pandas
 from labs.read.figures.axes import Columns, declared
 from labs.read.figures.bars import LEFT_PX
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Place, assembled, once_in_legend
+from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend
 from labs.read.figures.style import LEGEND_ABOVE
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ class Panels(Declared):
     The rows of a panel are those that its `rows` make of what the figure is called with; the rows
     of the figure, for caption and text, are those of all panels. `same_x`: all have one x axis, and
     only the last one has its title. Panels without axes need no legend beside their headings.
+    `legends`: each has a legend of its own beside it.
     """
 
     panels: tuple[Declared, ...]
     same_x: bool = False
+    legends: bool = False
 
     def _shown(self, sources: tuple[Any, ...]) -> list[tuple[Declared, DataFrame]]:
         shown = ((panel, panel.rows(*sources)) for panel in self.panels)
@@ -56,8 +58,13 @@ class Panels(Declared):
         gap = HEADING_PX + (0 if self.same_x or no_axes else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
-        once_in_legend(traces)
-        layout |= {"legend": LEGEND_ABOVE, "showlegend": not no_axes, "barmode": "overlay"}
+        if self.legends:
+            headings = [panel.title_of(some) for panel, some in self._shown(sources)]
+            layout |= _legends_beside(traces, headings, places)
+        else:
+            once_in_legend(traces)
+            layout["legend"] = LEGEND_ABOVE
+        layout |= {"showlegend": not no_axes, "barmode": "overlay"}
         figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
         return figure.update_layout(margin_l=LEFT_PX) if no_axes else figure
 
@@ -77,6 +84,24 @@ class Panels(Declared):
         shown = [(panel, panel.rows(rows)) for panel in self.panels]
         tables = [panel.table_of(some, declared(panel.of)) for panel, some in shown if len(some)]
         return pandas.concat(tables, ignore_index=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together(Declared):
+    """Forms in one pair of axes, that of the first one; each has rows of its own."""
+
+    forms: tuple[Declared, ...]
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The plot of the first form with the traces of the others, and its height in pixels."""
+        shown = ((form, form.rows(*sources)) for form in self.forms)
+        (plot, height), *others = [
+            form.panel(some, declared(form.of), sources) for form, some in shown if not some.empty
+        ]
+        plot.traces += [trace for other, _ in others for trace in other.traces]
+        return plot, height
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,3 +192,16 @@ def grid(rows: Sequence[Place], across: int) -> list[Place]:
     width = (1 - BETWEEN * (across - 1)) / across
     begins = [place * (width + BETWEEN) for place in range(across)]
     return [((begin, begin + width), row[1]) for row, begin in product(rows, begins)]
+
+
+def _legends_beside(
+    traces: Sequence[Trace], headings: Sequence[str], places: Sequence[Place]
+) -> dict[str, Any]:
+    """The layout of a legend beside each plot, which its traces then belong to."""
+    for trace in traces:
+        trace["legend"] = f"legend{str(trace['yaxis']).removeprefix('y')}"
+    look = {"x": 1.01, "xanchor": "left", "yanchor": "top", "font": {"size": 12}}
+    return {
+        f"legend{place + 1 if place else ''}": {**look, "y": top, "title": {"text": heading}}
+        for place, (heading, (_, (_, top))) in enumerate(zip(headings, places, strict=True))
+    }
