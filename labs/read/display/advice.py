@@ -31,29 +31,32 @@ SIZES = (
 OVERFILLED = 1.1
 """A goodput above this multiple of what fits into the send buffer needs an explanation."""
 APPENDED = (
-    "Here more data than its size is in flight: the next write is appended to a partial segment "
-    "that Nagle's algorithm holds, up to the end of its packet, without a check of the buffer's "
-    "size (net/ipv4/tcp.c tcp_sendmsg_locked()). With TCP_NODELAY the size is the limit."
+    "Here more than its size is in flight: the next write is appended to a partial segment that "
+    "Nagle's algorithm holds, without a check of the size (net/ipv4/tcp.c tcp_sendmsg_locked()). "
+    "With TCP_NODELAY the size is the limit."
 )
-HALVED = (
-    "With tcp_adv_win_scale = 1, half of the receive buffer is reserved for overhead. Only the "
-    "other half becomes window."
-)
+HALVED = "With tcp_adv_win_scale = 1 only half of the receive buffer becomes window."
 REASONS = {
     LINK: "Larger buffers do not help.",
-    WAKE_UP: "A writer that found the send buffer full is woken when at most two thirds of it are "
-    "in use. Therefore about two thirds of a large send buffer are in flight.",
+    WAKE_UP: "A writer that waits for room is woken when at most two thirds of the send buffer are "
+    "in use. Therefore about two thirds of a large one are in flight.",
     SEND_BUFFER: "Data stays in the send buffer until it is acknowledged, one RTT later.",
     RECEIVE_WINDOW: "The share of the receive buffer that becomes window is the share of payload "
     "in the memory of the first full-sized packet.",
 }
+LOSS_BASED = (
+    "in recovery up to twice its window is in flight (net/ipv4/tcp_input.c tcp_sndbuf_expand()), "
+    "and the largest windows are four times the mean"
+)
+BBR_WITH_LOSS = (
+    "data behind a hole waits for the report of the loss and for the retransmission; with so much "
+    "BBR reached 99 % of what larger buffers allow, measured on 6.1 (docs/model.md)"
+)
 
 
 class End(NamedTuple):
-    """One end: its sysctl, the size that is advised, and what a program may request instead.
-
-    All connections may use up to `stop_share` of memory until its buffers stop growing.
-    """
+    """One end: its sysctl, the size that is advised, and what a program may request instead. Its
+    buffers grow until all connections together use `stop_share` of memory."""
 
     name: str
     sysctl: str
@@ -202,15 +205,13 @@ def describe_loss(advice: Advice) -> str:
     share = reno / advice.line_bytes_s
     if share >= theory.FULL:
         return "loss: too small to limit a flow, if losses are random (formula of Mathis)."
-    bbr = (
-        ", and it is more than BBR tolerates. Find the cause. No sizes are advised."
-        if advice.loss_pct > BBR_TOLERATES_PCT
-        else ". Find the cause, or use BBR, which does not take a loss for congestion."
-    )
+    bbr = ", or use BBR, which does not take a loss for congestion"
+    if advice.loss_pct > BBR_TOLERATES_PCT:
+        bbr = ". It is more than BBR tolerates: no sizes are advised"
     return (
         f"loss: with Reno, and about with CUBIC, a flow reaches {_mib_s(reno)}, "
         f"{100 * share:.2g} % of the link, if losses are random (formula of Mathis). No buffer "
-        f"changes that{bbr}"
+        f"changes that. Find the cause{bbr}."
     )
 
 
@@ -220,18 +221,12 @@ def describe_rule(advice: Advice) -> str:
     if holds is None:
         return f"no sizes: no rule is known for {control} on this path."
     follows = control in FOLLOWS_MATHIS
+    if not advice.loss_pct and follows:
+        return f"sizes for {control}: each end holds the payload of a round trip."
+    held = f"sizes for {control}: each end holds {holds:.2g} BDP of payload"
     if not advice.loss_pct:
-        held = "the payload of a round trip" if follows else f"{holds:g} BDP of payload"
-        window = "" if follows else ", as its congestion window"
-        return f"sizes for {control}: each end holds {held}{window}."
-    why = (
-        "in recovery up to twice its window is in flight (net/ipv4/tcp_input.c "
-        "tcp_sndbuf_expand()), and the largest windows are four times the mean"
-        if follows
-        else "data behind a hole waits for the report of the loss and for the retransmission; with "
-        "so much BBR reached 99 % of what larger buffers allow, measured on 6.1 (docs/model.md)"
-    )
-    return f"sizes for {control}: each end holds {holds:.2g} BDP of payload, because {why}."
+        return f"{held}, as its congestion window."
+    return f"{held}, because {LOSS_BASED if follows else BBR_WITH_LOSS}."
 
 
 def _chosen(advice: Advice) -> bool:
@@ -298,10 +293,10 @@ def describe_memory(advice: Advice, connections: int) -> str:
     most = " and ".join(f"{memory_size(size)} at the {name}" for name, size in taken.items())
     receiver, sender = (memory_size(taken[end.name] / end.stop_share) for end in ends(advice))
     return (
-        f"memory: {many} may take up to {most}. When all together exceed tcp_mem[0], 3/64 of "
-        f"memory, send buffers stop growing (net/ipv4/tcp_input.c tcp_should_expand_sndbuf()); "
-        f"above tcp_mem[1], 1/16, windows do too (tcp_grow_window()). To stay below, the receiver "
-        f"needs {receiver} of memory, and the sender {sender}."
+        f"memory: {many} may take up to {most}. Above tcp_mem[0], 3/64 of memory, send buffers "
+        f"stop growing (net/ipv4/tcp_input.c tcp_should_expand_sndbuf()); above tcp_mem[1], 1/16, "
+        f"windows do (tcp_grow_window()). To stay below, the receiver needs {receiver} of memory, "
+        f"and the sender {sender}."
     )
 
 
