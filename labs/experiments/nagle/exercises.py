@@ -68,7 +68,7 @@ def far(condition: str) -> Callable[[Evidence], Expected]:
             around(least_ms, most_ms, median_ms, pct=PCT, checked=f"the theory at {hz} Hz")
             .mistake(least_ms - far_ms if least_ms > far_ms else None, FEWER)
             .mistake(most_ms - far_ms if most_ms > far_ms else None, FEWER)
-            .mistake(most_ms + far_ms, "A connection in use needs no round trip for a handshake.")
+            .mistake(most_ms + far_ms, "One RTT too many: no handshake on a connection in use.")
             .mistake(mean_ms.value, FIRST)
             .mistake(held.least_ms if theory.stalls else None, ALONE)
             .mistake(held.most_ms if theory.stalls else None, ALONE)
