@@ -104,13 +104,15 @@ class Together(Declared):
 class Multiples(Declared):
     """The same plot for each value of the column `by`, `across` in a row, with common axes.
 
-    `named` makes the heading of a panel from its rows, `remark` the lines below it.
+    `named` makes the heading of a panel from its rows, `remark` the lines below it; both have
+    letters of a size.
     """
 
     panel_of: Declared
     by: str
     named: Callable[[DataFrame], str]
     remark: Callable[[DataFrame], str] = lambda rows: ""
+    letters: int = 13
     across: int = 2
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
@@ -121,7 +123,8 @@ class Multiples(Declared):
         plots, height = [plot for plot, _ in drawn], drawn[0][1]
         down = -(-len(plots) // self.across)
         for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
-            plot.annotations.append(heading_above(self.named(some), self.remark(some)))
+            words = heading_above(self.named(some), self.remark(some))
+            plot.annotations.append({**words, "font": {"size": self.letters}})
             if place:
                 plot.x["matches"], plot.y["matches"] = "x", "y"
             if place < len(plots) - self.across:

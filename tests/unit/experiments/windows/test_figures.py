@@ -111,7 +111,7 @@ def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
 def test_over_scales_is_in_the_order_of_the_setting() -> None:
     figure = charts.over_scales(windows_study(), "article-scale1", "article-scale0")
     words = texts(figure)
-    assert words.index("tcp_adv_win_scale = 0") < words.index("tcp_adv_win_scale = 1")
+    assert words.index("scale<br>= 0") < words.index("scale<br>= 1")
 
 
 def test_multiples_without_runs_say_so() -> None:
