@@ -141,7 +141,7 @@ goodput_by_buffer = Lines(
     ),
     height=520,
     describe=lambda rows: (
-        "Steady goodput against the requested size, with a "
+        "Steady goodput against the requested size, with a BDP of "
         f"{_bdp_in_words(rows)}. {'; '.join(_describe_series(rows))}."
     ),
     table={
@@ -180,6 +180,7 @@ measured_and_predicted = Lines(
     y=Axis("error_pct", "error of the prediction", "%"),
     by="bound",
     named="limited by: {}",
+    in_order=False,
     mode="markers",
     words=lambda row: (
         f"{row['condition']}: measured {in_three_digits(row['steady_mib_s'])}, "

@@ -187,7 +187,7 @@ class Lines(Declared):
         x = self.across.column
         if self.lines:
             return [
-                Series(name, self._look(column, place), rows.sort_values(x), column)
+                Series(name, self._look(column, place), rows.sort_values(x, kind="stable"), column)
                 for place, (column, name) in enumerate(self.lines.items())
                 if rows[column].notna().any()
             ]
@@ -332,6 +332,8 @@ class Lines(Declared):
         return hover(map(words, rows.to_dict("records")), name)
 
     def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
+        if pandas.isna(row[column]):
+            return ""  # a gap
         place = self.across.place_in_words(row[self.across.column], columns)
         value = self.up.value_in_words(row[column], columns)
         condition = f"<br>{row['condition']}" if "condition" in row else ""

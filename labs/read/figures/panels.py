@@ -113,13 +113,14 @@ class Multiples(Declared):
 
     `named` makes the heading of a panel from its rows, `remark` the lines below it. With `below`,
     there is a row of panels for each value of that column, which is at its right end; the values of
-    `by` are above the first row, and `above` says what both are.
+    `by` are above the first row, and `above` says what both are. Headings have `letters` of a size.
     """
 
     panel_of: Declared
     by: str
     named: Callable[[DataFrame], str] | None = None
     remark: Callable[[DataFrame], str] = lambda rows: ""
+    letters: int = 13
     across: int = 2
     below: str = ""
     above: str = ""
@@ -161,7 +162,9 @@ class Multiples(Declared):
         """Write the headings of the panels, and return how many lines they have after the first."""
         for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
             if self.by and len(some) and (not self.below or place < self.across):
-                plot.annotations.append(heading_above(self._heading(some), self.remark(some)))
+                plot.annotations.append(
+                    heading_above(self._heading(some), self.remark(some), self.letters)
+                )
             if self.below and len(some) and place % self.across == self.across - 1:
                 name = f"<b>{plain(some[self.below].iloc[0])}</b>"
                 at_right: dict[str, Any] = {
@@ -222,12 +225,19 @@ def no_plot() -> Plot:
     return Plot([], {}, {})
 
 
-def heading_above(words: str, remark: str = "") -> dict[str, Any]:
+def heading_above(words: str, remark: str = "", letters: int = 13) -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
     text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
     place: dict[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
     return text_at(
-        0, 1, text, size=12 if remark else 13, yshift=4, yanchor="bottom", align="left", **place
+        0,
+        1,
+        text,
+        size=min(letters, 12) if remark else letters,
+        yshift=4,
+        yanchor="bottom",
+        align="left",
+        **place,
     )
 
 
