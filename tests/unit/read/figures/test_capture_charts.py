@@ -44,7 +44,11 @@ def stalled() -> tuple[pandas.DataFrame, int, tuple[int, int]]:
     segments = read(NAGLE)
     rows = exchanges(segments)
     request = rows[rows["steps"] == ARTICLE_OFF].iloc[0]
-    return segments, int(request["connection"]), (int(request["first_row"]), int(request["last_row"]))
+    return (
+        segments,
+        int(request["connection"]),
+        (int(request["first_row"]), int(request["last_row"])),
+    )
 
 
 def arrows(figure: Figure) -> list[tuple[float, int, str]]:
@@ -66,7 +70,9 @@ def test_ladder_of_the_article() -> None:
     words = texts(figure)
     assert words[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b> · seq ")
     assert (
-        sum("238 bytes" in text for text in words) == sum("615 bytes" in text for text in words) == 1
+        sum("238 bytes" in text for text in words)
+        == sum("615 bytes" in text for text in words)
+        == 1
     )
     silent = [text for text in words if "of silence" in text]
     assert len(silent) == 1 and "<b>43" in silent[0]
