@@ -242,7 +242,7 @@ class Lines(Declared):
             plot.y["range"] = [0, tallest]
         elif self.up.log and levels:
             plot.y["range"] = [log10(min(ups) / LOG_ROOM), log10(max(ups) * LOG_ROOM)]
-        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
+        ends = plot.y.get("range") or tuple(map(self.up.scaled, (min(ys, default=1.0), tallest)))
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
         x_ends = self.across.range or (min(xs), max(xs))
