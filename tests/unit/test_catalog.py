@@ -148,7 +148,7 @@ def write_parts(folder: Path, **changed: str | None) -> Path:
 @pytest.fixture(autouse=True)
 def no_own_labs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test starts without labs of the reader's own, and leaves none behind."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     yield
     for name in [name for name in sys.modules if name.startswith("labs_own_")]:
         del sys.modules[name]
@@ -485,16 +485,16 @@ def test_known_never_loads_a_file_that_a_run_names(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
     with pytest.raises(BadInput, match="not one of the package"):
-        catalog.known(name)
+        catalog.loaded(name)
 
 
 def test_known_finds_labs_of_the_package_and_those_that_were_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     (tmp_path / "mine.py").write_text(new.source("mine"))
     with pytest.raises(BadInput):
-        catalog.known("mine")
+        catalog.loaded("mine")
     mine = catalog.find(str(tmp_path / "mine.py"))
-    assert catalog.known("mine") is mine
-    assert catalog.known("nagle").name == "nagle"
+    assert catalog.loaded("mine") is mine
+    assert catalog.loaded("nagle").name == "nagle"

@@ -31,7 +31,7 @@ def near(value: float) -> object:
 
 
 def performed(kernel: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     lab = catalog.find(str(RECIPE))
     make(lab, lab.Parameters(kernel=kernel, runs=str(folder)))
 

@@ -85,7 +85,7 @@ def test_a_mode_that_does_not_exist_is_refused(
 def test_a_lab_of_a_file_is_booted_with_ptrace_unless_told_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     monkeypatch.chdir(tmp_path)
     assert main(["new", "ownlab"]) == 0
     lab = find("./ownlab.py")

@@ -14,7 +14,7 @@ from labs.cli.__main__ import main
 def test_new_lab_runs_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     monkeypatch.chdir(tmp_path)
     assert main(["new", "mylab"]) == 0
     capsys.readouterr()

@@ -85,7 +85,7 @@ def test_run_refuses_what_a_lab_plants(
 ) -> None:
     if name == "disk" and os.geteuid() != 0:
         pytest.skip("only root's lab can make a device")
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     assert main(["new", "mylab"]) == 0
     first = "    settings, port = read_settings("
     source = Path("mylab.py").read_text()

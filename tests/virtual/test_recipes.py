@@ -33,7 +33,7 @@ CHANCE = 0.7
 def test_page_shows_what_a_recipe_prints(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     monkeypatch.setenv("LABS_BOOT", "seccomp")  # faster, and the bytes are the same
     monkeypatch.chdir(tmp_path)
     with kept(*of_the_command(recipe.commands[0])):

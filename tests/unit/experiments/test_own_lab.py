@@ -84,7 +84,7 @@ column = "took_ms"
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """`labs new mine` with a few columns more, and the claims beside it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     text = source("mine")
     for old, new in CHANGES:
         assert old in text
@@ -119,7 +119,7 @@ def test_results_that_fail_are_told_with_their_line(
     assert text.count('fetch["bytes"]') == 1
     Path("mine.py").write_text(text.replace('fetch["bytes"]', 'fetch["octets"]'))
     number = text[: text.index('fetch["bytes"]')].count("\n") + 1
-    catalog._own.clear()
+    catalog._of_files.clear()
     write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
     out = ("runs", "export", "runs", "--csv", "flat.csv", "--lab", "./mine.py")
     assert main(out) == 2
@@ -144,7 +144,7 @@ def test_claims_command_reads_the_ledger_beside_the_file(
     found = json.loads(capsys.readouterr().out)
     assert [one["verdict"] for one in found] == ["holds", "differs"]
     Path("mine.toml").unlink()
-    catalog._own.clear()
+    catalog._of_files.clear()
     assert main(["claims", "./mine.py"]) == 2
     assert "Write its claims to mine.toml" in capsys.readouterr().err
 

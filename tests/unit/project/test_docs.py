@@ -83,7 +83,7 @@ def flags(parser: Arguments) -> set[str]:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the commands of the pages name."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mylab.py").write_text(source("mylab"), "utf-8")
     shutil.copytree(ROOT / "docs" / "recipes", tmp_path / "docs" / "recipes")

@@ -18,14 +18,15 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
+from labs.read.exports.flat_table import described
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
-from labs.studies.run_table import described, flat_table
+from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study, sweeps_study
 from tests.run_folders import inputs, make_run
 
 STUDY = STUDIES / "6.1.tar.xz"
-TABLE_SCHEMA = Path(__file__).parents[2] / "fixtures" / "exports" / "table-schema.json"
+TABLE_SCHEMA = Path(__file__).parents[3] / "fixtures" / "exports" / "table-schema.json"
 
 
 def table() -> pandas.DataFrame:
@@ -67,7 +68,7 @@ def test_flat_table_column_of_several_types_is_text() -> None:
 
 def own_lab(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: object) -> Run:
     """A run of a lab of the reader's own with these results."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     text = source("mine")
     columns = (
         f"    @column({name!r})\n    def {name}(self): return {value!r}\n"
@@ -181,7 +182,7 @@ def test_write_table_as_csv_has_a_table_schema_beside_it(tmp_path: Path) -> None
 
 def test_described_of_labs_that_differ_gives_each_meaning() -> None:
     rows = flat_table([real("unshaped"), sweeps_study().run("both-16k")])
-    both = described(rows)["goodput_mib_s"]
+    both = described(rows, catalog.loaded)["goodput_mib_s"]
     meanings = [catalog.find(name).columns["goodput_mib_s"] for name in ("buffers", "sweeps")]
     assert both.meaning == "; ".join(dict.fromkeys(one.meaning for one in meanings))
     assert both.unit == "MiB/s"
