@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.read.theory.advice import advise, between_bytes_s, reached
-from labs.studies.advice import at_least, measure
+from labs.read.theory.advice import advise, at_least, between_bytes_s, reached
+from labs.studies.advice import measure
 from tests.conftest import DEFAULT_KERNEL
 
 

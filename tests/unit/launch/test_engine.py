@@ -17,7 +17,7 @@ from labs.launch.engine import Engine, Job, Lost, Say, Threads
 from labs.launch.launch import Progress, perform
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
-from labs.launch.progress_lines import FAILED, MADE
+from labs.launch.progress import FAILED, MADE
 
 
 class Result:

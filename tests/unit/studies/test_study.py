@@ -14,13 +14,11 @@ from labs.cli.run import as_script, preview
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.launch.progress_lines import FAILED, MADE, WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
 from labs.read.runs.archive import pack
 from labs.read.runs.run import Run
-from labs.studies.progress import Bar
 from labs.studies.study import Study
 from tests.real_runs import nagle_run, real, windows_run
 from tests.stack_studies import stack_runs
@@ -178,74 +176,6 @@ def test_study_of_several_kernels_has_one_study_each() -> None:
 def test_study_of_several_kernels_refuses_if_none_has_runs() -> None:
     with pytest.raises(BadInput, match=r"(?i)kernel = 5\.10 \(recorded: 6\.1\.192"):
         labs.study(dataclasses.replace(RECORDED, kernel="5.10,7.2"))
-
-
-def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar("buffers", ["default", "both"]) as bar:
-        bar.tell("default", "there already")
-        assert capsys.readouterr().err == ""
-        bar.tell("both", "3 s")
-        assert bar.text().endswith("1 of 2 runs | both: 3 s")
-        bar.tell("both", "made")
-    said = capsys.readouterr().err
-    assert said.startswith("buffers: 2 runs; 1 exist, 1 to perform\n")
-    assert said.endswith("2 of 2 runs\n")
-
-
-def test_bar_prints_the_plan_of_a_study_of_several_groups(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    groups = ["Sweep", "Sweep", "Memory pressure"]
-    with Bar("buffers", ["a", "b", "c"], groups) as bar:
-        bar.tell("a", "1 s")
-    assert capsys.readouterr().err == (
-        "buffers: 3 runs; 0 exist, 3 to perform. Conditions: 2 Sweep, 1 Memory pressure\n"
-    )
-
-
-def test_bar_says_how_long_the_rest_takes() -> None:
-    """By the runs that were performed: existing ones take no time."""
-    now_s = [0.0]
-    with Bar("buffers", ["a", "b", "c", "d"], clock=lambda: now_s[0]) as bar:
-        bar.tell("a", "there already")
-        bar.tell("b", "1 s")
-        assert bar.left() == ""
-        bar._at["b"] = "made"
-        now_s[0] = 20.0
-        assert bar.left() == "about 40 s left"  # two more, of 20 s each
-        now_s[0] = 300.0
-        assert bar.left() == "about 10 min left"
-
-
-def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal the bar itself is shown only when a run is ready."""
-    with Bar("buffers", ["default"]) as bar:
-        bar.tell("default", "3 s")
-        assert capsys.readouterr().err == "buffers: 1 run; 0 exist, 1 to perform\n"
-        bar.tell("default", f"{WAITING} for a slot")
-        assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
-
-
-def test_bar_counts_failed_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """A failed run is over, but was not made."""
-    with Bar("buffers", ["a", "b", "c"]) as bar:
-        bar.tell("a", MADE)
-        bar.tell("b", f"{FAILED}: no kernel")
-        assert "2 of 3 runs (1 failed)" in bar.text()
-
-
-def test_bar_cuts_no_line_in_a_word() -> None:
-    line = f"{WAITING} for a slot: at most 2 (one per CPU); held by process 4711 (both, for 3 s)"
-    bar = Bar("buffers", ["default", "a" * 80, "both"])
-    bar._shown = True
-    bar._at = {"default": line, "a" * 80: "1 s", "both": "4 s"}
-    assert bar.text().endswith(f"0 of 3 runs | default: {WAITING} for a slot | both: 4 s")
-
-
-def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar("buffers", ["default"]) as bar:
-        bar.tell("default", "there already")
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
