@@ -32,7 +32,6 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from itertools import chain
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -41,7 +40,7 @@ from labs.drive.imports import imported
 from labs.drive.parameters.declare import SIZES, LabParameters, declared, nearest, shown, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import Lab, checked_columns, wrong_conditions
+from labs.read.lab import Lab, checked_columns, last_line, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
@@ -110,9 +109,8 @@ def with_ledgers() -> tuple[Lab, ...]:
 
 
 def _named(name: str) -> Lab | None:
-    if name in LABS:
-        return _packaged(name)
-    return {lab.name: lab for _, lab in _of_files.values()}.get(name)
+    of_files = {lab.name: lab for _, lab in _of_files.values()}
+    return _packaged(name) if name in LABS else of_files.get(name)
 
 
 def _packaged(name: str) -> Lab:
@@ -265,17 +263,17 @@ def _check_defines(path: Path, name: str) -> None:
         raise BadInput(f"{path}: it defines no {name}. Add {name} to it")
 
 
-_parsed = lru_cache(maxsize=4)(ast.parse)
-"""Parses a source that several checks read one after another once."""
-
-
 def _tree(path: Path) -> ast.Module:
     """A file parsed; BadInput if it is not Python."""
+    return _parsed(path.read_bytes(), path)
+
+
+@lru_cache(maxsize=4)  # several checks read a file one after another
+def _parsed(source: bytes, path: Path) -> ast.Module:
     try:
-        tree: ast.Module = _parsed(path.read_bytes(), str(path))
+        return ast.parse(source, path)
     except (SyntaxError, ValueError) as error:
         raise _refused(error, path) from error
-    return tree
 
 
 def _check_guest(path: Path, package: str = "") -> None:
@@ -326,14 +324,9 @@ def _refused(error: BaseException, file: Path, name: str = "") -> BadInput:
     one beside it; `name` is the file as the reader wrote it."""
     if isinstance(error, LabError):
         return BadInput(f"{name or file}: {str(error).removeprefix(f'{file}: ')}")
-    frames = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
-    words = " ".join(str(error).split())
-    if isinstance(error, SyntaxError):
-        frames.append((error.filename or str(file), error.lineno))
-        words = error.msg
-    place, line = str(file), None
-    for path, number in frames:
-        if path == str(file) or (not name and file.parent in Path(path).parents):
-            place, line = path, number
-    where = f"{name or place}, line {line}" if line else name or place
+    place, line = last_line(
+        error, lambda path: path == file or (not name and file.parent in path.parents)
+    )
+    where = f"{name or place or file}" + (f", line {line}" if line else "")
+    words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
     return BadInput(f"{where}: {type(error).__name__}: {words}")

@@ -22,18 +22,19 @@ from labs.read.flows.account_text import NO_TIME, describe_for_notebook, named_f
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
 
-CAPTURES = {
-    "A": "delayed-ACK-meets-Nagle",
-    "B": "retransmission-timeout",
-    "C": "zero-window",
-    "D": "connection-refused",
-    "E": "fast-recovery",
-    "F": "delayed-ACK",
-    "G": "connection-unanswered",
-    "H": "reset",
-    "I": "SYN-repeated",
-    "J": "gave-up",
-}
+CAUSES = (
+    "delayed-ACK-meets-Nagle",
+    "retransmission-timeout",
+    "zero-window",
+    "connection-refused",
+    "fast-recovery",
+    "delayed-ACK",
+    "connection-unanswered",
+    "reset",
+    "SYN-repeated",
+    "gave-up",
+)
+CAPTURES = dict(zip("ABCDEFGHIJ", CAUSES, strict=True))
 """The captures that come with the project: a letter, and the cause, which is part of the file's
 name. Notebooks show only the letter, because they ask for the cause."""
 NO_CONNECTION = "The capture has no TCP connection."

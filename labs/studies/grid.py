@@ -95,9 +95,8 @@ class Grid(Summary):
     @property
     def errors(self) -> tuple[LabError, ...]:
         """The errors of the points without results, without repeated messages."""
-        return tuple(
-            {str(point.lacks): point.lacks for point in self.points if point.lacks}.values()
-        )
+        errors = (point.lacks for point in self.points if point.lacks)
+        return tuple({str(error): error for error in errors}.values())
 
     @property
     def keys(self) -> frozenset[str]:
@@ -287,9 +286,7 @@ def _performed(
     made: list[Any] = []
     for some, titles, title, count in rounds:
         with progress.Bar(f"{lab.name}{title}", count) as bar:
-            made += launch.run_points(
-                *(lab, some), fresh=wanted.fresh, jobs=wanted.jobs, progress=bar.tell, names=titles
-            )
+            made += launch.run_points(lab, some, progress=bar.tell, names=titles, **vars(wanted))
     return [
         of if isinstance(of, LabError) else attempted(of_point.of_made, of, p, lab)
         for of, p in zip(made, every, strict=True)

@@ -1,5 +1,5 @@
-"""Runs for notebooks (`labs.runs`): open, list, compare and pack them, and write them as one flat
-table for other programs."""
+"""Runs for notebooks (`labs.runs`): open and compare them, and write them as one flat table for
+other programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pandas import DataFrame
 
 from labs.catalog import loaded
 from labs.read.exports import flat_table as tables
-from labs.read.runs.archive import pack
 from labs.read.runs.compare import Comparison, Results
 from labs.read.runs.compare import compare as compare_by
-from labs.read.runs.listing import index
 from labs.read.runs.run import Run, open_run
 
-__all__ = ["index", "open_run", "pack"]
+__all__ = ["open_run"]
 
 
 def results_of(run: Run) -> Results:

@@ -118,15 +118,13 @@ class Study(Summary):
         BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
-        about = self.lab.columns[column]
         runs = {condition: self.run(condition) for condition in guessed}
         rows = {
-            name: (guessed[name], values.get(about.predicted_by or ""), values.get(column))
+            name: (guessed[name], *self.lab.predicted_and_measured(run, column))
             for name, run in runs.items()
-            for values in [self.lab.results(run).values]
         }
-        is_virtual = all(run.testbed == VIRTUAL for run in runs.values())
-        return guesses(rows, about.unit, below=virtual_below if is_virtual else 0.0)
+        below = virtual_below if all(run.testbed == VIRTUAL for run in runs.values()) else 0.0
+        return guesses(rows, self.lab.columns[column].unit, below=below)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -147,8 +145,9 @@ class Study(Summary):
 
     def run(self, condition: str) -> Run:
         """The run of a condition; BadInput, naming the conditions, if the study has no such one."""
-        if condition in self.conditions:
-            return self.runs[self.conditions.index(condition)]
+        for run in self.runs:
+            if run.condition == condition:
+                return run
         raise BadInput(
             f"{condition} is not in this study (available: {', '.join(self.conditions)})"
             f"{did_you_mean(condition, self.conditions)}"
@@ -159,8 +158,8 @@ class Study(Summary):
         # Needs more of the operating system than recorded runs do.
         from labs.drive.preview import preview  # noqa: PLC0415
 
-        asked = self.run(condition).condition_asked
-        lines = preview(asked, self.lab.lines(asked), self.run(condition).testbed)
+        run = self.run(condition)
+        lines = preview(run.condition_asked, self.lab.lines(run.condition_asked), run.testbed)
         return Text("\n".join(command_lines((line.host, line.argv) for line in lines)))
 
     def describe(self, condition: str | None = None) -> str:
@@ -337,7 +336,7 @@ def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
     groups = [lab.title_of(condition.group) for condition in lab.conditions(p)]
     runs = len(groups) * plan.least_repetitions(p)
     with progress.Bar(f"{lab.name}{title}", runs, groups) as bar:
-        made = launch.run(lab, p, fresh=wanted.fresh, jobs=wanted.jobs, progress=bar.tell)
+        made = launch.run(lab, p, progress=bar.tell, **vars(wanted))
     return of_made(made, p, lab)
 
 
