@@ -187,6 +187,7 @@ def _find_file(path: Path) -> Lab:
 
 
 def _lab_in(path: Path, source: bytes) -> Lab:
+    """The lab in a file, with the ledger beside it, if there is one."""
     module, ledger = _load(path, source), path.with_suffix(".toml")
     marks = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
 
@@ -220,6 +221,7 @@ def _load(path: Path, source: bytes) -> ModuleType:
 
 
 def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
+    """BadInput if a module does not declare what a lab is, or declares it wrongly."""
     parts: dict[str, Any] = vars(module)
     missing = [name for name in names if not callable(parts.get(name))]
     if missing:

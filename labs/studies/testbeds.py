@@ -41,8 +41,7 @@ def testbeds(p: LabParameters) -> Table:
 
 
 def _row(diagnosis: Diagnosis, shaped: bool) -> dict[str, str]:
-    # The first requirement that is not met; those of shaped links count if there are any.
-    lacking = next((check for check in diagnosis.checks if _counts(check, shaped)), None)
+    lacking = next((check for check in diagnosis.checks if _lacks(check, shaped)), None)
     return {
         "Testbed": diagnosis.testbed,
         "What it is": diagnosis.what,
@@ -52,7 +51,8 @@ def _row(diagnosis: Diagnosis, shaped: bool) -> dict[str, str]:
     }
 
 
-def _counts(check: Check, shaped: bool) -> bool:
+def _lacks(check: Check, shaped: bool) -> bool:
+    """Whether a requirement is not met; those of shaped links count if there are any."""
     return not check.ok and (check.needed or (shaped and check.name in SHAPING))
 
 

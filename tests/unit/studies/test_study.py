@@ -100,8 +100,10 @@ def test_commands_are_those_of_a_dry_run(run: Run, program: str) -> None:
     asked = run.condition_asked
     alone = dataclasses.replace(lab, all_conditions=lambda p: (asked,), groups=(), _conditions={})
     plan = as_script(preview(alone, lab.Parameters(testbed=run.testbed)))
-    said = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab).commands(asked.name)
-    assert plan.endswith(said) and f"\n{program} " in said
+    commands = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab).commands(
+        asked.name
+    )
+    assert plan.endswith(commands) and f"\n{program} " in commands
 
 
 def test_describe_has_the_figures_of_the_run(study: Study) -> None:
@@ -143,8 +145,8 @@ def test_study_reads_a_packed_file_in_place_of_a_folder(tmp_path: Path) -> None:
     shutil.copytree(run.path, tmp_path / "runs" / run.path.name)
     pack(tmp_path / "runs", tmp_path / "shared.tar.xz")
     shared = dataclasses.replace(RECORDED, testbed="virtual", runs=str(tmp_path / "shared.tar.xz"))
-    found = labs.study(shared)
-    assert (found.live, [one.key for one in found.runs]) == (False, [run.key])
+    study = labs.study(shared)
+    assert (study.live, [each.key for each in study.runs]) == (False, [run.key])
     with pytest.raises(BadInput, match=r"rate_mbit = 100 \(recorded: 10\)"):
         labs.study(dataclasses.replace(shared, rate_mbit=100))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "shared.tar.xz"]
@@ -165,11 +167,11 @@ def test_study_refuses_recorded_runs_with_another_link() -> None:
 
 @pytest.mark.usefixtures("kept")
 def test_study_of_several_kernels_has_one_study_each() -> None:
-    found = labs.study(dataclasses.replace(RECORDED, kernel="6.12, 6.1"))
-    assert [one.conditions for one in found.kernels] == [("both",), ()]
-    assert [one.parameters.kernel for one in found.kernels] == ["6.1", "6.12"]
-    assert "kernel = 6.12 (recorded: 6.1.192" in found.kernels[1].lacks.lower()
-    assert found.lacks == ""
+    study = labs.study(dataclasses.replace(RECORDED, kernel="6.12, 6.1"))
+    assert [of_kernel.conditions for of_kernel in study.kernels] == [("both",), ()]
+    assert [of_kernel.parameters.kernel for of_kernel in study.kernels] == ["6.1", "6.12"]
+    assert "kernel = 6.12 (recorded: 6.1.192" in study.kernels[1].lacks.lower()
+    assert study.lacks == ""
 
 
 @pytest.mark.usefixtures("kept")
