@@ -49,12 +49,6 @@ WRITING_SHARE = 0.05
 LEAST_PAUSE_S = 1.0
 PACKAGE = Path(__file__).parents[1]
 DISTRIBUTION = "tcp-lab-notebook"
-NUMBERS: tuple[tuple[set[type], type[Scalar]], ...] = (
-    ({bool}, bool),
-    ({int}, int),
-    ({int, float}, float),
-)
-"""The types of values, and the type of a column with such values, if the lab declares none."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +97,6 @@ class IndexWriter:
         self._head = Head(lab.name, title, values, identity, _version(), reading_digest(lab))
         self._columns = {column.name: column for column in columns_of_lab(lab)}
         self._cells: dict[str, list[Any]] = {name: [None] * len(rows) for name in self._columns}
-        self._undeclared: dict[str, list[Any]] = {}
         self._places: dict[str, list[int]] = defaultdict(list)
         for place, row in enumerate(rows):
             self._places[row.key].append(place)
@@ -194,10 +187,6 @@ class IndexWriter:
     def _set(self, place: int, status: str, message: str | None, values: Mapping[str, Any]) -> None:
         for name in self._found:
             self._cells[name][place] = values.get(name)
-        for name in values.keys() - self._columns.keys():  # of a reader's own lab
-            self._undeclared.setdefault(name, [None] * len(self._rows))
-        for name, of_column in self._undeclared.items():
-            of_column[place] = values.get(name)
         self._cells["status"][place] = status
         self._cells["message"][place] = None if message is None else printable(message)
         self._changed = True
@@ -218,20 +207,14 @@ class IndexWriter:
         }
         cells["repetition"] = run.repetition
         cells["excluded"] = any(note.excludes for note in results.notes) or bool(disturbances(run))
-        return {
-            name: _typed(self._columns[name], value) if name in self._columns else value
-            for name, value in cells.items()
-        }
+        return {name: _typed(self._columns[name], value) for name, value in cells.items()}
 
     def _write(self) -> None:
         package = arrow(self.path)
-        extra = {name: _fitting(name, values) for name, values in self._undeclared.items()}
-        cells = self._cells | {
-            name: [_typed(extra[name], value) for value in values]
-            for name, values in self._undeclared.items()
-        }
-        columns = (*self._columns.values(), *extra.values())
-        arrays = [package.array(cells[column.name], arrow_type(column.kind)) for column in columns]
+        columns = tuple(self._columns.values())
+        arrays = [
+            package.array(self._cells[column.name], arrow_type(column.kind)) for column in columns
+        ]
         table = package.Table.from_arrays(arrays, schema=to_schema(self._head, columns))
         with whole_file(self.path) as file:
             package.parquet.write_table(table, file, compression="zstd")
@@ -293,12 +276,6 @@ def plain(value: Any) -> Scalar | None:
     if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     return printable(str(value), LINES)
-
-
-def _fitting(name: str, values: Sequence[Any]) -> IndexColumn:
-    """The column of an undeclared result, with a type that fits all values, or else text."""
-    kinds = {type(value) for value in values if value is not None}
-    return IndexColumn(name, next((kind for fit, kind in NUMBERS if kinds and kinds <= fit), str))
 
 
 def _typed(column: IndexColumn, value: Scalar | None) -> Scalar | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from labs.drive.parameters.declare import KINDS, LabParameters, Scalar, declared
 from labs.drive.record.stored_files import check_version, parse
 from labs.drive.record.study_file import KEPT_ELSEWHERE
-from labs.drive.result_columns import computed_columns
+from labs.drive.result_columns import ComputedColumn, computed_columns
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.exports.described_columns import Described, field_metadata
 from labs.read.lab import BESIDE_RESULTS, OF_RUN, Lab
@@ -156,10 +156,21 @@ def _results_of(lab: Lab) -> list[IndexColumn]:
                 "name": beside(column.name, lab.Parameters),
                 "predicted_by": column.predicted_by and beside(column.predicted_by, lab.Parameters),
             },
-            kind=_kind(get_type_hints(computed[name].compute)["return"]),
+            kind=_kind(_type_of(lab, name, computed[name])),
         )
         for name, column in lab.columns.items()
     ]
+
+
+def _type_of(lab: Lab, name: str, computed: ComputedColumn[Any]) -> Any:
+    """The type that a column is annotated with; BadInput without."""
+    hints = get_type_hints(computed.compute)
+    if "return" not in hints:
+        raise BadInput(
+            f"the lab {lab.name}: the column {name} has no type, which an index needs. Write: "
+            f"def {name}(self) -> float"
+        )
+    return hints["return"]
 
 
 def _kind(hint: Any) -> type[Scalar]:

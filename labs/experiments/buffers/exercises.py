@@ -19,7 +19,6 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.sweep import FULL_PCT
 from labs.read.exercises.exercise import (
     LIMITS,
     Evidence,
@@ -32,6 +31,7 @@ from labs.read.exercises.exercise import (
     around,
     drawn,
 )
+from labs.read.readings.buffer_sweep import FULL_PCT
 from labs.read.readings.bulk_transfer import bdp_bytes as measured_bdp_bytes
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct

@@ -46,7 +46,7 @@ from labs.read.readings.bulk_transfer import (
     in_mib,
     window,
 )
-from labs.read.readings.goodput import Download, download, own_socket
+from labs.read.readings.goodput import Download, download, sampled_socket
 from labs.read.readings.instruments import (
     ALLOWED_PCT,
     apart_pct,
@@ -252,7 +252,7 @@ class Results(BulkTransfer):
     def unread_bytes(self) -> float | None:
         if self.download is None:
             return None
-        rows = own_socket(self.run.samples("client"), "bytes_received")
+        rows = sampled_socket(self.run, "client", "bytes_received")
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
     @column("packets that the shaper's queue dropped", hidden=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from labs.read.claims.formulas import farthest_from
 from labs.read.readings.bulk_transfer import RMEM_MAX, WMEM_MAX
-from labs.read.readings.goodput import own_socket
+from labs.read.readings.goodput import sampled_socket
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import line_goodput_bytes_s
 
@@ -34,7 +34,7 @@ class Sizes:
 def sizes(run: Run, host: str) -> Sizes | None:
     """The buffer of the client's or the server's socket; None if it was not sampled."""
     counter, column = SAMPLED[host]
-    rows = own_socket(run.samples(host), counter)
+    rows = sampled_socket(run, host, counter)
     if rows.empty or column not in rows:
         return None
     buffer = rows[column].dropna()
@@ -137,7 +137,7 @@ class Growth:
 
 def growth(run: Run) -> Growth:
     """How the receive window of a run grows."""
-    rows = own_socket(run.samples("client"), "bytes_received")
+    rows = sampled_socket(run, "client", "bytes_received")
     if not {*OF_THE_WINDOW} <= set(rows):
         return Growth(rows.iloc[:0])
     return Growth(rows[rows["rcv_ssthresh_bytes"].notna() & rows["rcvbuf_bytes"].notna()])
@@ -151,7 +151,7 @@ RECOVERING = (2, 3, 4)
 def lost_s(run: Run) -> Mapping[str, float]:
     """How much longer a download took than a full line would, by the phase of its sender: recovery
     by tcpi_ca_state, slow start by cwnd < ssthresh; empty if the sender was not sampled."""
-    rows = own_socket(run.samples("server"), "bytes_acked")
+    rows = sampled_socket(run, "server", "bytes_acked")
     if rows.empty or "ca_state" not in rows or not run.link.measured.rate_mbit:
         return {}
     slow_start = rows["snd_cwnd_segments"] < rows["snd_ssthresh_segments"]

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from labs.drive.kernel.versions import SERIES
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
+from labs.read.display.rich_output import Table, Text
 from labs.read.theory import advice as theory
-from labs.read.theory.advice import Advice, Reached, between_bytes_s, reached
+from labs.read.theory.advice import Advice, Reached, advise, between_bytes_s, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
@@ -70,7 +71,10 @@ class End(NamedTuple):
     stop_share: float
 
     def lines(self) -> list[str]:
-        return [] if self.suffices else [f"net.ipv4.{self.sysctl} = {self.value}"]
+        return [] if self.suffices else [f"net.ipv4.{self.to_set()}"]
+
+    def to_set(self) -> str:
+        return ENOUGH if self.suffices else f"{self.sysctl} = {self.value}"
 
     def to_paste(self) -> str:
         if self.suffices:
@@ -321,3 +325,35 @@ def core_to_paste(advice: Advice) -> str:
     """The sysctl lines for programs that set their buffers with setsockopt."""
     head = "# only if a program sets its buffers: its request is capped, then doubled"
     return "\n".join([head, *(end.core_to_paste(advice.core_max_bytes) for end in ends(advice))])
+
+
+def sizes_by_kernel(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
+    """The buffers that one flow needs to fill a link: one row per kernel, which runs at both ends.
+
+    `receive buffer` is for packets that are coalesced in pairs (GRO), as in virtual time, the next
+    size for packets that are not coalesced. The values to set suffice for both.
+    """
+    rows = []
+    for kernel in kernels:
+        advice = advise(rate_mbit, rtt_ms, kernel)
+        receive, send = advice.receive_bytes, advice.send_bytes
+        row = {
+            "Linux": kernel,
+            "BDP": size_in_words(advice.bdp_bytes),
+            "receive buffer": size_in_words(receive),
+            "of the BDP": _of_the_bdp(receive, advice),
+            "without coalescing": size_in_words(advice.receive_alone_bytes),
+            "send buffer": size_in_words(send),
+            "of the BDP ": _of_the_bdp(send, advice),
+        }
+        rows.append(row | {f"on the {end.name}": end.to_set() for end in ends(advice)})
+    return Table(rows)
+
+
+def _of_the_bdp(size: int, advice: Advice) -> str:
+    return f"{size / advice.bdp_bytes:.2f}" if advice.bdp_bytes else ""
+
+
+def sysctls_to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
+    """The sysctl lines for both ends of a path; a remark if the defaults are sufficient."""
+    return Text(to_paste(advise(rate_mbit, rtt_ms, kernel)))

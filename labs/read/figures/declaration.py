@@ -62,9 +62,9 @@ class Declared:
     table: Callable[[DataFrame], DataFrame] | Mapping[str, str] | None = None
 
     def __call__(self, *sources: Any, **options: Any) -> Figure:
-        first = sources[0] if sources else None
-        if getattr(first, "empty", False):  # a table without rows has no columns either
-            return nothing(self.title_of(first), NO_RUNS)
+        # A table without rows has no columns either.
+        if sources and all(getattr(source, "empty", False) for source in sources):
+            return nothing(self.title_of(sources[0]), NO_RUNS)
         rows = self.rows(*sources, **options)
         if rows.empty:
             return nothing(self.title_of(rows), self.empty)

@@ -129,27 +129,15 @@ def ladder(
     """
     packets, chosen = _stretch(segments, connection, rows, seconds)
     state = connection_state(packets)
-    stalls_found = find_stalls(explained_waits(packets)[0])
-    stalls = _with(
-        stalls_found.table[stalls_found.table["after"].isin(chosen.index[1:])], also or {}
-    )
+    silences = find_stalls(explained_waits(packets)[0])
+    stalls = _with(silences.table[silences.table["after"].isin(chosen.index[1:])], also or {})
     if not reasons:
         stalls = stalls.assign(reason="", waiting=NOBODY)
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     figure = Figure()
     arrows, bars, height = _laid_out(chosen, marked, stalls, int(chosen["time_ns"].iloc[0]))
     _draw(figure, arrows, names)
-    # All at once: added one by one, each addition would check all existing ones.
-    figure.update_layout(
-        annotations=[
-            *(text for arrow in arrows for text in _texts(arrow)),
-            *(_name(top, row, names) for top, row in bars),
-            *_heads(names),
-            _text(0.5, height, _foot(stalls_found.rtt_unknown), GREY, yanchor="bottom"),
-        ],
-        shapes=[*(_bar(top, row) for top, row in bars), *(_line(side, height) for side in (0, 1))],
-        legend=LEGEND_ABOVE,
-    )
+    figure.update_layout(**_written(arrows, bars, names, height, silences.rtt_unknown))
     number = int(chosen["connection"].iloc[0])
     below_px = TO_CAPTION_PX + CAPTION_PX
     dressed(
@@ -172,6 +160,29 @@ def ladder(
             "r": NOTES_PX if noted else RIGHT_PX,
         }
     )
+
+
+def _written(
+    arrows: Sequence[_Arrow],
+    bars: Sequence[tuple[float, Any]],
+    names: Sequence[str],
+    height: float,
+    rtt_unknown: int,
+) -> dict[str, Any]:
+    """All words and shapes at once: added one by one, each addition would check all existing."""
+    return {
+        "annotations": [
+            *(text for arrow in arrows for text in _texts(arrow)),
+            *(_name(top, row, names) for top, row in bars),
+            *_heads(names),
+            _text(0.5, height, _foot(rtt_unknown), GREY, yanchor="bottom"),
+        ],
+        "shapes": [
+            *(_bar(top, row) for top, row in bars),
+            *(_line(side, height) for side in (0, 1)),
+        ],
+        "legend": LEGEND_ABOVE,
+    }
 
 
 def _steps(
@@ -310,15 +321,13 @@ def _draw(figure: Figure, arrows: list[_Arrow], names: Sequence[str]) -> None:
     for side in (0, 1):
         for again in (False, True):
             for data in (True, False):
-                arrows_of_kind = [
+                shown = [
                     arrow
                     for arrow in arrows
                     if (arrow.side, arrow.again, arrow.data) == (side, again, data)
                 ]
                 name = "retransmitted or out of order" if again else f"from the {names[side]}"
-                _lines(
-                    figure, arrows_of_kind, name, VERMILION if again else COLOURS[side], data, again
-                )
+                _lines(figure, shown, name, VERMILION if again else COLOURS[side], data, again)
 
 
 def _texts(arrow: _Arrow) -> list[dict[str, Any]]:

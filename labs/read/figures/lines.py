@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 import pandas
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
 LOOKS = tuple(
     Look(colour, dash, symbol)
     for colour, dash, symbol in zip(
-        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
-        ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot"),
-        ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross"),
+        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK),
+        ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"),
+        ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"),
         strict=True,
     )
 )
@@ -57,8 +58,8 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM = 1.1
-"""The end of an axis that begins at 0, as a multiple of the largest value."""
+ROOM, LOG_ROOM = 1.1, 2.5
+"""The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
 
 
 DASHED = Look(BLACK, "dash", "diamond-open", width=1)
@@ -110,7 +111,8 @@ class Lines(Declared):
     With `kind_of`, lines of a kind share look and name if there are too many to tell apart.
     `published` is the column of an article's figures; `published_in` makes the rows that have them,
     if they are others. `spread` are the columns with the lowest and the highest value. Points are
-    joined in the order of the x axis, or of the rows without `in_order`. `mode` is plotly's: lines,
+    joined in the order of the x axis, or of the rows without `in_order`. Several `predicted` are
+    curves. `mode` is plotly's: lines,
     markers, text. `words` is what a point says, from its row. The table has all points, or so many
     `moments` of each line.
     """
@@ -121,7 +123,7 @@ class Lines(Declared):
     by: str | None = None
     named: str | Mapping[Any, str] = "{}"
     looks: Mapping[Any, Look] = field(default_factory=dict)
-    predicted: Prediction | None = Prediction()
+    predicted: Prediction | Sequence[Prediction] | None = Prediction()
     published: str = ""
     published_in: Callable[..., DataFrame] | None = None
     marks: tuple[Mark, ...] = ()
@@ -146,10 +148,15 @@ class Lines(Declared):
 
     def predicted_column(self, columns: Columns) -> str:
         """The column with the predicted values; empty if there is none."""
-        if self.predicted is None:
-            return ""
         declared = columns.get(self.up.column)
-        return self.predicted.column or (declared and declared.predicted_by) or ""
+        usual = (declared and declared.predicted_by) or ""
+        return next((shown.column or usual for shown in self.predictions), "")
+
+    @property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """What is drawn beside the measured lines."""
+        shown = self.predicted or ()
+        return (shown,) if isinstance(shown, Prediction) else tuple(shown)
 
     def series(self, rows: DataFrame) -> list[Series]:
         """The lines in the order of the rows, each in the order of the x axis."""
@@ -218,7 +225,7 @@ class Lines(Declared):
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
         predicted = [*self._predictions(rows, series, columns)]
-        is_curve = self.predicted is not None and self.predicted.curve is not None
+        is_curve = any(shown.curve for shown in self.predictions)
         traces = [
             *(predicted if is_curve else ()),  # below the points
             *(self._measured(line, columns) for line in series),
@@ -227,15 +234,19 @@ class Lines(Declared):
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
         values = rows[self.across.column].dropna().tolist()
-        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ys, columns))
-        tallest = ROOM * max([*ys, *self._levels(rows)], default=1.0)
+        levels = self._levels(rows)
+        ups = [*ys, *levels]
+        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ups, columns))
+        tallest = ROOM * max(ups, default=1.0)
         if self.up.begins_at_0 and not self.up.log:
             plot.y["range"] = [0, tallest]
-        low, high = plot.y.get("range") or (min(ys, default=0.0), tallest)
+        elif self.up.log and levels:
+            plot.y["range"] = [log10(min(ups) / LOG_ROOM), log10(max(ups) * LOG_ROOM)]
+        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
-        ends = self.across.range or (min(xs), max(xs))
-        space = Space(self.across, ends, (low, high), height_px)
+        x_ends = self.across.range or (min(xs), max(xs))
+        space = Space(self.across, x_ends, self.up, (ends[0], ends[1]), height_px)
         for trace in traces if not self.across.category else ():
             space.add(trace["x"], trace["y"], POINT if "markers" in trace["mode"] else LINE)
         draw_marks(plot, self.marks, rows, space)
@@ -264,11 +275,12 @@ class Lines(Declared):
 
     def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
         values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
+        heights = values[column].astype(float).clip(lower=self.up.least)
         return {
             "type": "scatter",
             "x": self._places(values),
-            "y": values[column].astype(float).clip(lower=self.up.least).tolist(),
-            "mode": self.mode,
+            "y": heights.where(heights > 0 if self.up.log else heights.notna()).tolist(),
+            "mode": look.mode or self.mode,
             "name": line.name,
             "legendgroup": line.name,
             "cliponaxis": False,
@@ -278,12 +290,7 @@ class Lines(Declared):
                 "width": look.width,
                 "shape": look.shape,
             },
-            "marker": {
-                "color": look.colour,
-                "symbol": look.symbol,
-                "size": look.size,
-                "line": {"width": 1.5 * ("open" in look.symbol), "color": look.colour},
-            },
+            "marker": _marker(look),
             **self._hover(line.name, values, column, columns),
         }
 
@@ -293,7 +300,7 @@ class Lines(Declared):
 
     def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
-        if len(rows) > MANY_POINTS:
+        if len(rows) > MANY_POINTS and not self.up.is_size:
             unit = self.up.unit_of(columns)
             return {"hovertemplate": f"%{{y:.4g}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
         words = self.words or (lambda row: self._point(row, column, columns))
@@ -313,24 +320,39 @@ class Lines(Declared):
     def _predictions(
         self, rows: DataFrame, series: Sequence[Series], columns: Columns
     ) -> Iterator[Trace]:
-        shown, column = self.predicted, self.predicted_column(columns)
-        if shown is None or not (column or shown.curve):
-            return
-        if shown.curve:
-            all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
-            for line in series if shown.each else all_rows:
-                xs, ys = shown.curve(line.rows)
-                look = replace(shown.look, colour=line.look.colour)
-                name = shown.name.format(line.name)
-                enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
-                yield {
-                    "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
-                    "name": name, "legendgroup": name,
-                    "hoverinfo": "skip", "legendrank": AFTER,
-                    "line": {"color": look.colour, "dash": look.dash, "width": look.width},
-                    **enclosed,
-                }  # fmt: skip
-            return
+        for shown in self.predictions:
+            if shown.curve:
+                yield from self._curves(shown, rows, series)
+            elif column := self.predicted_column(columns):
+                yield from self._predicted_values(shown, rows, series, column, columns)
+
+    def _curves(
+        self, shown: Prediction, rows: DataFrame, series: Sequence[Series]
+    ) -> Iterator[Trace]:
+        assert shown.curve is not None
+        all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
+        for line in series if shown.each else all_rows:
+            xs, ys = map(list, shown.curve(line.rows))
+            look = replace(shown.look, colour=line.look.colour)
+            name = shown.name.format(line.name)
+            enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
+            yield {
+                "type": "scatter", "x": xs, "y": ys, "mode": "lines" if xs[1:] else "markers",
+                "name": name, "legendgroup": name,
+                "hoverinfo": "skip", "legendrank": AFTER,
+                "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+                **({} if xs[1:] else {"marker": _marker(look)}),
+                **enclosed,
+            }  # fmt: skip
+
+    def _predicted_values(
+        self,
+        shown: Prediction,
+        rows: DataFrame,
+        series: Sequence[Series],
+        column: str,
+        columns: Columns,
+    ) -> Iterator[Trace]:
         predicted = rows[rows[column].notna()].drop_duplicates(self.across.column)
         every = [Series(shown.name, shown.look, predicted.sort_values(self.across.column), column)]
         if shown.each:
@@ -439,6 +461,12 @@ class Lines(Declared):
 
 FEW_POINTS = 12
 """Of a line: so many are said in its text alternative."""
+
+
+def _marker(look: Look) -> dict[str, Any]:
+    is_outline = "open" in look.symbol or "thin" in look.symbol
+    line = {"width": 1.5 * is_outline, "color": look.colour}
+    return {"color": look.colour, "symbol": look.symbol, "size": look.size, "line": line}
 
 
 def _has(row: Mapping[Any, Any], column: str) -> bool:

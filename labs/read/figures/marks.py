@@ -88,7 +88,9 @@ class Space:
 
     x: Axis
     x_ends: tuple[float, float]
+    y: Axis
     y_ends: tuple[float, float]
+    """The ends of the axis as plotly has them: logarithms on a logarithmic one."""
     height_px: float
     points: list[Point] = field(default_factory=list)
     boxes: list[tuple[float, float, float, float, float]] = field(default_factory=list)
@@ -101,13 +103,22 @@ class Space:
 
     def add(self, xs: Iterable[Any], ys: Iterable[Any], cost: float = POINT) -> None:
         """Points that words should leave free."""
-        low, high = self.y_ends
         places = [*zip(xs, ys, strict=True)]
         self.points += [
-            (self.across(x), (y - low) / ((high - low) or 1), cost)
+            (self.across(x), self.up(y), cost)
             for x, y in places[:: 1 + len(places) // MOST_PLACES]
-            if x is not None and y is not None and y == y
+            if x is not None and y is not None and y == y and (y > 0 or not self.y.log)
         ]
+
+    def up(self, value: float) -> float:
+        """A value of the y axis as a share of the plot's height."""
+        low, high = self.y_ends
+        return (self.y.scaled(value) - low) / ((high - low) or 1)
+
+    def is_free(self, value: float, levels: Iterable[float]) -> bool:
+        """Whether a line of text has room between a value and these levels above it."""
+        apart = TEXT_LINE_PX / self.height_px
+        return all(self.up(level) - self.up(value) > apart for level in levels)
 
     def _box(
         self, width_px: float, at: float, side: str, bottom: float, lines: Sequence[str]
@@ -150,16 +161,21 @@ class Space:
 
 def draw_marks(plot: Plot, marks: Sequence[Mark], rows: DataFrame, space: Space) -> None:
     """Add the lines of the marks to a plot, and their words where they hide the fewest points."""
-    for mark in marks:
-        value = mark.value(rows)
-        if value is None or value != value:
-            continue
+    drawn = [(mark, value) for mark in marks if (value := mark.value(rows)) is not None]
+    drawn = [(mark, value) for mark, value in drawn if value == value]
+    for place, (mark, value) in enumerate(drawn):
         plot.shapes.append(mark.shape(value))
         words = mark.words(rows, value)
         if words and mark.axis == "x":
             plot.annotations.append(_beside(mark, value, words, space))
         elif words:
-            plot.annotations.append(_above(mark, value, words))
+            higher = (
+                level
+                for number, (other, level) in enumerate(drawn)
+                if other.axis == "y" and (level, number) > (value, place)
+            )
+            anchor = "bottom" if space.is_free(value, higher) else "top"
+            plot.annotations.append(_along(mark, space.y.scaled(value), words, anchor))
 
 
 def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any]:
@@ -181,16 +197,18 @@ def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any
     }
 
 
-def _above(mark: Mark, value: float, words: str) -> dict[str, Any]:
+def _along(mark: Mark, at: float, words: str, anchor: str) -> dict[str, Any]:
+    """Words at the left end of a line, above or below it."""
     return {
         "x": 0.005,
         "xref": "x domain",
-        "y": value,
+        "y": at,
         "text": words,
         "showarrow": False,
         "xanchor": "left",
-        "yanchor": "bottom",
+        "yanchor": anchor,
         "font": {"color": mark.colour},
+        "bgcolor": VEIL,
     }
 
 
@@ -198,7 +216,7 @@ def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
     """Add upright lines over the rows of a plot, with their words at the top."""
     for mark in marks:
         value = mark.value(rows)
-        if value is None:
+        if value is None or value != value:
             continue
         plot.shapes.append(mark.shape(value))
         if words := mark.words(rows, value):

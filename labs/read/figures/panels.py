@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pandas
 
 from labs.read.figures.axes import Columns, declared
+from labs.read.figures.bars import LEFT_PX
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Place, assembled, once_in_legend
+from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend
 from labs.read.figures.style import LEGEND_ABOVE
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ class Panels(Declared):
 
     The rows of a panel are those that its `rows` make of what the figure is called with; the rows
     of the figure, for caption and text, are those of all panels. `same_x`: all have one x axis, and
-    only the last one has its title.
+    only the last one has its title. Panels without axes need no legend beside their headings.
+    `legends`: each has a legend of its own beside it.
     """
 
     panels: tuple[Declared, ...]
     same_x: bool = False
+    legends: bool = False
 
     def _shown(self, sources: tuple[Any, ...]) -> list[tuple[Declared, DataFrame]]:
         shown = ((panel, panel.rows(*sources)) for panel in self.panels)
@@ -51,12 +54,19 @@ class Panels(Declared):
         if self.same_x:
             for plot in plots[:-1]:
                 plot.x |= {"matches": f"x{len(plots)}", "showticklabels": False, "title": {}}
-        gap = HEADING_PX + (0 if self.same_x else AXIS_PX)
+        no_axes = not any(plot.x.get("visible", True) for plot in plots)
+        gap = HEADING_PX + (0 if self.same_x or no_axes else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
-        once_in_legend(traces)
-        layout |= {"legend": LEGEND_ABOVE, "showlegend": True, "barmode": "overlay"}
-        return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
+        if self.legends:
+            headings = [panel.title_of(some) for panel, some in self._shown(sources)]
+            layout |= _legends_beside(traces, headings, places)
+        else:
+            once_in_legend(traces)
+            layout["legend"] = LEGEND_ABOVE
+        layout |= {"showlegend": not no_axes, "barmode": "overlay"}
+        figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
+        return figure.update_layout(margin_l=LEFT_PX) if no_axes else figure
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """The texts of the panels that have rows among these."""
@@ -77,15 +87,34 @@ class Panels(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Together(Declared):
+    """Forms in one pair of axes, that of the first one; each has rows of its own."""
+
+    forms: tuple[Declared, ...]
+
+    def panel(
+        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
+    ) -> tuple[Plot, float]:
+        """The plot of the first form with the traces of the others, and its height in pixels."""
+        shown = ((form, form.rows(*sources)) for form in self.forms)
+        (plot, height), *others = [
+            form.panel(some, declared(form.of), sources) for form, some in shown if not some.empty
+        ]
+        plot.traces += [trace for other, _ in others for trace in other.traces]
+        return plot, height
+
+
+@dataclass(frozen=True, kw_only=True)
 class Multiples(Declared):
     """The same plot for each value of the column `by`, `across` in a row, with common axes.
 
-    `named` makes the heading of a panel from its rows.
+    `named` makes the heading of a panel from its rows, `remark` the lines below it.
     """
 
     panel_of: Declared
     by: str
     named: Callable[[DataFrame], str]
+    remark: Callable[[DataFrame], str] = lambda rows: ""
     across: int = 2
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
@@ -96,14 +125,14 @@ class Multiples(Declared):
         plots, height = [plot for plot, _ in drawn], drawn[0][1]
         down = -(-len(plots) // self.across)
         for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
-            plot.annotations.append(heading_above(self.named(some)))
+            plot.annotations.append(heading_above(self.named(some), self.remark(some)))
             if place:
                 plot.x["matches"], plot.y["matches"] = "x", "y"
             if place < len(plots) - self.across:
                 plot.x["title"] = {}
             if place % self.across:
                 plot.y |= {"title": {}, "showticklabels": False}
-        lines = max(self.named(some).count("<br>") for some in groups)
+        lines = max(text["text"].count("<br>") for plot in plots for text in plot.annotations[-1:])
         gap = HEADING_PX + 16 * lines + AXIS_PX / 2
         vertical, plot_px = below_each_other([height] * down, gap)
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
@@ -130,14 +159,15 @@ class Multiples(Declared):
         return pandas.concat(tables, ignore_index=True)
 
 
-def heading_above(words: str) -> dict[str, Any]:
-    """The words above the left end of a plot."""
+def heading_above(words: str, remark: str = "") -> dict[str, Any]:
+    """The words above the left end of a plot, and lines below them."""
     return {
         "x": 0,
         "xref": "x domain",
         "y": 1,
         "yref": "y domain",
-        "text": f"<b>{words}</b>",
+        "text": "<br>".join(filter(None, [f"<b>{words}</b>", remark])),
+        "font": {"size": 12 if remark else 13},
         "showarrow": False,
         "xanchor": "left",
         "yanchor": "bottom",
@@ -162,3 +192,16 @@ def grid(rows: Sequence[Place], across: int) -> list[Place]:
     width = (1 - BETWEEN * (across - 1)) / across
     begins = [place * (width + BETWEEN) for place in range(across)]
     return [((begin, begin + width), row[1]) for row, begin in product(rows, begins)]
+
+
+def _legends_beside(
+    traces: Sequence[Trace], headings: Sequence[str], places: Sequence[Place]
+) -> dict[str, Any]:
+    """The layout of a legend beside each plot, which its traces then belong to."""
+    for trace in traces:
+        trace["legend"] = f"legend{str(trace['yaxis']).removeprefix('y')}"
+    look = {"x": 1.01, "xanchor": "left", "yanchor": "top", "font": {"size": 12}}
+    return {
+        f"legend{place + 1 if place else ''}": {**look, "y": top, "title": {"text": heading}}
+        for place, (heading, (_, (_, top))) in enumerate(zip(headings, places, strict=True))
+    }

@@ -22,6 +22,8 @@ class Look:
     width: float = 2
     shape: str = "linear"
     """How a line joins its points, in plotly's words: `hv` is a step."""
+    mode: str = ""
+    """What is drawn, in plotly's words; empty for what the figure draws of all its lines."""
 
 
 @dataclass

@@ -120,11 +120,10 @@ def small_multiples(
         tell=in_words(points, panels, quantity, title),
         table=points[[name for name in shown if name in points]],
     )
-    below = {"margin_b": figure.layout.margin.b + upright_px}
     for words in figure.select_annotations({"name": "caption"}):
         words.yshift -= upright_px
     return figure.update_layout(
-        **below,
+        margin_b=figure.layout.margin.b + upright_px,
         margin_t=TITLE_PX + LEGEND_PX * (len(panels.lines) > 1),
         margin_r=MARGIN_PX if panels.layout.rows is None else ROWS_PX,
     )

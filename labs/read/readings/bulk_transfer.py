@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.result_columns import Note, column
 from labs.drive.units import KIB, MIB
-from labs.read.readings.goodput import own_socket
+from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory import bdp as theory
@@ -111,8 +111,8 @@ def window(run: Run) -> Window | None:
 
     Those of the last runs are cached.
     """
-    sender = own_socket(run.samples(SENDER), "bytes_acked")
-    receiver = own_socket(run.samples(RECEIVER), "bytes_received")
+    sender = sampled_socket(run, SENDER, "bytes_acked")
+    receiver = sampled_socket(run, RECEIVER, "bytes_received")
     if sender.empty or receiver.empty:
         return None
     mss = sender["snd_mss_bytes"]

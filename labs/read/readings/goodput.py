@@ -189,6 +189,15 @@ def received_bytes(run: Run) -> int | None:
     return counted["IpExtInOctets"] - header * counted["IpInReceives"] - SYN_BYTES[stamped]
 
 
+def sampled_socket(run: Run, host: str, counter: str) -> DataFrame:
+    """The samples of a host's socket that carried the most; empty for a run without samples."""
+    if f"{host}/samples.bin" not in run.seal.files:
+        from pandas import DataFrame  # noqa: PLC0415  results need only numpy
+
+        return DataFrame()
+    return own_socket(run.samples(host), counter)
+
+
 def own_socket(samples: DataFrame, counter: str, columns: Sequence[str] | None = None) -> DataFrame:
     """The samples of the socket that carried the most, by a counter that only grows.
 

@@ -25,13 +25,16 @@ def drawn(html: str) -> dict[str, Any]:
 
 
 def test_figure_html_has_a_text_alternative_and_the_numbers() -> None:
-    from labs.experiments.nagle.charts import by_condition
+    from labs.experiments.nagle.figures import by_condition
 
     rows = recorded_nagle().results()
     figure = by_condition(rows[rows["condition"].isin(["off", "on"])])
     html = html_of(figure)
     (label,) = re.findall(r'role="img" aria-label="([^"]*)"', html)
-    assert label == "Mean time per request. off: 39.7 ms, 90 % stall; on: below 1 ms."
+    assert label == (
+        "Time per request (ms). off: 39.7 ms (predicted 39.6), 90 % stall; on: below 1 ms "
+        "(predicted below 1)."
+    )
     assert "<figcaption>Time per request by condition</figcaption>" in html
     assert '<p class="caption">virtual · Linux 6.1' in html
     assert '<th scope="col">Mean (ms)</th>' in html and '<th scope="row">off</th>' in html

@@ -19,6 +19,7 @@ from labs.batches import index_writer
 from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find
 from labs.drive.parameters.declare import LabParameters, parameter
+from labs.drive.result_columns import column
 from labs.errors import BadInput, Damaged, LabError, Missing
 from labs.read import batch_index as index
 from labs.read.batch_index import INDEX, file_of, read_index
@@ -201,24 +202,16 @@ def test_save_waits_until_writing_is_a_small_share(
     assert not writer.save(now=True)
 
 
-def test_results_that_are_not_declared_get_the_type_that_fits_all(tmp_path: Path) -> None:
-    without_columns = ModuleType("results")
-    without_columns.__dict__["Results"] = type("Results", (), {})
-    lab = replace(BUFFERS, part=lambda name: without_columns)
-    rows = planned(lab, tmp_path, [{}], ["a", "b", "c"])
-    results: list[dict[str, Any]] = [
-        {"n": 1, "x": 1, "words": "w"},
-        {"n": None, "x": 2.5, "words": 3},
-        {"n": 4},
-    ]
-    with IndexWriter(tmp_path / INDEX, lab, rows, title="", axes={}) as writer:
-        for row, values in zip(rows, results, strict=True):
-            writer.fill(row.key, "made", None, values)
-    index = read_index(tmp_path / INDEX)
-    kinds = {name: index.columns[name].kind for name in ("n", "x", "words")}
-    assert kinds == {"n": int, "x": float, "words": str}
-    assert index.rows["x"].to_pylist() == [1.0, 2.5, None]
-    assert index.rows["words"].to_pylist() == ["w", "3", None]
+def test_column_without_a_type_is_refused() -> None:
+    class Results:
+        @column("words")
+        def words(self):  # type: ignore[no-untyped-def]
+            return 3
+
+    results = ModuleType("results")
+    vars(results)["Results"] = Results
+    with pytest.raises(BadInput, match="the column words has no type"):
+        columns_of_lab(replace(BUFFERS, part=lambda name: results))
 
 
 def test_result_of_another_type_is_damaged() -> None:

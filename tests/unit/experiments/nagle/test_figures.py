@@ -1,4 +1,4 @@
-"""Figures of the lab `nagle`, from its recorded study."""
+"""What notebook 03 shows of the lab `nagle`, from its recorded study."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ import pytest
 from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
-from labs.experiments.nagle import charts as nagle
-from labs.experiments.nagle.notebook import sequences, waits
-from labs.experiments.nagle.requests import (
-    own_requests,
-    own_table,
-    packets_of,
-    requests_of,
-    typical,
-)
+from labs.experiments.nagle import figures as nagle
+from labs.experiments.nagle.conditions import Parameters as Nagle
+from labs.experiments.nagle.figures import means, sequences, waits
 from labs.read.display.beside import beside_wireshark
 from labs.read.flows.exchanges import ARTICLE_OFF
-from labs.studies.study import Study
+from labs.read.readings.responses import own_requests, own_table, packets_of, requests_of, typical
+from labs.studies.study import Study, study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
 from tests.real_runs import nagle_run, recorded_nagle
 
+FOUR = ("off", "quickack", "on", "on-quickack")
 CAPTION = "virtual · Linux 6.1.192 · link as asked (not shaped) · recorded"
 
 
@@ -39,7 +35,7 @@ def named(figure: Figure) -> dict[str, Any]:
 
 
 def texts(figure: Figure) -> str:
-    return " | ".join(str(one.text) for one in figure.layout.annotations)
+    return " | ".join(str(note.text) for note in figure.layout.annotations)
 
 
 def test_by_condition_has_bars_prediction_and_article() -> None:
@@ -49,16 +45,16 @@ def test_by_condition_has_bars_prediction_and_article() -> None:
     assert list(drawn["measured, mean"].x) == pytest.approx([39.6], abs=0.2)
     assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
     assert list(drawn["the article"].x) == [44.619, 14.285]
-    said = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "off  90 % stall | 39.7 ms · | predicted 39.6 · ● article 44.6" in said
-    assert "quickack  below 1 ms" in said and CAPTION in said
+    words = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "off  90 % stall | 39.7 ms · | predicted 39.6 · ● article 44.6" in words
+    assert "quickack  below 1 ms" in words and CAPTION in words
 
 
 def test_tables_of_figures_have_no_time_without_meaning() -> None:
     rows = table()[table()["condition"].isin(["off", "on"])]
     heads, (off, on) = nagle.by_condition(rows).layout.meta["table"].values()
-    said = dict(zip(heads, on, strict=True))
-    assert [said[name] for name in heads if name.endswith("(ms)")] == [
+    cells_of_on = dict(zip(heads, on, strict=True))
+    assert [cells_of_on[name] for name in heads if name.endswith("(ms)")] == [
         *["below 1"] * 2,
         "14.29",
         *["below 1"] * 2,
@@ -109,14 +105,14 @@ def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: in
     figure = nagle.matrix(delayed(tmp_path, delay_ms))
     bars = [trace for trace in figure.data if trace.type == "bar"]
     low, high = figure.layout.xaxis.range
-    for cell, condition in zip(bars, nagle.MATRIX, strict=True):
+    for cell, condition in zip(bars, nagle.CELLS, strict=True):
         assert sum(cell.y) == pytest.approx(100)
-        assert low <= min(cell.x) - cell.width / 2 and max(cell.x) + cell.width / 2 <= high
+        assert low <= min(cell.x) - cell.width[0] / 2 and max(cell.x) + cell.width[0] / 2 <= high
         usual = cell.x[list(cell.y).index(max(cell.y))]
-        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width / 2
+        assert abs(usual - usual_ms(condition, delay_ms)) <= cell.width[0] / 2
         # Without the stall the first of ten requests is in a step of its own if steps are short.
-        assert max(cell.y) == (90 if condition == "off" and cell.width < STALL_MS else 100)
-    assert 30 <= high / bars[0].width <= 61
+        assert max(cell.y) == (90 if condition == "off" and cell.width[0] < STALL_MS else 100)
+    assert 30 <= high / bars[0].width[0] <= 61
     assert f"link as asked ({delay_ms}.0 ms) · " in texts(figure)
     assert "90 % stall" in texts(figure)
     assert "no prediction" not in texts(figure)
@@ -129,11 +125,11 @@ def test_matrix_follows_the_delay_and_drops_nothing(tmp_path: Path, delay_ms: in
 def test_matrix_has_one_late_request(tmp_path: Path) -> None:
     figure = nagle.matrix(delayed(tmp_path, 20, late_ms=3000))
     for cell, condition in zip(
-        (trace for trace in figure.data if trace.type == "bar"), nagle.MATRIX, strict=True
+        (trace for trace in figure.data if trace.type == "bar"), nagle.CELLS, strict=True
     ):
         assert sum(cell.y) == pytest.approx(100) and cell.y[-1] == pytest.approx(5)
         late = 3000 + usual_ms(condition, 20)
-        assert abs(cell.x[-1] - late) <= cell.width / 2 and late < figure.layout.xaxis.range[1]
+        assert abs(cell.x[-1] - late) <= cell.width[0] / 2 and late < figure.layout.xaxis.range[1]
 
 
 @pytest.mark.parametrize("delay_ms", [20, 200, 2000])
@@ -193,18 +189,18 @@ def test_matrix_that_lacks_a_cell_says_so() -> None:
 
 def test_distribution_has_one_line_per_condition() -> None:
     figure = nagle.distribution(recorded_nagle(), "off", "on")
-    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "on"]
+    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "on"]
     assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
     assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
     # What has no meaning has no figure, and less than a tenth of the axis.
-    assert "on<br>median below 1 ms, n = 1,000" in named(figure)
+    assert "on: median below 1 ms, n = 1,000" in named(figure)
     low, high = figure.layout.xaxis.range
     assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
 
 
 def test_acks_are_of_the_server_s_segments() -> None:
     figure = nagle.acks(recorded_nagle(), "off", "quickack")
-    assert [trace.name.split("<br>")[0] for trace in series(figure)] == ["off", "quickack"]
+    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "quickack"]
     assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
     assert max(figure.data[1].x) < 1
 
@@ -218,7 +214,7 @@ def test_segments_have_a_prediction() -> None:
     rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
     drawn = named(nagle.segments(rows))
     assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
-    assert drawn["predicted segments, except in the first response"].x[::3] == (2, 2, 10)
+    assert drawn["predicted"].x[::3] == (2, 2, 10)
 
 
 def test_ladder_of_one_request_has_the_stall_and_its_reason() -> None:
@@ -243,34 +239,34 @@ def test_ladder_of_a_long_response_has_its_first_packets() -> None:
 def test_packets_of_a_request_are_of_its_connection() -> None:
     path = nagle_run("off").file("server/capture.pcap")
     segments, requests = own_table(path), own_requests(path)
-    one = typical(requests)
-    rows = packets_of(segments, one)
-    assert len(rows) == one["segments"] == 5
-    assert set(segments.loc[rows, "connection"]) == {one["connection"]}
-    assert rows[0] == one["first_row"] and rows[-1] == one["last_row"]
+    request = typical(requests)
+    rows = packets_of(segments, request)
+    assert len(rows) == request["segments"] == 5
+    assert set(segments.loc[rows, "connection"]) == {request["connection"]}
+    assert rows[0] == request["first_row"] and rows[-1] == request["last_row"]
 
 
 def test_sequences_name_the_requests_that_differ() -> None:
-    found = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
-    assert list(found["Requests"])[:3] == [900, 100, 900]
-    assert found[found["Condition"] == "on"]["Requests"].sum() == 1000
+    shown = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
+    assert list(shown["Requests"])[:3] == [900, 100, 900]
+    assert shown[shown["Condition"] == "on"]["Requests"].sum() == 1000
     # The first responses on connections may differ in whether an ACK comes before the rest.
-    first = list(found["Which"] == "the first on their connection")
+    first = list(shown["Which"] == "the first on their connection")
     assert first[:3] == [False, True, False] and first[3:] and all(first[3:])
 
 
 def test_sequences_with_more_packets_name_their_requests() -> None:
     rows = requests_of(nagle_run("off"))
     firsts = rows[rows["request"] == 0]
-    found = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
-    assert list(found["Requests"]) == [100] and list(found["Which"]) == [
+    shown = sequences({"off": firsts.assign(segments=firsts["segments"] + 1)})
+    assert list(shown["Requests"]) == [100] and list(shown["Which"]) == [
         "the first on their connection"
     ]
 
 
 def test_waits_by_who_waits_for_whom() -> None:
-    found = waits(requests_of(nagle_run("off")))
-    (row,) = found.to_dict("records")
+    shown = waits(requests_of(nagle_run("off")))
+    (row,) = shown.to_dict("records")
     assert (row["Requests"], row["Who waits"], row["For whom"]) == (900, "server", "client")
     assert 40 < row["Minimum (ms)"] < row["Median (ms)"] < row["Maximum (ms)"] < 44.1
     assert "tcp_nagle_check" in row["Source"]
@@ -284,9 +280,28 @@ def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     assert str(beside_wireshark(path, segments, rows)).startswith("Wireshark's analysis is not")
     monkeypatch.undo()
-    found = beside_wireshark(path, segments, rows)
-    if isinstance(found, pandas.DataFrame):
-        assert list(found["From"]) == ["client", "server", "client", "server", "client"]
-        assert found["Wireshark's ack_rtt (s)"].map(
+    shown = beside_wireshark(path, segments, rows)
+    if isinstance(shown, pandas.DataFrame):
+        assert list(shown["From"]) == ["client", "server", "client", "server", "client"]
+        assert shown["Wireshark's ack_rtt (s)"].map(
             lambda it: float(it or 0)
         ).max() == pytest.approx(0.044, abs=0.001)
+
+
+def test_means_without_delay_lack_the_stall_of_the_first_requests() -> None:
+    """One of ten requests on a connection does not stall: 44 ms - 44 ms / 10."""
+    table = means(recorded_nagle(), *FOUR).set_index("Condition")
+    assert table["First requests (ms)"].tolist() == [-4.4, 0, 0, 0]
+    assert table["Predicted mean (ms)"]["off"] == 39.6
+    assert table["Measured mean (ms)"]["off"] < table["Typical request (ms)"]["off"]
+
+
+def test_means_over_a_delay_are_higher_than_a_typical_request() -> None:
+    """Two RTTs with one connection of a hundred, for 1000 requests: 40 ms / 10."""
+    table = means(study(Nagle(testbed="recorded", delay_ms=20)), *FOUR).set_index("Condition")
+    assert table["First requests (ms)"].tolist() == [-2.4, 2, 2, 2]
+    assert table["Start of ab (ms)"].tolist() == [4, 4, 4, 4]
+    assert (table["Measured mean (ms)"] > table["Typical request (ms)"]).all()
+    assert table["Measured mean (ms)"].tolist() == pytest.approx(
+        table["Predicted mean (ms)"].tolist(), abs=0.5
+    )

@@ -1,0 +1,443 @@
+"""What a notebook shows of the lab `nagle`: figures, tables and sentences.
+
+Tables and sentences about requests take the exchanges of a capture
+(`labs.read.flows.exchanges.exchanges`), recorded by a run or elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas
+
+from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article, expected
+from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
+from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match
+from labs.read.display.format import in_digits, is_known, milliseconds
+from labs.read.display.provenance import of_table
+from labs.read.display.rich_output import Table, Words
+from labs.read.figures import ladder as packets_between
+from labs.read.figures.axes import Axis
+from labs.read.figures.bars import Bar, Bars
+from labs.read.figures.ecdf import latency, time_to_ack
+from labs.read.figures.histogram import Histogram, even_step, in_steps
+from labs.read.figures.marks import Mark
+from labs.read.figures.panels import Multiples
+from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain, where_from
+from labs.read.flows.exchanges import AND_SO_ON, describe_steps
+from labs.read.flows.reasons import explained
+from labs.read.flows.rtt import time_to_ack as waits_for_ack
+from labs.read.readings.latency import SMALLEST_MS
+from labs.read.readings.latency import latency as latency_of
+from labs.read.readings.responses import (
+    held_segment,
+    own_requests,
+    own_table,
+    packets_of,
+    requests_of,
+    stalls_in,
+    table_of,
+    typical,
+    usual,
+)
+from labs.read.runs.run import Run
+from labs.read.theory.nagle import answer, sent, wait
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+    from plotly.graph_objects import Figure
+
+    from labs.experiments.nagle.conditions import Parameters
+    from labs.read.figures.style import Source
+    from labs.read.study import Study
+
+__all__ = [
+    "NGINX_HEAD_BYTES",
+    "answer",
+    "beside_wireshark",
+    "own_requests",
+    "own_table",
+    "packets_of",
+    "requests_of",
+    "sent",
+    "typical",
+    "wait",
+]
+
+OURS_MS = ("mean_ms", "predicted_mean_ms", "p50_ms", "predicted_p50_ms", "p99_ms")
+"""The columns whose times are meaningless below 1 ms in virtual time."""
+CELLS = {
+    "off": "Nagle,<br>delayed ACK",
+    "quickack": "Nagle,<br>quick ACK",
+    "on": "no Nagle,<br>delayed ACK",
+    "on-quickack": "no Nagle,<br>quick ACK",
+}
+"""The conditions of the matrix and their headings."""
+MOST_STEPS = 60
+STALL_MS = {"40 ms: shortest delay of an ACK": 40.0}
+AFTER_DELAY = " · the server's packets are captured after the delay"
+"""Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
+"""
+MOST_OTHERS = 3
+CLOSED_LOOP = (
+    "ab is a closed-loop client: while a request stalls it sends no others, so its "
+    "percentiles count requests, not time (coordinated omission)"
+)
+SEQUENCES = {"sequence_off": "off", "sequence_on": "on"}
+AB_LINE = r"^Time per request: .*\(mean\)$"
+
+
+def _time(value: float) -> str:
+    return milliseconds(value, SMALLEST_MS)
+
+
+def _has_meaning(row: Mapping[Any, Any], value: float) -> bool:
+    return row["testbed"] != "virtual" or value >= SMALLEST_MS
+
+
+def _stalls(row: Mapping[Any, Any]) -> str:
+    return f"{row['stalled_pct']:.3g} % stall" if row["stalled_pct"] else ""
+
+
+def _with_meaning(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """These columns, in which times of ours without meaning are said to be below 1."""
+    shown, virtual = rows[list(columns)].astype(object), rows["testbed"] == "virtual"
+    for name in set(OURS_MS).intersection(columns):
+        short = virtual & (rows[name].astype(float) < SMALLEST_MS)
+        shown[name] = shown[name].mask(short, f"below {SMALLEST_MS:g}")
+    return shown
+
+
+by_condition = Bars(
+    "Time per request by condition",
+    of=Results,
+    bars=(Bar("mean_ms", "measured, mean", BLUE, published="article_ms"),),
+    words="time per request",
+    digits=_time,
+    is_drawn=_has_meaning,
+    remark=_stalls,
+    table=lambda rows: _with_meaning(
+        rows, ("condition", *OURS_MS[:2], "article_ms", "p50_ms", "p99_ms", "stalled_pct")
+    ),
+)
+
+segments = Bars(
+    "Segments and ACKs per response",
+    of=Results,
+    bars=(
+        Bar("segments_per_answer", "segments of the server", BLUE),
+        Bar("acks_per_answer", "ACKs of the client", SKY),
+    ),
+    words="number per response",
+    digits=lambda value: in_digits(float(f"{value:.3g}")),
+    note="predicted: segments, except in the first response",
+)
+
+
+def matrix(study: Study) -> Figure:
+    """Nagle's algorithm and delayed ACKs, each on and off: how long requests took.
+
+    A cell shows the share of requests by their time, with the predicted time of all but the first
+    request of a connection, to be compared with the median. All cells have the same axis, from 0 to
+    the longest time, in at most 60 steps. Times are those of the capture at the server; requests
+    without a response have none, and are counted above the cell.
+    """
+    title = "Nagle's algorithm and delayed ACKs, on and off"
+    table = study.results()
+    cells = table[table["condition"].isin(CELLS)]
+    if len(cells) < len(CELLS):
+        return nothing(title, "requires the conditions " + ", ".join(CELLS))
+    times = {name: requests_of(study.run(name))["latency_ms"] for name in CELLS}
+    drawn = pandas.concat([*times.values(), cells["predicted_p50_ms"].astype(float)]).dropna()
+    if drawn.empty:
+        return nothing(title, "no request of these runs was answered")
+    step = even_step(float(drawn.max()), MOST_STEPS)
+    ends = (min(0.0, float(drawn.min())) // step * step, (float(drawn.max()) // step + 2) * step)
+    cells = cells.set_index("condition").loc[list(CELLS)].reset_index()
+    cells["lost"] = [int(times[name].isna().sum()) for name in CELLS]
+    steps = [in_steps(times[name], step).assign(condition=name) for name in CELLS]
+    return Multiples(
+        title,
+        panel_of=Histogram(
+            "",
+            x=Axis("begin", "time", "ms", range=ends),
+            marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
+        ),
+        by="condition",
+        named=lambda rows: CELLS[rows["condition"].iloc[0]],
+        remark=lambda rows: _describe_cell(rows.iloc[0]),
+        caption=lambda rows: of_table(cells),
+        note="dashed: predicted for all but the first request",
+        describe=lambda rows: _describe_matrix(cells),
+        table=lambda rows: _table_of_cells(cells),
+    )(cells.merge(pandas.concat(steps), on="condition", how="left"))
+
+
+def _describe_cell(cell: Series[Any]) -> str:
+    """What is written above a cell, where no bar can be; short lines fit a narrow page."""
+    lost = f", {cell['lost']} not answered" if cell["lost"] else ""
+    expected_ms = cell["predicted_p50_ms"]
+    predicted = f"predicted {_time(expected_ms)}" if is_known(expected_ms) else "no prediction"
+    return (
+        f"median <b>{_time(cell['p50_ms'])}</b><br>{cell['stalled_pct']:.3g} % stall{lost}"
+        f"<br><span style='color:{VERMILION}'>┆ {predicted}</span>"
+    )
+
+
+def _describe_matrix(cells: DataFrame) -> str:
+    phrases = (
+        f"{CELLS[row['condition']]}: {_time(row['p50_ms'])}, {row['stalled_pct']:.3g} % stall"
+        for row in cells.to_dict("records")
+    )
+    return f"Median time per request in four cells. {'; '.join(phrases)}."
+
+
+def _table_of_cells(cells: DataFrame) -> DataFrame:
+    columns = ("condition", "mean_ms", "p50_ms", "predicted_p50_ms", "stalled_pct", "requests")
+    shown = _with_meaning(cells, columns)
+    shown.insert(0, "cell", [plain(CELLS[name]) for name in cells["condition"]])
+    return shown
+
+
+def distribution(study: Study, *conditions: str) -> Figure:
+    """The cumulative distribution of the time per request, for each of these conditions.
+
+    Times are those of the capture at the server, from a request to the last part of the response.
+    """
+    chosen = conditions or study.conditions
+    times = {name: requests_of(study.run(name))["latency_ms"] for name in chosen}
+    return latency(times, lines_ms=STALL_MS, **_source_of(study, chosen))
+
+
+def acks(study: Study, *conditions: str) -> Figure:
+    """The cumulative distribution of the time until a segment of the server is acknowledged."""
+    chosen = conditions or study.conditions
+    times = {name: waits_for_ack(table_of(study.run(name))) for name in chosen}
+    return time_to_ack(times, **_source_of(study, chosen))
+
+
+def _source_of(study: Study, chosen: Sequence[str]) -> dict[str, Any]:
+    """The source of the runs of these conditions, and below which time their times mean nothing."""
+    rows = study.results()
+    virtual = (rows["testbed"] == "virtual").any()
+    source = of_table(rows[rows["condition"].isin(chosen)])
+    return {"source": source, "below_ms": SMALLEST_MS if virtual else None}
+
+
+def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
+    """The packets of one request: of the most frequent sequence, or of the given steps."""
+    request = typical(requests_of(run), steps)
+    return ladder_of_request(table_of(run), request, run, title=f"{run.condition}: one request")
+
+
+def ladder_of_request(
+    table: DataFrame, request: Series[Any], source: Source = "", *, title: str = "One request"
+) -> Figure:
+    """The packets of one request, or the first packets of a long one.
+
+    `table` has the segments of the capture, `request` is a row of
+    `labs.read.flows.exchanges.exchanges`. For a link with a delay, the caption says where in the
+    path the packets were captured.
+    """
+    rows = packets_of(table, request)
+    shown = rows[: packets_between.MOST_PACKETS]
+    more = "" if len(shown) == len(rows) else f", the first of {len(rows):,} packets"
+    delayed = isinstance(source, Run) and source.link.asked.delay_ms
+    return packets_between.ladder(
+        table,
+        int(request["connection"]),
+        source=where_from(source) + (AFTER_DELAY if delayed else ""),
+        title=title + more,
+        rows=(shown[0], shown[-1]),
+    )
+
+
+def sequences(requests: Mapping[str, DataFrame]) -> Table:
+    """One row per name and sequence of steps: how many requests follow it."""
+    rows = []
+    for name, table in requests.items():
+        followed = usual(table)
+        for steps, count in ((followed.steps, followed.follow), *followed.others.items()):
+            bare = steps[:-1] if steps[-1:] == (AND_SO_ON,) else steps
+            some = table[(table["steps"] == steps) | (table["steps"] == bare)]
+            which = "the first on their connection" if _are_first(some) else ""
+            share = 100 * count / max(1, followed.requests)
+            if count:
+                rows.append((name, describe_steps(steps), count, share, which))
+    return Table(rows, columns=["Condition", "Steps", "Requests", "Share (%)", "Which"])
+
+
+def _are_first(requests: DataFrame) -> bool:
+    """Whether each of some requests is the first on its connection."""
+    return bool(len(requests)) and bool((requests["request"] == 0).all())
+
+
+def waits(requests: DataFrame) -> Table:
+    """One row per reason for a stall: who waited for whom, how long, and the rule."""
+    stalled = requests[stalls_in(requests)]
+    rows = [
+        (
+            *(len(some), waiting, waited_for, reason),
+            *(some["gap_ms"].min(), some["gap_ms"].median(), some["gap_ms"].max()),
+            explained(str(reason)).source,
+        )
+        for (reason, waiting, waited_for), some in stalled.groupby(
+            ["reason", "waiting", "waited_for"], sort=False
+        )
+    ]
+    times = [f"{which} (ms)" for which in ("Minimum", "Median", "Maximum")]
+    columns = ["Requests", "Who waits", "For whom", "Reason", *times, "Source"]
+    return Table(rows, columns=columns)
+
+
+def means(study: Study, *conditions: str) -> Table:
+    """One row per condition: how its predicted mean follows from the time of a typical request.
+
+    The first requests on their connections shorten or lengthen it, and so does ab, which computes
+    the mean from its whole duration: it has one connection only until the first header is there.
+    """
+    rows = []
+    for run in map(study.run, conditions):
+        if theory := expected(run):
+            several = run.settings_as(Settings).on_a_connection
+            first_ms = (theory.first_ms - theory.steady_ms) / several
+            rows.append(
+                {
+                    "Condition": run.condition,
+                    "Typical request (ms)": theory.steady_ms,
+                    "First requests (ms)": first_ms,
+                    "Start of ab (ms)": theory.mean_ms - theory.steady_ms - first_ms,
+                    "Predicted mean (ms)": theory.mean_ms,
+                    "Measured mean (ms)": latency_of(run).mean_ms,
+                }
+            )
+    return Table(rows).round(1)
+
+
+def held_segments(study: Study, *conditions: str) -> Table:
+    """One row per condition: how long the second part of the first response was held back, what
+    released it, and how often the first part was retransmitted meanwhile."""
+    held = {name: held_segment(table_of(study.run(name))) for name in conditions}
+    rows = [
+        (name, part.held_ms, "an ACK" if part.acknowledged else "no ACK", part.retransmissions)
+        for name, part in held.items()
+        if part is not None
+    ]
+    columns = ["Condition", "Held (ms)", "Released by", "Retransmissions meanwhile"]
+    return Table(rows, columns=columns)
+
+
+def exchanged(study: Study, *conditions: str) -> Table:
+    """One row per condition: time, packets per response, and the payload share of all bytes."""
+    columns = {
+        "mean_ms": "Time (ms)",
+        "segments_per_answer": "Segments of the response",
+        "packets_per_answer": "All packets",
+        "payload_pct": "Payload share of all bytes (%)",
+    }
+    rows = study.results().set_index("condition").loc[list(conditions), list(columns)]
+    return Table(rows.rename(columns=columns).rename_axis("Condition").reset_index())
+
+
+def by_ab(study: Study, *conditions: str) -> Table:
+    """The line of ab that the article quotes, from the run of each condition, next to the article's
+    if the run has its parameters."""
+    lines = []
+    for name in conditions:
+        run, claim = study.run(name), article().claim(CLAIMS[name])
+        comparable = has_articles_parameters(article(), run, claim.id)
+        theirs = f"Time per request: {claim.figure:.3f} [ms] (mean)" if comparable else ""
+        settings = run.settings_as(Settings)
+        command = f"ab -n {settings.requests} -c {settings.concurrency} -k ({name})"
+        lines.append(Printed(command, theirs, last_match(run, "client/ab.txt", AB_LINE)))
+    return as_printed(lines)
+
+
+def describe(table: DataFrame) -> str:
+    """One line per run: measured, predicted, and how many requests stalled."""
+    rows = table.to_dict("records")
+    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
+
+
+def _describe_row(row: Mapping[Any, Any]) -> str:
+    share = f"{row['stalled_pct']:.3g} % of requests wait" if row["stalled_pct"] else ""
+    text = f"mean {_time(row['mean_ms'])}"
+    if is_known(row["predicted_mean_ms"]):
+        published = f"; article: {row['article_ms']:g} ms" if is_known(row["article_ms"]) else ""
+        text += f" (predicted: {_time(row['predicted_mean_ms'])}{published})"
+    text += f", {share or 'no request waits'} for a delayed ACK; "
+    text += f"{_counted(row['segments_per_answer'], 'segment')} and "
+    text += f"{_counted(row['acks_per_answer'], 'ACK')} per response."
+    noted = row["notes"] and row["note_codes"] != BELOW_1_MS
+    return f"{text} Note: {row['notes']}." if noted else text
+
+
+def _counted(value: float, noun: str) -> str:
+    return f"{in_digits(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def describe_run(run: Run) -> str:
+    """One run: the most frequent sequence, its stall and the reason, and the other sequences."""
+    return str(describe_requests(requests_of(run)))
+
+
+def describe_requests(requests: DataFrame) -> Words:
+    """The same of any capture, from its exchanges (`labs.read.flows.exchanges.exchanges`)."""
+    if requests.empty:
+        return Words("This capture contains no request.")
+    steps = usual(requests).steps
+    follow = requests["steps"] == steps
+    sentences = [
+        f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
+        f"{describe_steps(steps)}.",
+        _describe_stalls(requests[stalls_in(requests)]),
+    ]
+    for other, count in Counter(requests["steps"][~follow]).most_common(MOST_OTHERS):
+        are_first = _are_first(requests[requests["steps"] == other])
+        where = ", each the first on its connection" if are_first else ""
+        sentences.append(f"{count} follow another sequence{where}: {describe_steps(other)}.")
+    return Words(" ".join(sentences))
+
+
+def _describe_stalls(stalled: DataFrame) -> str:
+    if stalled.empty:
+        return "No request stalls."
+    first, gaps = stalled.iloc[0], stalled["gap_ms"]
+    return (
+        f"In {len(stalled)} requests nothing is sent for {gaps.min():.1f} to {gaps.max():.1f} ms: "
+        f"the {first['waiting']} waits for the {first['waited_for']}. "
+        f"{explained(str(first['reason'])).words}"
+    )
+
+
+def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
+    """The results of a study beyond one row per run: the sequence of steps with Nagle's algorithm
+    (`off`) and without (`on`), and the share of requests that follow it; the same for the capture
+    that the parameters name, if any. `remarks` repeats each in one line.
+
+    `runs` are those of a study by condition.
+    """
+    sources = {
+        name: (condition, requests_of(runs[condition]))
+        for name, condition in SEQUENCES.items()
+        if condition in runs
+    }
+    if file := parameters.capture_file:
+        sources["sequence_own"] = (str(file), own_requests(str(file)))
+    values: dict[str, Any] = {"remarks": []}
+    for name, (source, requests) in sources.items():
+        most = usual(requests)
+        others = [{"steps": list(steps), "requests": n} for steps, n in most.others.items()]
+        share = most.share if most.requests else None
+        values |= {name: list(most.steps), f"{name}_share": share, f"{name}_others": others}
+        counts = f"{most.follow} of {most.requests} requests"
+        values["remarks"].append(f"{source}: {counts}: {describe_steps(most.steps)}")
+    return values
+
+
+def remarks(table: DataFrame) -> list[str]:
+    """Remarks on the results as a whole."""
+    return [CLOSED_LOOP] if (table["requests"] > 0).any() else []
