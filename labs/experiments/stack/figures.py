@@ -130,17 +130,8 @@ def distribution(study: Study, *conditions: str) -> Figure:
         words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
         caption=_source_of(study, compared) if compared else of_table,
         note="the requests of all undisturbed repetitions together",
-        describe=lambda rows: (
-            "Medians of the latency. "
-            + "; ".join(
-                f"{name}: {total.percentile_us(50)} µs" for name, total in latencies.items()
-            )
-        ),
-        table=lambda rows: (
-            rows.assign(percent=rows["percent"].map("{:g} %".format))
-            .pivot_table(index="condition", columns="percent", values="latency_us", sort=False)
-            .reset_index()
-        ),
+        describe=lambda rows: _describe_medians(latencies),
+        table=_table_of_percentiles,
         height=470,
     )(latencies)
 
@@ -161,6 +152,19 @@ def _percentiles(latencies: Mapping[str, Latencies]) -> DataFrame:
         if (100 - percent) * max(total.requests, FEWEST_SLOWER + 1) >= 100 * FEWEST_SLOWER
     ]
     return DataFrame(rows, columns=["condition", "percent", "times_slower", "latency_us"])
+
+
+def _table_of_percentiles(rows: DataFrame) -> DataFrame:
+    table = []
+    for name, some in rows.groupby("condition", sort=False):
+        values = zip(some["percent"], some["latency_us"], strict=True)
+        table.append({"condition": name, **{f"{percent:g} %": us for percent, us in values}})
+    return DataFrame(table, dtype=object)
+
+
+def _describe_medians(latencies: Mapping[str, Latencies]) -> str:
+    medians = {name: in_three_digits(total.percentile_us(50)) for name, total in latencies.items()}
+    return f"Medians. {'; '.join(f'{name}: {value} µs' for name, value in medians.items())}."
 
 
 def load_and_latency(study: Study) -> Figure:
