@@ -5,7 +5,8 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,12 @@ def in_unit(us: float) -> str:
 LATENCY = Axis("latency_us", "latency", log=True, ticks=DIGITS, written=in_unit)
 
 
-def _source_of(study: Study, compared: Iterable[Repeated]) -> Callable[[DataFrame], str]:
-    """Testbed, kernels, link and source of the runs that are compared, as a caption."""
+def _source(study: Study, compared: Iterable[Repeated], _: DataFrame) -> str:
+    """Testbed, kernels, link and source of the runs that are compared."""
     table = study.results()
     kernels = {some.condition: some.runs[0].kernel.release for some in compared}
     rows = table[table["condition"].isin(list(kernels))]
-    return lambda _: of_table(rows.assign(kernel=rows["condition"].map(kernels)))
+    return of_table(rows.assign(kernel=rows["condition"].map(kernels)))
 
 
 def distribution(study: Study, *conditions: str) -> Figure:
@@ -128,7 +129,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         by="condition",
         named={name: f"{name}, n = {total.requests:,}" for name, total in latencies.items()},
         words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
-        caption=_source_of(study, compared) if compared else of_table,
+        caption=partial(_source, study, compared),
         note="the requests of all undisturbed repetitions together",
         describe=lambda rows: _describe_medians(latencies),
         table=_table_of_percentiles,
@@ -271,7 +272,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
     return Panels(
         "Latency and work per request",
         panels=tuple(_panel(column, *look) for column, look in WORK.items()),
-        caption=_source_of(study, compared) if compared else of_table,
+        caption=partial(_source, study, compared),
         note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole "
         "machine",
         table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
