@@ -4,8 +4,7 @@ A lab of the package is a folder with these parts, of which the first three are 
 a module, or a folder of modules::
 
     conditions.py   its title (the docstring), Parameters, conditions; optional: GROUPS, MARGIN,
-                    tools, machine_tools, lines, and PARTS, the modules of parts that it shares with
-                    other labs ({"narrative": "labs.read.display.traffic"})
+                    tools, machine_tools, lines
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
@@ -136,14 +135,13 @@ def load_folder(folder: Path, package: str) -> Lab:
         _check_front(front, ("Parameters", "conditions"))
     except Exception as error:
         raise _refused(error, folder / "conditions.py") from error
-    shared: dict[str, str] = vars(front).get("PARTS", {})
 
     def part(name: str) -> ModuleType | None:
         if name in FIGURES and (folder / "figures.py").is_file():
             name = "figures"
         if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
-        return importlib.import_module(shared[name]) if name in shared else None
+        return None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
 

@@ -181,10 +181,9 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
         assert lab.conditions(lab.Parameters())
 
 
-def test_find_gives_a_lab_the_parts_that_it_shares() -> None:
-    """PARTS of a lab names their modules; its own files come first."""
+def test_find_gives_a_lab_its_parts() -> None:
     lab = catalog.find("queues")
-    assert lab.require("narrative").__name__ == "labs.read.display.traffic"
+    assert lab.require("narrative") is lab.require("charts") is lab.require("notebook")
     assert lab.require("results").__name__ == "labs.experiments.queues.results"
     assert lab.part("prediction") is None
 
