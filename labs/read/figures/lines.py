@@ -272,7 +272,7 @@ class Lines(Declared):
         elif any(mark.until is not None for mark in self.marks if mark.axis == "y"):
             room = BAND_ROOM * (max(ups) - min(ups))
             plot.y["range"] = [min(ups) - room, max(ups) + room]
-        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
+        ends = plot.y.get("range") or tuple(map(self.up.scaled, (min(ys, default=1.0), tallest)))
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
         x_ends = self.across.range or (min(xs), max(xs))
