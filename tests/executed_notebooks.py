@@ -11,10 +11,10 @@ from typing import Any
 
 import nbformat
 
-from labs.experiments.buffers.narrative import BOUNDS
 from labs.publish.execute import execute, open_notebook
 from labs.publish.page_parameters import Scalar
 from labs.read.display.format import in_digits, in_three_digits
+from labs.read.display.transfer import BOUNDS
 from labs.read.notebook_file import FIGURE, NotebookFile
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER

@@ -25,7 +25,6 @@ from collections import Counter
 from pathlib import Path
 
 from labs.errors import LabError
-from labs.experiments.nagle.requests import figures
 from labs.read.capture.connection_tracking import connection_rows, connection_table
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
@@ -37,6 +36,7 @@ from labs.read.flows.explain import account
 from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.stalls import stalls
+from labs.read.readings.responses import figures
 from tests import captures
 
 ROOT = Path(__file__).parents[1]

@@ -5,10 +5,12 @@ Standard library only, because a lab in one file declares them in the file that 
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Self, TypeVar, overload
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import UnionType
+from typing import Any, Generic, NoReturn, Self, TypeVar, Union, get_args, get_origin, overload
 
 from labs.drive.parameters.declare import did_you_mean
 from labs.errors import BadInput
@@ -83,6 +85,39 @@ class ComputedColumn(Generic[T_co]):
         """TypeError: else an attribute `run` would be taken for the value of a column `run`."""
         raise TypeError(f"{self.declared.name} is a column: give the attribute another name")
 
+    def type_in(self, results: type) -> Any:
+        """The type of its values in this class `Results`, as annotated; Any without."""
+        return _returned(self.compute)
+
+
+class PartColumn(ComputedColumn[Any]):
+    """A column that is a part of a value of a class `Results`; see `part`."""
+
+    def __init__(self, path: str, declared: Column, per: float, kind: type | None) -> None:
+        super().__init__(self._follow, declared)
+        self.steps, self.per, self.kind = path.split("."), per, kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.declared = replace(self.declared, name=name)
+
+    def _follow(self, results: object) -> Any:
+        value: Any = results
+        for step in self.steps:
+            if value is None:
+                return None
+            if step.isdigit():
+                value = value[int(step)] if int(step) < len(value) else None
+            else:
+                value = getattr(value, step)
+        return value if value is None or self.per == 1 else value / self.per
+
+    def type_in(self, results: type) -> Any:
+        """The type at the end of its path. BadInput for a path that does not exist."""
+        hint: Any = results
+        for step in self.steps:
+            hint = _type_of_step(hint, step, f"{self.declared.name} is {'.'.join(self.steps)}")
+        return self.kind or (hint if self.per == 1 else float)
+
 
 def column(
     meaning: str,
@@ -110,13 +145,84 @@ def column(
     return declare
 
 
+def part(
+    path: str,
+    meaning: str,
+    *,
+    unit: str = "",
+    predicted_by: str | None = None,
+    hidden: bool = False,
+    headline: bool = False,
+    steady: bool = False,
+    costly: bool = False,
+    per: float = 1,
+    kind: type | None = None,
+) -> PartColumn:
+    """Declare a column that is a part of a value of a lab's class `Results`; else as `column`.
+
+    `path` has attributes, and numbers of elements, with dots between: `sizes.first`,
+    `interval.steady_bytes_s.0`. The column is empty where one of them is None or missing. `per` is
+    what its values are divided by, such as KIB. `kind` is the type of its values, if the
+    annotations on the path do not say it. A name that a class gives to two parts is the second.
+    """
+    declared = Column("", unit, meaning, predicted_by, hidden, headline, steady, costly)
+    return PartColumn(path, declared, per, kind)
+
+
+def _type_of_step(hint: Any, step: str, what: str) -> Any:
+    """The annotated type of an attribute or an element; Any if it cannot be known."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    (whole, *others) = [kind for kind in kinds if kind is not type(None)]
+    if step.isdigit():
+        elements = [kind for kind in get_args(whole) if kind is not ...]
+        return elements[min(int(step), len(elements) - 1)] if elements else Any
+    cls = get_origin(whole) or whole
+    if others or not isinstance(cls, type):
+        return Any
+    return _type_of_attribute(cls, step, what)
+
+
+def _type_of_attribute(cls: type, name: str, what: str) -> Any:
+    attribute = inspect.getattr_static(cls, name, None)
+    if isinstance(attribute, ComputedColumn):
+        return attribute.type_in(cls)
+    function = getattr(attribute, "func", getattr(attribute, "fget", None))
+    if function is not None:
+        return _returned(function)
+    names = set(dir(cls))
+    for base in cls.__mro__:
+        made_from = getattr(vars(base).get("__init__"), "__annotations__", {})
+        annotations = {**made_from, **vars(base).get("__annotations__", {})}
+        if name in annotations:
+            return _evaluated(annotations[name], vars(sys.modules[base.__module__]))
+        names |= annotations.keys()
+    if attribute is None:
+        raise BadInput(f"{what}, but {cls.__name__} has no {name}{did_you_mean(name, names)}")
+    return Any
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    annotation = function.__annotations__.get("return", Any)
+    return _evaluated(annotation, getattr(function, "__globals__", {}))
+
+
+def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
+    """An annotation as a type; Any for a name that was imported for type checkers alone."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, dict(names))
+    except NameError:
+        return Any
+
+
 def computed_columns(results: type) -> dict[str, ComputedColumn[Any]]:
     """The columns of a class `Results` by name, in the order of their definition, those of a base
     class first. BadInput for a prediction that is not a column."""
     columns = {
         name: value
-        for part in reversed(results.__mro__)
-        for name, value in vars(part).items()
+        for cls in reversed(results.__mro__)
+        for name, value in vars(cls).items()
         if isinstance(value, ComputedColumn)
     }
     for name, value in columns.items():
@@ -130,8 +236,12 @@ def computed_columns(results: type) -> dict[str, ComputedColumn[Any]]:
 
 
 def columns_of(results: type) -> tuple[Column, ...]:
-    """The declared columns of a class `Results`; BadInput as `computed_columns`."""
-    return tuple(value.declared for value in computed_columns(results).values())
+    """The declared columns of a class `Results`; BadInput as `computed_columns`, and for a part
+    that does not exist."""
+    columns = computed_columns(results).values()
+    for value in columns:
+        value.type_in(results)
+    return tuple(value.declared for value in columns)
 
 
 def values_of(results: object) -> dict[str, Any]:

@@ -164,13 +164,13 @@ def _results_of(lab: Lab) -> list[IndexColumn]:
 
 def _type_of(lab: Lab, name: str, computed: ComputedColumn[Any]) -> Any:
     """The type that a column is annotated with; BadInput without."""
-    hints = get_type_hints(computed.compute)
-    if "return" not in hints:
+    hint = computed.type_in(lab.require("results").Results)
+    if hint is Any:
         raise BadInput(
             f"the lab {lab.name}: the column {name} has no type, which an index needs. Write: "
             f"def {name}(self) -> float"
         )
-    return hints["return"]
+    return hint
 
 
 def _kind(hint: Any) -> type[Scalar]:

@@ -18,8 +18,8 @@ from labs.drive.kernel import store
 from labs.errors import LabError
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import Results
-from labs.experiments.buffers.sweep import smallest
 from labs.launch.launch import run as perform
+from labs.read.readings.buffer_sweep import smallest
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise

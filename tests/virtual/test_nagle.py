@@ -9,10 +9,10 @@ import pytest
 
 from labs.catalog import find
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.requests import answered, following, held_segment, requests_of, table_of
 from labs.experiments.nagle.results import Results, goodput_mbit
 from labs.launch.launch import run as perform
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
+from labs.read.readings.responses import answered, following, held_segment, requests_of, table_of
 from labs.read.runs.run import Run, open_run
 from tests.kept_runs import make
 from tests.made_verdicts import verdicts

@@ -10,13 +10,13 @@ from pandas import DataFrame
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import MB
 from labs.experiments.buffers.results import parameter
-from labs.experiments.buffers.sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
+from labs.read.readings.buffer_sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.readings.bulk_transfer import SYSCTL, window
 from labs.read.runs.run import Run
 
@@ -35,19 +35,19 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     answers = smallest(table)
     if not answers:
         return not_judged("needs a sweep by sysctl in steady state")
-    found = answers[0]
-    if found.buffer_bytes is None:
+    answer = answers[0]
+    if answer.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:g} % of the line rate")
     theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
-    believed, bdp, needed = (claim.figure, found.bdp_bytes / MB, (found.buffer_bytes / MB))
+    believed, bdp, needed = (claim.figure, answer.bdp_bytes / MB, (answer.buffer_bytes / MB))
     edges = [believed * (1 + sign * claim.allowed) for sign in (-1, 1)]
-    if between := [edge for edge in edges if (found.below_bytes or 0) / MB < edge < needed]:
+    if between := [edge for edge in edges if (answer.below_bytes or 0) / MB < edge < needed]:
         return not_judged(f"needs a sweep with a size near {between[0]:g} MB")
     right = abs(needed / believed - 1) <= claim.allowed
     reasoned = abs(bdp / believed - 1) <= claim.allowed
     suffices = believed >= needed
     rtt_ms = float(table["rtt_ms"].iloc[0])
-    enough = str(table.loc[table["buffer_bytes"] == found.buffer_bytes, "condition"].iloc[0])
+    enough = str(table.loc[table["buffer_bytes"] == answer.buffer_bytes, "condition"].iloc[0])
     verdict = (HOLDS if reasoned else RIGHT_NUMBER) if right else DIFFERS if suffices else WRONG
     return Finding(
         verdict=verdict,
@@ -57,18 +57,18 @@ def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
         reason=("" if right else _sufficient(believed, needed))
         + f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
         f"buffer of the sweep that reaches {FULL_PCT:g} % of the line rate is "
-        f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(found)}; "
-        f"{_of_the_limit(found, smallest(table, NEARLY_FULL_PCT)[0])}{_share(seen, enough)}",
+        f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(answer)}; "
+        f"{_of_the_limit(answer, smallest(table, NEARLY_FULL_PCT)[0])}{_share(seen, enough)}",
     )
 
 
-def _of_the_limit(found: Smallest, lower: Smallest) -> str:
+def _of_the_limit(answer: Smallest, lower: Smallest) -> str:
     """How far the answer depends on the share of the line that counts as full."""
-    if found.below_pct is None or lower.buffer_bytes is None:
+    if answer.below_pct is None or lower.buffer_bytes is None:
         return ""
     return (
-        f"it is the same for every limit above {found.below_pct:.2f} up to "
-        f"{found.of_the_line_pct:.2f} %, and {lower.buffer_bytes / MB:.2f} MB for "
+        f"it is the same for every limit above {answer.below_pct:.2f} up to "
+        f"{answer.of_the_line_pct:.2f} %, and {lower.buffer_bytes / MB:.2f} MB for "
         f"{NEARLY_FULL_PCT:g} %; "
     )
 
@@ -80,20 +80,19 @@ def _sufficient(believed: float, needed: float) -> str:
     return f"sufficient, {believed / needed:.2f} times what is needed, for a wrong reason; "
 
 
-def _next_below(found: Smallest) -> str:
-    if found.below_bytes is None:
+def _next_below(answer: Smallest) -> str:
+    if answer.below_bytes is None:
         return " (there is no smaller one in the sweep)"
-    return (
-        f" (the next smaller one, {found.below_bytes / MB:.1f} MB, reaches {found.below_pct:.1f} %)"
-    )
+    size = f"{answer.below_bytes / MB:.1f} MB"
+    return f" (the next smaller one, {size}, reaches {answer.below_pct:.1f} %)"
 
 
 def _share(seen: Evidence, name: str) -> str:
     """The share of the buffer that becomes window, as measured with the buffer that suffices."""
-    found, kernel = window(seen.run(name)), seen.run(name).kernel.release
-    if found is None or not found.receive_buffer_bytes:
+    reached, kernel = window(seen.run(name)), seen.run(name).kernel.release
+    if reached is None or not reached.receive_buffer_bytes:
         return f"measured on {kernel}"
-    share = found.offered_bytes / found.receive_buffer_bytes
+    share = reached.offered_bytes / reached.receive_buffer_bytes
     return f"on {kernel} {100 * share:.0f} % of a receive buffer becomes window"
 
 
@@ -136,35 +135,35 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """A kernel's default sizes, from hosts on which a run did not set them."""
     wanted = claim.texts
-    found = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
-    if not found:
+    values = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
+    if not values:
         return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")
-    missing = [name for name in wanted if name not in found]
+    missing = [name for name in wanted if name not in values]
     if missing:
         return not_judged(f"no run has the default of {', '.join(missing)}")
-    measured = {name: value for name, (value, _) in found.items()}
-    witness = seen.witness([condition for _, condition in found.values()])
+    measured = {name: value for name, (value, _) in values.items()}
+    witness = seen.witness([condition for _, condition in values.values()])
     other = [name for name in wanted if measured[name] != wanted[name]]
-    kernel = next(seen.run(condition) for _, condition in found.values()).kernel.release
-    said = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are equal"
+    kernel = next(seen.run(condition) for _, condition in values.values()).kernel.release
+    phrase = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are equal"
     return Finding(
         verdict=WRONG if other else HOLDS,
         measured=measured,
         witness=witness,
-        reason=f"on {kernel} {said}",
+        reason=f"on {kernel} {phrase}",
     )
 
 
 def _untouched(seen: Evidence, name: str) -> list[tuple[str, str]]:
     """The values of a sysctl on hosts where the condition did not set it, with the condition."""
     hosts = HOSTS["rmem" if "rmem" in name else "wmem"]
-    found = []
+    values = []
     for host in hosts:
         for condition, run in seen.runs.items():
             before = run.sysctls.get(host, {}).get("before", {})
             if name in before and not _sets(run, host, name):
-                found.append((" ".join(before[name].split()), condition))
-    return found
+                values.append((" ".join(before[name].split()), condition))
+    return values
 
 
 def _sets(run: Run, host: str, name: str) -> bool:
@@ -172,7 +171,7 @@ def _sets(run: Run, host: str, name: str) -> bool:
     (net/core/sysctl_net_core.c net_core_table): set on one host, they are set on both."""
     by_host: dict[str, Iterable[str]] = run.inputs["condition"]["sysctls"]
     hosts = by_host if name.startswith("net.core.") else (host,)
-    return any(name in by_host.get(one, ()) for one in hosts)
+    return any(name in by_host.get(each, ()) for each in hosts)
 
 
 JUDGES: Mapping[str, Judge] = {

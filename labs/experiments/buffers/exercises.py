@@ -1,11 +1,9 @@
-"""The graded exercises of the notebooks about buffers. They refer to the lab's default link;
-each right answer is computed from the theory and, where they exist, from runs."""
+"""The graded exercises of the notebooks about buffers, on the lab's default link."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 from labs.drive.kernel.versions import SERIES
 from labs.drive.parameters.declare import Scalar
@@ -21,7 +19,6 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.results import article
-from labs.experiments.buffers.sweep import FULL_PCT
 from labs.read.exercises.exercise import (
     LIMITS,
     Evidence,
@@ -33,8 +30,8 @@ from labs.read.exercises.exercise import (
     after_runs,
     around,
     drawn,
-    guesses,
 )
+from labs.read.readings.buffer_sweep import FULL_PCT
 from labs.read.readings.bulk_transfer import bdp_bytes as measured_bdp_bytes
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
@@ -71,24 +68,20 @@ SHARE_PCT = 3.0  # two digits, and one packet's memory is missing from the windo
 HEADERS_PCT = 5.0  # counting the BDP with or without headers makes 4.6 %
 DRAWS_PCT = 10.0  # losses are random, and other constants than 1.31 are in use for the formula
 
+PER_ROUND_TRIP = "what the default buffers admit per round trip, with headers or as a BDP"
 WINDOW_ALONE = "This is the limit of the receive window alone. The send buffer admits less."
+WHOLE_BUFFER = "This counts the whole send buffer as payload. What it admits is send_bytes."
 CAPPED = "The request is capped by net.core.rmem_max, then doubled."
 
 
-class OfLink(TypedDict):
+def link_of(runs: Evidence, usual_ms: float = LINK.delay_ms) -> dict[str, float]:
     """Rate and delay of the link that a question is about."""
-
-    rate_mbit: float
-    delay_ms: float
-
-
-def link_of(runs: Evidence, usual_ms: float = LINK.delay_ms) -> OfLink:
-    rate_mbit = drawn(runs, "rate_mbit", LINK.rate_mbit)
-    return OfLink(rate_mbit=rate_mbit, delay_ms=drawn(runs, "delay_ms", usual_ms))
+    usual = {"rate_mbit": LINK.rate_mbit, "delay_ms": usual_ms}
+    return {name: drawn(runs, name, value) for name, value in usual.items()}
 
 
 def download(
-    runs: Evidence, link: OfLink, tcp_rmem: Sizes, tcp_wmem: Sizes, scale: int = 1
+    runs: Evidence, link: Mapping[str, float], rmem: Sizes, wmem: Sizes, scale: int = 1
 ) -> Prediction:
     """The theory's prediction for a download with these buffers on the exercise's kernel."""
     file_bytes = LINK.transfer_mib * MIB
@@ -96,18 +89,21 @@ def download(
         rate_mbit=link["rate_mbit"],
         rtt_ms=link["delay_ms"],
         kernel=runs.kernel,
-        tcp_rmem=tcp_rmem,
-        tcp_wmem=tcp_wmem,
+        tcp_rmem=rmem,
+        tcp_wmem=wmem,
         adv_win_scale=scale,
         **of_client(LINK.client, file_bytes, LINK.read_bytes),
     )
     return predicted(flow, file_bytes)
 
 
-def limited_by(runs: Evidence, condition: str, tcp_wmem: Sizes, link: OfLink) -> Expected:
+def limited_by(
+    runs: Evidence, condition: str, wmem: Sizes, usual_ms: float = LINK.delay_ms
+) -> Expected:
     """What limits a run, or in theory if there is none."""
+    link = link_of(runs, usual_ms)
     measured = runs.measured(condition, "bound", **link)
-    theory = download(runs, link, default_rmem(runs.kernel), tcp_wmem)
+    theory = download(runs, link, default_rmem(runs.kernel), wmem)
     checked = after_runs("the smallest of the limits", measured)
     return Expected(checked, choice=measured.value or theory.bound)
 
@@ -119,8 +115,7 @@ def shares_pct(
     shares = {}
     for value in values:
         parameters = {name: value, **link}
-        run = runs.run(condition, **parameters)
-        if run is not None:
+        if (run := runs.run(condition, **parameters)) is not None:
             speed = runs.measured(condition, GOODPUT, **parameters).value or 0.0
             rate_mbit = run.link.measured.rate_mbit or LINK.rate_mbit
             shares[value] = 100 * speed * MIB / line_goodput_bytes_s(rate_mbit)
@@ -134,8 +129,7 @@ def measured_bdp_mib(runs: Evidence, **link: float) -> Measured:
 
 
 def needed_mib(runs: Evidence) -> float:
-    """The smallest buffer, for both ends, that the model says fills the link. One run does not
-    show it."""
+    """The smallest buffer, for both ends, that the model says fills the link."""
     link = link_of(runs)
     needed = advise(link["rate_mbit"], link["delay_ms"], runs.kernel)
     return max(needed.receive_bytes, needed.send_bytes) / MIB
@@ -145,24 +139,20 @@ def bdp_mib(runs: Evidence) -> Expected:
     """The BDP of the link with a short delay, as requested and as measured before `default`: at the
     rate of the link, or at that of the payload."""
     link = link_of(runs, DELAYS_MS[0])
-    rate_mbit, delay_ms = link["rate_mbit"], link["delay_ms"]
-    return around(
-        bdp_bytes(rate_mbit, delay_ms) / MIB,
-        line_goodput_bytes_s(rate_mbit) * delay_ms / 1e3 / MIB,
-        measured_bdp_mib(runs, **link),
-        pct=EXACT_PCT,
-        checked="rate x RTT",
-    ).mistake(
-        bdp_bytes(rate_mbit, LINK.delay_ms) / MIB, f"This is the BDP at {LINK.delay_ms:g} ms."
+    (rate_mbit, delay_ms), usual_ms = link.values(), LINK.delay_ms
+    payload_mib = line_goodput_bytes_s(rate_mbit) * delay_ms / 1e3 / MIB
+    right = (bdp_bytes(rate_mbit, delay_ms) / MIB, payload_mib, measured_bdp_mib(runs, **link))
+    return around(*right, pct=EXACT_PCT, checked="rate x RTT").mistake(
+        bdp_bytes(rate_mbit, usual_ms) / MIB, f"This is the BDP at {usual_ms:g} ms."
     )
 
 
 def default_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, DEFAULT, DEFAULT_WMEM, link_of(runs, DELAYS_MS[0]))
+    return limited_by(runs, DEFAULT, DEFAULT_WMEM, DELAYS_MS[0])
 
 
 def wmem_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, SENDER_RAISED, RAISED, link_of(runs))
+    return limited_by(runs, SENDER_RAISED, RAISED)
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
@@ -177,19 +167,12 @@ def longest_rtt_ms(runs: Evidence) -> Expected:
     shares = shares_pct(runs, DEFAULT, "delay_ms", DELAYS_MS, rate_mbit=rate_mbit)
     seen = "".join(f"; at {ms:g} ms {pct:.0f} % of the link" for ms, pct in shares.items())
     full = [ms for ms, pct in shares.items() if pct >= FULL_PCT]
+    low = max([as_bdp * (1 - EXACT_PCT / 100), *full])
+    most = 1e3 * admitted / full_bytes_s * (1 + BOUND_PCT / 100)
+    high = min([most, *(shares.keys() - {*full})])
     return (
-        Expected(
-            f"{DEFAULT}: what the buffers admit over the link's rate{seen}",
-            low=max([as_bdp * (1 - EXACT_PCT / 100), *full]),
-            high=min(
-                [1e3 * admitted / full_bytes_s * (1 + BOUND_PCT / 100), *(shares.keys() - {*full})]
-            ),
-        )
-        .mistake(
-            1e3 * DEFAULT_WMEM[-1] / full_bytes_s,
-            "This is the size of the send buffer divided by the rate. Not all of it is payload: "
-            "use send_bytes.",
-        )
+        Expected(f"{DEFAULT}: what the buffers admit over the link's rate{seen}", low, high)
+        .mistake(1e3 * DEFAULT_WMEM[-1] / full_bytes_s, WHOLE_BUFFER)
         .mistake(1e3 * window_bytes / full_bytes_s, WINDOW_ALONE)
     )
 
@@ -197,11 +180,9 @@ def longest_rtt_ms(runs: Evidence) -> Expected:
 def httping_ms(runs: Evidence) -> Expected:
     """What httping reports: the handshake, then the request, one round trip each."""
     link = link_of(runs)
-    measured = runs.measured("httping", "httping_ms", **link)
-    return around(2 * link["delay_ms"], measured, pct=EXACT_PCT, checked="two round trips").mistake(
-        link["delay_ms"],
-        "This is one round trip. httping opens a connection and sends a request: count the "
-        "handshake too.",
+    measured, rtt_ms = runs.measured("httping", "httping_ms", **link), link["delay_ms"]
+    return around(2 * rtt_ms, measured, pct=EXACT_PCT, checked="two round trips").mistake(
+        rtt_ms, "This is one round trip. httping opens a connection first: count the handshake too."
     )
 
 
@@ -211,9 +192,8 @@ def smallest_buffer_mib(runs: Evidence) -> Expected:
     bdp = bdp_bytes(link["rate_mbit"], link["delay_ms"])
     shares = shares_pct(runs, BOTH_RAISED, "buffer_mib", BUFFERS_MIB, **link)
     seen = "".join(f"; {mib:g} MiB: {pct:.0f} % of the link" for mib, pct in shares.items())
-    right = around(
-        needed_mib(runs), pct=HEADERS_PCT, checked=f"the theory of Linux {runs.kernel}{seen}"
-    )
+    checked = f"the theory of Linux {runs.kernel}{seen}"
+    right = around(needed_mib(runs), pct=HEADERS_PCT, checked=checked)
     too_small = [mib for mib, pct in shares.items() if pct < FULL_PCT]
     hint = "This is one BDP. Only a part of a buffer is usable as window."
     return (
@@ -229,20 +209,12 @@ def used_pct(runs: Evidence) -> Expected:
     block = figures["block_bytes"], figures["rate_bytes_s"]
     rtt_ms = drawn(runs, "delay_ms", LINK.delay_ms)
     assumed_ms = figures["rtt_ms"] * rtt_ms / LINK.delay_ms
-    assumed = (
-        f"This is for an RTT of {assumed_ms:g} ms. httping timed two round trips: the RTT is half "
-        "of its time."
-    )
+    assumed = f"This is for an RTT of {assumed_ms:g} ms. httping timed two RTTs: halve its time."
+    used, checked = utilisation_pct(*block, rtt_ms), "sending time over sending time plus RTT"
+    of_wait = "Sending the block takes time, too: divide by the sending time plus RTT."
     return (
-        around(
-            utilisation_pct(*block, rtt_ms),
-            pct=EXACT_PCT,
-            checked="sending time over sending time plus RTT",
-        )
-        .mistake(
-            of_the_wait_pct(*block, rtt_ms),
-            "Sending the block takes time, too: divide by the sending time plus RTT.",
-        )
+        around(used, pct=EXACT_PCT, checked=checked)
+        .mistake(of_the_wait_pct(*block, rtt_ms), of_wait)
         .mistake(utilisation_pct(*block, assumed_ms), assumed)
         .mistake(of_the_wait_pct(*block, assumed_ms), assumed)
     )
@@ -256,14 +228,9 @@ def scaled_mib_s(runs: Evidence) -> Expected:
         rmem, wmem = (size, size, size), (4 * size, 4 * size, 4 * size)
         return download(runs, link_of(runs), rmem, wmem, scale).goodput_mib_s
 
-    # 1/4 of the buffer is usable with -2, which is the share that 2 keeps back.
+    measured = runs.measured(f"adv-{SHARE_SCALE}", GOODPUT)
     return (
-        around(
-            with_scale(SHARE_SCALE),
-            runs.measured(f"adv-{SHARE_SCALE}", GOODPUT),
-            pct=EXACT_PCT,
-            checked="window / RTT",
-        )
+        around(with_scale(SHARE_SCALE), measured, pct=EXACT_PCT, checked="window / RTT")
         .mistake(with_scale(-SHARE_SCALE), "This is the reserved share, not the usable one.")
         .mistake(with_scale(1), "This is for tcp_adv_win_scale = 1.")
     )
@@ -277,16 +244,11 @@ def lossy_mib_s(runs: Evidence) -> Expected:
     speeds = [runs.measured(name, GOODPUT).value for name in names]
     measured = [speed for speed in speeds if speed is not None]
     checked = f"MSS / RTT * C / sqrt(p); {len(measured)} runs"
+    in_pct, without_root = theory * (share / LOSS_PCT) ** 0.5, theory / share**0.5
     return (
         around(theory, *measured, pct=DRAWS_PCT, checked=checked)
-        .mistake(
-            theory * (share / LOSS_PCT) ** 0.5,
-            "This uses the loss in per cent. Use the share: 0.1 % is 0.001.",
-        )
-        .mistake(
-            theory / share**0.5,
-            "The goodput is inversely proportional to the square root of the loss.",
-        )
+        .mistake(in_pct, "This uses the loss in per cent. Use the share: 0.1 % is 0.001.")
+        .mistake(without_root, "Goodput is in inverse proportion to the square root of the loss.")
     )
 
 
@@ -305,27 +267,16 @@ def lowest_rate_mbit(runs: Evidence) -> Expected:
     seconds, per_mbit = LINK.delay_ms / 1e3, line_goodput_bytes_s(1.0)
     admitted = min(theory.window_bytes, theory.send_bytes) / seconds
     return (
-        around(
-            admitted / per_mbit,
-            8e-6 * admitted,
-            pct=EXACT_PCT,
-            checked="what the default buffers admit per round trip, with headers or as a BDP",
-        )
-        .mistake(
-            DEFAULT_WMEM[-1] / seconds / per_mbit,
-            "This counts the whole send buffer as payload. The payload it admits is send_bytes.",
-        )
+        around(admitted / per_mbit, 8e-6 * admitted, pct=EXACT_PCT, checked=PER_ROUND_TRIP)
+        .mistake(DEFAULT_WMEM[-1] / seconds / per_mbit, WHOLE_BUFFER)
         .mistake(theory.window_bytes / seconds / per_mbit, WINDOW_ALONE)
     )
 
 
 NEW_BYTES = default_rmem(NEW)[-1]
+NEW_WINDOW_MIB = receive_window_bytes(NEW_BYTES, NEW) / MIB
 NEW_WINDOW = (
-    around(
-        receive_window_bytes(NEW_BYTES, NEW) / MIB,
-        pct=SHARE_PCT,
-        checked="the share that is measured on the first full packets",
-    )
+    around(NEW_WINDOW_MIB, pct=SHARE_PCT, checked="the share measured on the first full packets")
     .mistake(NEW_BYTES / 2 / MIB, "A half was the share until 6.5. Now it is measured.")
     .mistake(NEW_BYTES / MIB, "This is the whole buffer. Overhead takes a part of it.")
 )
@@ -357,30 +308,24 @@ EXERCISES = (
     Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB").examined(
         SHORT, "What is the BDP of a link of {rate_mbit:g} Mbit/s and {delay_ms:g} ms, in MiB?"
     ),
-    Exercise(
-        "limit", START, "what limits default at 22 ms", default_limit, choices=LIMITS
-    ).examined(
+    Exercise("limit", START, "what limits default at 22 ms", default_limit, "", LIMITS).examined(
         SHORT,
         "What limits a download over that link if both ends run Linux {kernel} with "
         "default buffers: link, receive window or send buffer?",
     ),
     Exercise("longest_rtt_ms", START, "the longest RTT for default", longest_rtt_ms, "ms").examined(
-        SHORT,
-        "What is the longest RTT at which such a download fills a link of "
-        "{rate_mbit:g} Mbit/s, in ms?",
+        SHORT, "What is the longest RTT at which such a download fills {rate_mbit:g} Mbit/s, in ms?"
     ),
     Exercise("httping_ms", BUFFERS, "what httping reports", httping_ms, "ms").examined(
         LONG, "What time does httping report at an RTT of {delay_ms:g} ms, in ms?"
     ),
     Exercise("wmem_limit", BUFFERS, "what limits wmem", wmem_limit, choices=LIMITS).examined(
         LONG,
-        "Only the send buffer is enlarged, to 50 MiB. What limits a download over a link "
-        "of {rate_mbit:g} Mbit/s and {delay_ms:g} ms with Linux {kernel}: link, receive window or "
-        "send buffer?",
+        "Only the send buffer is enlarged, to 50 MiB. What limits a download over {rate_mbit:g} "
+        "Mbit/s and {delay_ms:g} ms with Linux {kernel}: link, receive window or send buffer?",
     ),
     Exercise("buffer_mib", BUFFERS, "the smallest buffer", smallest_buffer_mib, "MiB").examined(
-        LONG,
-        "How large is the smallest buffer, the same for both ends, that fills this link, in MiB?",
+        LONG, "What is the smallest buffer, the same for both ends, that fills this link, in MiB?"
     ),
     Exercise("used_pct", BUFFERS, "use of the link by stop-and-wait", used_pct, "%").examined(
         LONG,
@@ -393,23 +338,20 @@ EXERCISES = (
     Exercise("new_window_mib", COMPARED, "the largest window on 7.2", NEW_WINDOW, "MiB"),
     Exercise("granted_6_1_kib", COMPARED, "1 MiB requested on 6.1", granted_by("6.1"), "KiB"),
     Exercise("granted_7_2_kib", COMPARED, "1 MiB requested on 7.2", granted_by(NEW), "KiB"),
-    Exercise(
-        "lowest_rate_mbit", WITNESSES, "the rate default just fills", lowest_rate_mbit, "Mbit/s"
-    ),
+    Exercise("lowest_rate_mbit", WITNESSES, "the rate default fills", lowest_rate_mbit, "Mbit/s"),
 )
 LINK_BDP_MIB = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
 GUESSES = (
-    *guesses(START, GOODPUT, {"guess_default_mib_s": DEFAULT, "guess_both_mib_s": BOTH_RAISED}),
+    Guess("guess_default_mib_s", START, DEFAULT, GOODPUT),
+    Guess("guess_both_mib_s", START, BOTH_RAISED, GOODPUT),
     GuessedValue(
         "guess_bdp_mib", BUFFERS, "MiB", lambda runs: (LINK_BDP_MIB, measured_bdp_mib(runs).value)
     ),
     GuessedValue("guess_buffer_mib", BUFFERS, "MiB", lambda runs: (needed_mib(runs), None)),
-    *guesses(
-        BUFFERS, GOODPUT, {"guess_wmem_mib_s": SENDER_RAISED, "guess_both_mib_s": BOTH_RAISED}
-    ),
-    *guesses(
-        WINDOWS, GOODPUT, {"guess_scale_2_mib_s": "adv-2", "guess_scale_minus_2_mib_s": "adv-m2"}
-    ),
+    Guess("guess_wmem_mib_s", BUFFERS, SENDER_RAISED, GOODPUT),
+    Guess("guess_both_mib_s", BUFFERS, BOTH_RAISED, GOODPUT),
+    Guess("guess_scale_2_mib_s", WINDOWS, "adv-2", GOODPUT),
+    Guess("guess_scale_minus_2_mib_s", WINDOWS, "adv-m2", GOODPUT),
     *(
         Guess(f"guess_{kernel.replace('.', '_')}_mib_s", COMPARED, SENDER_RAISED, GOODPUT, kernel)
         for kernel in SERIES

@@ -1,5 +1,4 @@
-"""The graded exercises of the notebook about Nagle's algorithm and delayed ACKs; each right answer
-is computed from the theory and, where they exist, from runs."""
+"""The graded exercises of the notebook about Nagle's algorithm and delayed ACKs."""
 
 from __future__ import annotations
 
@@ -34,12 +33,11 @@ def longest_wait_ms(runs: Evidence) -> Expected:
     hz = int(drawn(runs, "hz", SLOW_HZ))
     held = wait(hz)
     checked = f"the timer at {hz} Hz: {held.least_ms:g} to {held.most_ms:g} ms"
+    usual_ms, usual = wait(USUAL_HZ).most_ms, f"{USUAL_HZ} ticks per second"
     return (
         around(held.most_ms, pct=PCT, checked=checked)
         .mistake(held.least_ms, "This is the shortest silence. The timer fires up to a tick later.")
-        .mistake(
-            wait(USUAL_HZ).most_ms, f"This is the longest silence at {USUAL_HZ} ticks per second."
-        )
+        .mistake(usual_ms, f"This is the longest silence at {usual}.")
         .mistake(200.0, "This is the longest delay of an ACK. Here the shortest one applies.")
         .mistake(500.0, "This is the maximum that RFC 1122 permits. Linux waits less.")
     )
@@ -63,16 +61,15 @@ def far(condition: str) -> Callable[[Evidence], Expected]:
         assert theory is not None  # all round trips that are asked for are within its range
         held, most_ms = wait(hz), theory.steady_ms
         least_ms = most_ms - (held.most_ms - held.least_ms if theory.stalls else 0.0)
-        median_ms = runs.measured(condition, "p50_ms", delay_ms=far_ms)
-        mean_ms = runs.measured(condition, "mean_ms", delay_ms=far_ms).value
+        median_ms, mean_ms = (
+            runs.measured(condition, column, delay_ms=far_ms) for column in ("p50_ms", "mean_ms")
+        )
         return (
             around(least_ms, most_ms, median_ms, pct=PCT, checked=f"the theory at {hz} Hz")
             .mistake(least_ms - far_ms if least_ms > far_ms else None, FEWER)
             .mistake(most_ms - far_ms if most_ms > far_ms else None, FEWER)
-            .mistake(
-                most_ms + far_ms, "One round trip too many: a connection in use needs no handshake."
-            )
-            .mistake(mean_ms, FIRST)
+            .mistake(most_ms + far_ms, "One RTT too many: no handshake on a connection in use.")
+            .mistake(mean_ms.value, FIRST)
             .mistake(held.least_ms if theory.stalls else None, ALONE)
             .mistake(held.most_ms if theory.stalls else None, ALONE)
         )
@@ -87,6 +84,11 @@ DRAWN: Mapping[str, tuple[Scalar, ...]] = {
 """What an examination draws from: ticks per second other than those of the runs, and RTTs at which
 a delayed ACK is not mistaken for round trips."""
 OVER = "How long does a request take on an established connection at an RTT of {delay_ms:g} ms, "
+WITH = {
+    "off": "with tcp_nodelay off, in ms? (250 ticks per second.)",
+    "on": "with tcp_nodelay on, in ms?",
+    "quickack": "with tcp_nodelay off and quick ACKs, in ms?",
+}
 
 EXERCISES = (
     Exercise("longest_wait_ms", NOTEBOOK, "the longest silence", longest_wait_ms, "ms").examined(
@@ -94,21 +96,12 @@ EXERCISES = (
         "The client's kernel counts {hz} ticks per second. How long is the longest silence without "
         "delay on the link, in ms?",
     ),
-    Exercise("far_off_ms", NOTEBOOK, "a request over 20 ms, off", far("off"), "ms").examined(
-        DRAWN, f"{OVER}with tcp_nodelay off, in ms? (250 ticks per second.)"
+    *(
+        Exercise(
+            f"far_{way}_ms", NOTEBOOK, f"a request over 20 ms, {way}", far(way), "ms"
+        ).examined(DRAWN, OVER + words)
+        for way, words in WITH.items()
     ),
-    Exercise("far_on_ms", NOTEBOOK, "a request over 20 ms, on", far("on"), "ms").examined(
-        DRAWN, f"{OVER}with tcp_nodelay on, in ms?"
-    ),
-    Exercise(
-        "far_quickack_ms", NOTEBOOK, "a request over 20 ms, quickack", far("quickack"), "ms"
-    ).examined(DRAWN, f"{OVER}with tcp_nodelay off and quick ACKs, in ms?"),
 )
-GUESSES = guesses(
-    NOTEBOOK,
-    "p50_ms",
-    {
-        f"guess_{condition.replace('-', '_')}_ms": condition
-        for condition in ("off", "on", "quickack", "on-quickack")
-    },
-)
+WAITS = {f"guess_{name.replace('-', '_')}_ms": name for name in (*WAYS, "on-quickack")}
+GUESSES = guesses(NOTEBOOK, "p50_ms", WAITS)

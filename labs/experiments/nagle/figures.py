@@ -12,17 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas
 
-from labs.experiments.nagle.requests import (
-    held_segment,
-    own_requests,
-    own_table,
-    packets_of,
-    requests_of,
-    stalls_in,
-    table_of,
-    typical,
-    usual,
-)
 from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article, expected
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
@@ -43,6 +32,17 @@ from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack as waits_for_ack
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.readings.latency import latency as latency_of
+from labs.read.readings.responses import (
+    held_segment,
+    own_requests,
+    own_table,
+    packets_of,
+    requests_of,
+    stalls_in,
+    table_of,
+    typical,
+    usual,
+)
 from labs.read.runs.run import Run
 from labs.read.theory.nagle import answer, sent, wait
 
@@ -151,11 +151,11 @@ def matrix(study: Study) -> Figure:
     if len(cells) < len(CELLS):
         return nothing(title, "requires the conditions " + ", ".join(CELLS))
     times = {name: requests_of(study.run(name))["latency_ms"] for name in CELLS}
-    known = pandas.concat([*times.values(), cells["predicted_p50_ms"].astype(float)]).dropna()
-    if known.empty:
+    drawn = pandas.concat([*times.values(), cells["predicted_p50_ms"].astype(float)]).dropna()
+    if drawn.empty:
         return nothing(title, "no request of these runs was answered")
-    step = even_step(float(known.max()), MOST_STEPS)
-    ends = (min(0.0, float(known.min())) // step * step, (float(known.max()) // step + 2) * step)
+    step = even_step(float(drawn.max()), MOST_STEPS)
+    ends = (min(0.0, float(drawn.min())) // step * step, (float(drawn.max()) // step + 2) * step)
     cells = cells.set_index("condition").loc[list(CELLS)].reset_index()
     cells["lost"] = [int(times[name].isna().sum()) for name in CELLS]
     steps = [in_steps(times[name], step).assign(condition=name) for name in CELLS]

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column
 from labs.drive.testbed.link import MSS_BYTES
-from labs.experiments.nagle.requests import (
+from labs.experiments.nagle.settings import AB, Settings
+from labs.read.claims.ledger import article_beside, figure_of_claim
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
+from labs.read.readings.instruments import capture_losses
+from labs.read.readings.latency import SMALLEST_MS, Latency, latency
+from labs.read.readings.responses import (
     Answered,
     HeldSegment,
     answered,
@@ -22,11 +27,6 @@ from labs.experiments.nagle.requests import (
     table_of,
     typical,
 )
-from labs.experiments.nagle.settings import AB, Settings
-from labs.read.claims.ledger import article_beside, figure_of_claim
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
-from labs.read.readings.instruments import capture_losses
-from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 from labs.read.theory.nagle import Answer, answer, sent, wait

@@ -1,5 +1,4 @@
-"""The graded exercises of the notebook about queues; each right answer is computed from the theory
-and, where there is one, from a run."""
+"""The graded exercises of the notebook about queues."""
 
 from __future__ import annotations
 
@@ -24,10 +23,7 @@ PCT, SAWTOOTH = 3.0, "the theory of the sawtooth"
 RENO_BUFFER = (
     around(BDP_BYTES / KIB, BDP_BYTES / 1e3, pct=PCT, checked=SAWTOOTH)
     .mistake(8 * BDP_BYTES / KIB, BITS)
-    .mistake(
-        BDP_BYTES / 2 / KIB,
-        "This is half of it. Reno halves a window that fills pipe and buffer together.",
-    )
+    .mistake(BDP_BYTES / 2 / KIB, "This is half. Reno halves a window of pipe and buffer.")
     .mistake(BDP_BYTES / MIB, "This is in MiB.")
 )
 CUBIC_BUFFER = (
@@ -38,9 +34,7 @@ CUBIC_BUFFER = (
 FIFO_DELAY = (
     around(FIFO_MS, pct=PCT, checked=f"{P.fifo_packets} packets of {FRAME_BYTES} bytes")
     .mistake(FIFO_MS / 8, BITS)
-    .mistake(
-        FIFO_MS + P.path_rtt_ms, "This is the RTT. The question is about the queueing delay alone."
-    )
+    .mistake(FIFO_MS + P.path_rtt_ms, "This is the RTT. Give the queueing delay alone.")
     .mistake(FIFO_MS / 1e3, "This is in seconds.")
 )
 
@@ -48,14 +42,11 @@ FIFO_DELAY = (
 def quarter(runs: Evidence) -> Expected:
     """The utilisation of Reno with a quarter of a BDP."""
     measured = runs.measured(f"reno-{SMALL_BDP:g}bdp", "utilisation_pct")
-    theory = 100 * reno_utilisation(SMALL_BDP)
+    mean_pct = 100 * (1 + SMALL_BDP) * 0.75
     return (
-        around(theory, measured, pct=1.0, checked="the closed form")
+        around(100 * reno_utilisation(SMALL_BDP), measured, checked="the closed form", pct=1.0)
         .mistake(75.0, "This is the utilisation without any buffer.")
-        .mistake(
-            100 * (1 + SMALL_BDP) * 0.75,
-            "This is the mean window in BDPs. A link with a queue is 100 % used, not more.",
-        )
+        .mistake(mean_pct, "This is the mean window in BDPs. A link is used up to 100 % only.")
     )
 
 

@@ -68,57 +68,57 @@ def ratio(claim: Claim, seen: Evidence) -> Finding:
     if wanted not in (None, threads):
         told = f"the article has {wanted} queues and threads, and these runs have {threads}. "
     ignored = _ignored(claim, seen, over) or _too_few_cpus(claim, seen, over)
-    known = seen.ratio(over, under, MEDIAN)
-    if ignored or known is None:
+    interval = seen.ratio(over, under, MEDIAN)
+    if ignored or interval is None:
         return not_judged(f"{told}{ignored or FEW}")
     if told:
-        return replace(not_judged(f"{told}{_words(known)}"), measured=known.middle)
-    return _judged(claim, known)
+        return replace(not_judged(f"{told}{_words(interval)}"), measured=interval.middle)
+    return _judged(claim, interval)
 
 
-def _judged(claim: Claim, known: Interval) -> Finding:
+def _judged(claim: Claim, interval: Interval) -> Finding:
     """The finding for a known ratio."""
     low, high = claim.figure / (1 + claim.allowed), claim.figure * (1 + claim.allowed)
-    reason = f"{_words(known)}; {in_digits(low)} to {in_digits(high)} allowed"
+    reason = f"{_words(interval)}; {in_digits(low)} to {in_digits(high)} allowed"
     no_effect = bool(claim.arguments.get("no_effect"))
-    opposite = (known.high < 1 < claim.figure) or (claim.figure < 1 < known.low)
+    opposite = (interval.high < 1 < claim.figure) or (claim.figure < 1 < interval.low)
     if opposite and not no_effect:
-        return Finding(verdict=WRONG, measured=known.middle, reason=reason)
-    if known.low > high or known.high < low:
-        factor = known.middle / claim.figure
-        return Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
-    if no_effect and not (low <= known.low and known.high <= high):
-        return replace(not_judged(f"{WIDE}. {reason}"), measured=known.middle)
-    if not no_effect and known.low <= 1 <= known.high:
-        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
-    return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
+        return Finding(verdict=WRONG, measured=interval.middle, reason=reason)
+    if interval.low > high or interval.high < low:
+        factor = interval.middle / claim.figure
+        return Finding(verdict=DIFFERS, factor=factor, measured=interval.middle, reason=reason)
+    if no_effect and not (low <= interval.low and interval.high <= high):
+        return replace(not_judged(f"{WIDE}. {reason}"), measured=interval.middle)
+    if not no_effect and interval.low <= 1 <= interval.high:
+        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=interval.middle)
+    return Finding(verdict=HOLDS, measured=interval.middle, reason=reason)
 
 
 def slower(claim: Claim, seen: Evidence) -> Finding:
     """Whether the first condition is slower than the second, by however much: a constant time is a
     ratio that depends on the machine."""
     over, under = claim.conditions
-    known = seen.ratio(over, under, MEDIAN)
-    if known is None:
+    interval = seen.ratio(over, under, MEDIAN)
+    if interval is None:
         return not_judged(FEW)
     longer = float(seen.row(over)[MEDIAN]) - float(seen.row(under)[MEDIAN])
-    found = _direction(known)
+    finding = _direction(interval)
     reason = (
-        f"{found.reason}: {longer:+.0f} µs, as medians. Its size is the machine's, so the "
+        f"{finding.reason}: {longer:+.0f} µs, as medians. Its size is the machine's, so the "
         "article's is shown and not judged"
     )
-    return replace(found, reason=reason)
+    return replace(finding, reason=reason)
 
 
-def _direction(known: Interval) -> Finding:
+def _direction(interval: Interval) -> Finding:
     """Whether a ratio is above 1; wrong if it is below or, within a narrow interval, equal."""
     near = 1 + NONE_PCT / 100
-    reason = _words(known)
-    if known.low > 1:
-        return Finding(verdict=HOLDS, measured=known.middle, reason=reason)
-    if known.high < 1 or 1 / near <= known.low <= known.high <= near:
-        return Finding(verdict=WRONG, measured=known.middle, reason=reason)
-    return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
+    reason = _words(interval)
+    if interval.low > 1:
+        return Finding(verdict=HOLDS, measured=interval.middle, reason=reason)
+    if interval.high < 1 or 1 / near <= interval.low <= interval.high <= near:
+        return Finding(verdict=WRONG, measured=interval.middle, reason=reason)
+    return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=interval.middle)
 
 
 def adaptive(claim: Claim, seen: Evidence) -> Finding:
@@ -129,37 +129,37 @@ def adaptive(claim: Claim, seen: Evidence) -> Finding:
     if refused:
         return not_judged(f"{ADAPTIVE}. {refused}")
     delays = {
-        name: known
+        name: interval
         for name in sorted(
             seen.matching(over, *claim.arguments["longer"]),
-            key=lambda one: seen.run(one).settings_as(Settings).rx_usecs or 0,
+            key=lambda condition: seen.run(condition).settings_as(Settings).rx_usecs or 0,
         )
-        if not _ignored(claim, seen, name) and (known := seen.ratio(name, under, MEDIAN))
+        if not _ignored(claim, seen, name) and (interval := seen.ratio(name, under, MEDIAN))
     }
     if over not in delays:
         return not_judged(f"{ADAPTIVE}. {FEW}")
-    said = ". ".join(f"{name}: {_words(known)}" for name, known in delays.items())
-    measured = {name: known.middle for name, known in delays.items()}
-    return replace(not_judged(f"{ADAPTIVE}. {said}"), measured=measured)
+    phrases = ". ".join(f"{name}: {_words(interval)}" for name, interval in delays.items())
+    measured = {name: interval.middle for name, interval in delays.items()}
+    return replace(not_judged(f"{ADAPTIVE}. {phrases}"), measured=measured)
 
 
 def masked(claim: Claim, seen: Evidence) -> Finding:
     """Whether a request of many connections takes fewer interrupts than one of a single one."""
     over, under, delayed = claim.conditions
     refused = _ignored(claim, seen, over) or _ignored(claim, seen, delayed)
-    known = seen.ratio(over, under, "interrupts")
+    interval = seen.ratio(over, under, "interrupts")
     other = seen.ratio(delayed, over, "interrupts")
-    if refused or known is None or other is None:
+    if refused or interval is None or other is None:
         return not_judged(refused or FEW)
     each = ", ".join(f"{name} {seen.row(name)['interrupts']:.3g}" for name in claim.conditions)
     reason = (
         f"interrupts per request in the middle runs: {each}. {over} against {under}: "
-        f"{_words(known)}. {delayed} against {over}: {_words(other)}"
+        f"{_words(interval)}. {delayed} against {over}: {_words(other)}"
     )
-    if known.low <= 1 <= known.high:
-        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=known.middle)
-    verdict = HOLDS if known.high < 1 else WRONG
-    return Finding(verdict=verdict, measured=known.middle, reason=reason)
+    if interval.low <= 1 <= interval.high:
+        return replace(not_judged(f"{UNDECIDED}. {reason}"), measured=interval.middle)
+    verdict = HOLDS if interval.high < 1 else WRONG
+    return Finding(verdict=verdict, measured=interval.middle, reason=reason)
 
 
 def scaling(claim: Claim, seen: Evidence) -> Finding:
@@ -168,33 +168,34 @@ def scaling(claim: Claim, seen: Evidence) -> Finding:
     of threads is judged: fewer scale better."""
     over, under = claim.conditions
     threads, wanted = seen.run(over).settings_as(Settings).threads, claim.arguments["threads"]
-    known = seen.ratio(over, under, "requests_s")
+    interval = seen.ratio(over, under, "requests_s")
     ignored = _ignored(claim, seen, over)
-    if ignored or known is None:
+    if ignored or interval is None:
         return not_judged(ignored or FEW)
     reason = (
         f"the article's {wanted} queues and threads have {in_digits(claim.figure)} times the "
         f"throughput of one, {100 * claim.figure / wanted:.0f} % of {wanted}; these runs have "
-        f"{threads}, with {known.middle:.3g} times (95 % bootstrap interval {known.low:.3g} to "
-        f"{known.high:.3g}), {100 * known.middle / threads:.0f} % of {threads}"
+        f"{threads}, with {interval.middle:.3g} times (95 % bootstrap interval "
+        f"{interval.low:.3g} to {interval.high:.3g}), {100 * interval.middle / threads:.0f} % of "
+        f"{threads}"
     )
     if threads != wanted:
-        return replace(not_judged(reason), measured=known.middle)
-    found = _direction(known)
-    if known.low > threads:
-        factor = known.middle / threads
-        found = Finding(verdict=DIFFERS, factor=factor, measured=known.middle, reason=reason)
-    if found.verdict == NOT_JUDGED:
+        return replace(not_judged(reason), measured=interval.middle)
+    finding = _direction(interval)
+    if interval.low > threads:
+        factor = interval.middle / threads
+        finding = Finding(verdict=DIFFERS, factor=factor, measured=interval.middle, reason=reason)
+    if finding.verdict == NOT_JUDGED:
         reason = f"{UNDECIDED}. {reason}"
-    return replace(found, reason=reason)
+    return replace(finding, reason=reason)
 
 
 def _ignored(claim: Claim, seen: Evidence, condition: str) -> str:
     """Why the setting that the claim is about was not applied on this machine; empty if it was."""
     wanted = claim.arguments.get("setting")
-    for one in knobs(seen.run(condition)):
-        if one.factor == wanted and not one.effective:
-            return f"not possible on this machine: {one.factor} {one.requested} ({one.because})"
+    for knob in knobs(seen.run(condition)):
+        if knob.factor == wanted and not knob.effective:
+            return f"not possible on this machine: {knob.factor} {knob.requested} ({knob.because})"
     return ""
 
 
@@ -204,7 +205,7 @@ def _too_few_cpus(claim: Claim, seen: Evidence, condition: str) -> str:
     run = seen.run(condition)
     if claim.arguments.get("setting") != "pinning" or run.testbed != "vagrant":
         return ""
-    cpus = {name: one.cpus or 0 for name, one in machines(run).items()}
+    cpus = {name: machine.cpus or 0 for name, machine in machines(run).items()}
     host = cpus.pop(HERE, 0)
     wanted = sum(cpus.values())
     if not host or host >= wanted:
@@ -212,24 +213,24 @@ def _too_few_cpus(claim: Claim, seen: Evidence, condition: str) -> str:
     return f"not possible on this machine: {host} CPUs for {wanted} of its virtual machines"
 
 
-def _words(known: Interval) -> str:
+def _words(interval: Interval) -> str:
     return (
-        f"the ratio of medians is {known.middle:.3g} (95 % bootstrap interval {known.low:.3g} to "
-        f"{known.high:.3g})"
+        f"the ratio of medians is {interval.middle:.3g} (95 % bootstrap interval "
+        f"{interval.low:.3g} to {interval.high:.3g})"
     )
 
 
 @cache
 def record() -> Mapping[str, Any]:
     """What the benchmark built, and with what; `per_request`: instructions by kernel and round."""
-    found: dict[str, Any] = json.loads(INSTRUCTIONS.read_text("utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(INSTRUCTIONS.read_text("utf-8"))
+    return content
 
 
 def instructions() -> Mapping[str, list[float]]:
     """Instructions per request, round by round, by kernel."""
-    found: Mapping[str, list[float]] = record()["per_request"]
-    return found
+    counts: Mapping[str, list[float]] = record()["per_request"]
+    return counts
 
 
 def compiled_in(claim: Claim, seen: Evidence) -> Finding:
@@ -240,24 +241,27 @@ def compiled_in(claim: Claim, seen: Evidence) -> Finding:
     counts = {name: instructions()[name] for name in claim.arguments["kernels"]}
     ratios = {
         name: Interval(
-            median(one) / median(base), min(one) / max(base), max(one) / min(base), len(one)
+            median(counted) / median(base),
+            min(counted) / max(base),
+            max(counted) / min(base),
+            len(counted),
         )
-        for name, one in counts.items()
+        for name, counted in counts.items()
     }
     reason = (f"{median(base):,.0f} instructions per request and response without it") + "".join(
-        f"; {name}: {median(counts[name]) - median(base):+,.0f}, ratio {one.middle:.4f} (range of "
-        f"{one.count} rounds {one.low:.4f} to {one.high:.4f})"
-        for name, one in ratios.items()
+        f"; {name}: {median(counts[name]) - median(base):+,.0f}, ratio {counted.middle:.4f} (range "
+        f"of {counted.count} rounds {counted.low:.4f} to {counted.high:.4f})"
+        for name, counted in ratios.items()
     )
-    measured = {name: one.middle for name, one in ratios.items()}
+    measured = {name: counted.middle for name, counted in ratios.items()}
     judged = next(iter(ratios.values()))
     witness = Witness("emulated", str(record()["source"]))
     if judged.low <= 1 <= judged.high:
-        found = not_judged(f"the range includes 1. {reason}")
-        return replace(found, measured=measured, witness=witness)
+        finding = not_judged(f"the range includes 1. {reason}")
+        return replace(finding, measured=measured, witness=witness)
     verdict = HOLDS if judged.low > 1 else WRONG
-    said = f"{reason}. {NOT_TIME}"
-    return Finding(verdict=verdict, measured=measured, reason=said, witness=witness)
+    phrase = f"{reason}. {NOT_TIME}"
+    return Finding(verdict=verdict, measured=measured, reason=phrase, witness=witness)
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:
@@ -268,25 +272,25 @@ def known_before(claim: Claim, seen: Evidence) -> Finding:
     there the measured figures are the settings, and not the ratio.
     """
     over, under = claim.conditions
-    known = seen.ratio(over, under, MEDIAN)
-    if known is None:
+    interval = seen.ratio(over, under, MEDIAN)
+    if interval is None:
         return not_judged(FEW)
     items = _items(claim, seen)
     idle = items.get("cpu.idle_states")
-    reason = f"{over} against {under}: {_words(known)}. {_audited(items)}"
+    reason = f"{over} against {under}: {_words(interval)}. {_audited(items)}"
     if idle is None or idle.unknown:
         of_machine = {
-            one.title: "unknown" if one.unknown else str(one.value) for one in items.values()
+            item.title: "unknown" if item.unknown else str(item.value) for item in items.values()
         }
         return Finding(
             verdict=HARDWARE,
             measured=of_machine or None,
             reason=f"needs a machine with idle states. {reason}",
         )
-    found = _direction(known)
-    if found.verdict == NOT_JUDGED:
+    finding = _direction(interval)
+    if finding.verdict == NOT_JUDGED:
         reason = f"{UNDECIDED}. {reason}"
-    return replace(found, reason=reason)
+    return replace(finding, reason=reason)
 
 
 def _items(claim: Claim, seen: Evidence) -> dict[str, Item]:
@@ -294,18 +298,20 @@ def _items(claim: Claim, seen: Evidence) -> dict[str, Item]:
     machines = of_run(seen.run(claim.conditions[0]))
     if HERE not in machines:
         return {}
-    return {one.name: one for one in audit(machines[HERE]) if one.name in claim.arguments["items"]}
+    return {
+        item.name: item for item in audit(machines[HERE]) if item.name in claim.arguments["items"]
+    }
 
 
 def _audited(items: Mapping[str, Item]) -> str:
     """What is known and what is not."""
     if not items:
         return "This run has no audit of its machine"
-    known = [f"{one.title} {one.value}" for one in items.values() if not one.unknown]
-    unknown = [f"{one.title} ({one.unknown})" for one in items.values() if one.unknown]
-    parts = (("known", known), ("unknown", unknown))
-    said = "; ".join(f"{word}: {', '.join(some)}" for word, some in parts if some)
-    return f"Settings that cannot be changed here, {said}"
+    told = [f"{item.title} {item.value}" for item in items.values() if not item.unknown]
+    untold = [f"{item.title} ({item.unknown})" for item in items.values() if item.unknown]
+    parts = (("known", told), ("unknown", untold))
+    phrases = "; ".join(f"{word}: {', '.join(some)}" for word, some in parts if some)
+    return f"Settings that cannot be changed here, {phrases}"
 
 
 JUDGES: Mapping[str, Judge] = {

@@ -1,5 +1,5 @@
-"""The graded exercises of the notebook about the network stack; each right answer is computed from
-the theory of a server that serves requests one after another."""
+"""The graded exercises of the notebook about the network stack: a server that serves requests one
+after another."""
 
 from __future__ import annotations
 
@@ -23,29 +23,27 @@ MEASURED_WAIT = 0.963
 CAPACITY_PER_S = capacity_per_s(1000 * WORK_MS)
 CLOSED_LOOP_MS = closed_loop_us(CONNECTIONS, 1000 * WORK_MS) / 1000
 LOAD_PER_S = LOAD_PCT / 100 * CAPACITY_PER_S
+AT_LOAD_MS = 1000 * DURATION_S * (1 - 100 / LOAD_PCT)
 LAST_MS, MEASURED_LAST_MS = (
     evenly_spaced_us(LOAD_PER_S, service_us, DURATION_S) / 1000
     for service_us in (1000 * WORK_MS, 1000 * WORK_MS / MEASURED_SHARE)
 )
 
+RECORDED = "the capacity measured in the recorded closed loop"
 HIGHEST_RATE = (
     around(
-        CAPACITY_PER_S,
-        MEASURED_SHARE * CAPACITY_PER_S,
+        *(CAPACITY_PER_S, MEASURED_SHARE * CAPACITY_PER_S),
+        checked=f"one request after another; down to {RECORDED}",
         pct=0.5,
-        checked="one request after another; down to the capacity measured in the recorded closed "
-        "loop",
     )
     .mistake(CAPACITY_PER_S / 1000, "This is per millisecond.")
     .mistake(CONNECTIONS * CAPACITY_PER_S, "One thread serves the connections one after another.")
 )
 CLOSED_LOOP = (
     around(
-        MEASURED_WAIT * CLOSED_LOOP_MS,
-        CLOSED_LOOP_MS / MEASURED_SHARE,
+        *(MEASURED_WAIT * CLOSED_LOOP_MS, CLOSED_LOOP_MS / MEASURED_SHARE),
+        checked=f"Little's law at the plain limit or {RECORDED}, and its median",
         pct=0.5,
-        checked="Little's law with the plain limit or with the measured capacity, and the median "
-        "of the recorded closed loop",
     )
     .mistake(WORK_MS, "The other connections have requests in flight, too.")
     .mistake((CONNECTIONS - 1) * WORK_MS, "This is the wait. The latency includes the request.")
@@ -53,32 +51,22 @@ CLOSED_LOOP = (
 )
 LAST_WAIT = (
     around(
-        LAST_MS,
-        MEASURED_LAST_MS,
+        *(LAST_MS, MEASURED_LAST_MS),
+        checked=f"evenly spaced requests at the plain limit or {RECORDED}",
         pct=0.5,
-        checked="evenly spaced requests, served one after another: at the plain limit, or at the "
-        "capacity measured in the recorded closed loop",
     )
-    .mistake(
-        LAST_MS / 2, "This is the median. The last request waits for all that were sent before it."
-    )
-    .mistake(
-        1000 * DURATION_S * (1 - 100 / LOAD_PCT),
-        "The requests that wait at the end are served at the rate of the server.",
-    )
+    .mistake(LAST_MS / 2, "This is the median. The last request waits for all before it.")
+    .mistake(AT_LOAD_MS, "The requests that wait at the end are served at the server's rate.")
     .mistake(WORK_MS, "More requests arrive than can be served, so they wait.")
 )
-STOPPED = around(
-    CONNECTIONS, pct=0.0, checked="each connection of a closed loop has one request in flight"
-).mistake(
-    RATE_PER_S * STOP_MS / 1000,
-    "This is the number in an open loop. A closed loop does not send them.",
+STOPPED = around(CONNECTIONS, checked="one request in flight per connection").mistake(
+    RATE_PER_S * STOP_MS / 1000, "This is for an open loop. A closed loop does not send them."
 )
 WAKE_UP_RATIO = around(
-    (SLOWER_US + WAKE_UP_US) / SLOWER_US, pct=1.0, checked="a constant added to both"
+    (SLOWER_US + WAKE_UP_US) / SLOWER_US, checked="a constant added to both", pct=1.0
 ).mistake(
     (POLLING_US + WAKE_UP_US) / POLLING_US,
-    "The time to wake a thread is added to the latency. It does not multiply it.",
+    "The time to wake a thread is added to the latency, not multiplied.",
 )
 
 EXERCISES = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
@@ -19,7 +20,12 @@ from labs.read.parse.server_report import ServerReport, Setting
 from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader
 from labs.read.runs.run import Run
+from labs.read.stats.effects import Comparisons, Factor
+from labs.read.stats.repetitions import Repeated
+from labs.read.theory.queueing import SECOND_US, Server
 
+CLOSED = "closed"
+"""The condition that is the closed loop of the open ones."""
 SENT_SHARE = 0.98
 """An open loop that sends a smaller share of its requests does not reach its nominal rate."""
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
@@ -283,3 +289,98 @@ def merged(runs: Iterable[Run]) -> Latencies:
 def _counted(requests: Mapping[int, int]) -> Latencies:
     values = np.array(sorted(requests), dtype=np.int64)
     return Latencies(values, np.cumsum([requests[value] for value in values.tolist()]))
+
+
+def _by_delay(suffix: str) -> dict[str, str]:
+    return {f"rx-usecs-{us}-{suffix}": f"rx-usecs-0-{suffix}" for us in (1, 100, 500)}
+
+
+COMPARED = Comparisons(
+    what="latency",
+    columns={"p50_us": "median", "p99_us": "99th percentile", "requests_s": ""},
+    factors=(
+        Factor("blocking", {f"blocking-{n}": f"polling-{n}" for n in ("c1", "many")}, "waiting"),
+        Factor(
+            "connections",
+            {
+                "polling-many": "polling-c1",
+                **dict.fromkeys(("blocking-many", "blocking-c5"), "blocking-c1"),
+            },
+        ),
+        Factor("CPUs kept awake", {"awake-c1": "blocking-c1"}),
+        Factor(
+            "rules",
+            {
+                **dict.fromkeys(
+                    ("rules-idle-c1", "rules-10-c1", "polling-rules-100-c1"), "polling-c1"
+                ),
+                "polling-rules-100-many": "polling-many",
+                "rules-conntrack-c1": "polling-c1",
+            },
+        ),
+        Factor("busy polling", {"busy-poll-c1": "gro-c1"}, "busy_poll_us"),
+        Factor("threads", {f"threads-2-{n}": f"polling-{n}" for n in ("c1", "many")}),
+        # As in the article, each queue has a thread of its own.
+        Factor(
+            "queues and threads",
+            {
+                **{f"queues-2-{n}": f"gro-{n}" for n in ("c1", "many")},
+                "work-queues-2-many": "work-many",
+            },
+            "queues",
+        ),
+        Factor("pinning", dict.fromkeys(("same-cpu-c1", "unpinned-c1"), "polling-c1")),
+        Factor("offloads", dict.fromkeys(("gro-c1", "offloads-off-c1"), "polling-c1")),
+        Factor(
+            "coalescing",
+            {**_by_delay("c1"), **_by_delay("many"), "rx-usecs-2000-c1": "rx-usecs-0-c1"},
+            "rx_usecs",
+        ),
+        Factor(
+            "deferred interrupts",
+            {f"irqs-deferred-{n}": f"gro-{n}" for n in ("c1", "many")},
+            "deferred_irqs",
+        ),
+        Factor("CPU of the interrupt", {"irq-same-c1": "irq-apart-c1"}, "interrupts"),
+        Factor(
+            "receive processing", {f"rps-same-{n}": f"polling-{n}" for n in ("c1", "many")}, "rps"
+        ),
+        Factor("server", {f"nginx-{n}": f"blocking-unpinned-{n}" for n in ("c1", "many")}),
+    ),
+    interactions={
+        "blocking and connections": ("polling-c1", "blocking-c1", "polling-many", "blocking-many"),
+        "blocking and rules": (
+            *("polling-c1", "blocking-c1", "polling-rules-100-c1", "blocking-rules-100-c1"),
+        ),
+        "connections and rules": (
+            *("polling-c1", "polling-many", "polling-rules-100-c1", "polling-rules-100-many"),
+        ),
+    },
+    read_back=knobs,
+    beside="pinning",
+    beside_in_words="server and load share a CPU in only one of the two conditions",
+)
+"""What shows the effect of each setting."""
+
+
+def loops(repeated: Iterable[Repeated]) -> DataFrame:
+    """The closed loop, then the open loops by rate (0 in the closed one): medians of their
+    repetitions. Loops without undisturbed runs are left out."""
+    columns = ("rate_s", "requests_s", "p50_us", "p99_us")
+    rows = [
+        {"condition": some.condition, **{name: some.median(name) for name in columns}}
+        for some in repeated
+        if some.counted and (some.condition == CLOSED or some.median("rate_s"))
+    ]
+    return DataFrame(rows, columns=["condition", *columns]).sort_values("rate_s", kind="stable")
+
+
+def server(repeated: Iterable[Repeated]) -> Server | None:
+    """The server of the loops; None without undisturbed runs of the closed loop."""
+    closed = next((some for some in repeated if some.condition == CLOSED and some.counted), None)
+    per_s = closed and closed.median("requests_s")
+    if closed is None or not per_s:
+        return None
+    settings = closed.middle.settings_as(Settings)
+    service_us = SECOND_US / per_s
+    return Server(settings.work_us, service_us, settings.connections, settings.duration_s)

@@ -1,5 +1,4 @@
-"""The graded exercises of the notebook about receive buffers; each right answer is computed from
-the theory and, where they exist, from runs."""
+"""The graded exercises of the notebook about receive buffers."""
 
 from __future__ import annotations
 
@@ -17,6 +16,7 @@ FIT = BUFFER_BYTES // TRUESIZE_BYTES
 SMALL_BYTES, SCALE = 24 * KIB, 3
 """SO_RCVBUF and tcp_adv_win_scale of the third question."""
 SMALL_GRANTED_BYTES = granted_bytes(SMALL_BYTES, CORE_MAX_BYTES, "receive")
+RESERVED_BYTES = SMALL_GRANTED_BYTES >> SCALE
 FIRST_RETRANSMISSION_S, NEXT_INTERVAL_S, LATER_S = 1.3, 1.25, 120.0
 """Given in the fourth question; TCPRcvQDrop is asked for LATER_S after the first drop."""
 DROPPED = "article-scale0"
@@ -25,28 +25,21 @@ CHECKED_S = 130.0
 OUT_OF_ORDER = 3
 """Drops of the packets after the first one, which are counted as TCPOFODrop."""
 
+GRANTED_BYTES = granted_bytes(REQUESTED_BYTES, CORE_MAX_BYTES, "receive")
 GRANTED = (
-    around(
-        granted_bytes(REQUESTED_BYTES, CORE_MAX_BYTES, "receive"),
-        pct=0.0,
-        checked="the kernel's rule for SO_RCVBUF",
-    )
+    around(GRANTED_BYTES, checked="the kernel's rule for SO_RCVBUF")
     .mistake(REQUESTED_BYTES, "The kernel doubles the requested size.")
     .mistake(CORE_MAX_BYTES, "The limit applies to the requested size, which is below it.")
     .mistake(2 * CORE_MAX_BYTES, "The request is below the limit, so the limit has no effect.")
 )
 ACCEPTED = (
-    around(FIT + 1, pct=0.0, checked="the true size of each packet")
+    around(FIT + 1, checked="the true size of each packet")
     .mistake(FIT, "One more is accepted: memory is checked before the packet is added.")
     .mistake(BUFFER_BYTES // PAYLOAD_BYTES, "This counts the payload only, not the true size.")
 )
 SCALED_WINDOW = (
-    around(
-        SMALL_GRANTED_BYTES - (SMALL_GRANTED_BYTES >> SCALE),
-        pct=0.0,
-        checked="the rule of kernels up to 6.5",
-    )
-    .mistake(SMALL_GRANTED_BYTES >> SCALE, "This is the reserved share. The rest is window.")
+    around(SMALL_GRANTED_BYTES - RESERVED_BYTES, checked="the rule of kernels up to 6.5")
+    .mistake(RESERVED_BYTES, "This is the reserved share. The rest is window.")
     .mistake(SMALL_BYTES - (SMALL_BYTES >> SCALE), "The kernel doubles the requested size.")
     .mistake(SMALL_GRANTED_BYTES / 2, "This is the window with the default value, 1.")
     .mistake(SMALL_GRANTED_BYTES, "This is the window with the value 0.")
@@ -58,18 +51,13 @@ def drops(runs: Evidence) -> Expected:
     count, after_s, interval_s = 1, FIRST_RETRANSMISSION_S, NEXT_INTERVAL_S
     while after_s <= LATER_S:
         count, after_s, interval_s = count + 1, after_s + interval_s, 2 * interval_s
-    run = runs.run(DROPPED, duration_s=CHECKED_S)
-    measured = Measured()
-    if run is not None and (counted := counted_drops(run)):
-        shown = f"{run.name}, with {counted} drops of that packet in that time"
-        measured = Measured(shown, counted)
+    measured, run = Measured(), runs.run(DROPPED, duration_s=CHECKED_S)
+    if run is not None and (times := counted_drops(run)):
+        measured = Measured(f"{run.name}, with {times} drops of that packet in that time", times)
     return (
-        around(count, measured, pct=0.0, checked="doubling intervals")
+        around(count, measured, checked="doubling intervals")
         .mistake(count - 1, "This counts only the retransmissions. The first drop counts, too.")
-        .mistake(
-            count + OUT_OF_ORDER,
-            "This also counts the packets after the first one. Their counter is TCPOFODrop.",
-        )
+        .mistake(count + OUT_OF_ORDER, "The packets after the first one count as TCPOFODrop.")
     )
 
 
@@ -92,8 +80,5 @@ EXERCISES = (
     ),
     Exercise("dropped_packets", NOTEBOOK, "TCPRcvQDrop after 120 s", drops, "packets"),
 )
-GUESSES = guesses(
-    NOTEBOOK,
-    "recv_q",
-    {f"guess_{name}_bytes": f"article-{name}" for name in ("scale0", "scale1", "1m")},
-)
+GUESSED = {f"guess_{name}_bytes": f"article-{name}" for name in ("scale0", "scale1", "1m")}
+GUESSES = guesses(NOTEBOOK, "recv_q", GUESSED)

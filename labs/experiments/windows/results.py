@@ -328,12 +328,12 @@ class Results:
 
     @column("largest window of an ACK, of the free buffer", unit="%", hidden=True, costly=True)
     def window_share_pct(self) -> float | None:
-        if not self.settings.sampled:
+        if self.unsampled_packets:
             return None
         promised = self.table[self.table["acked_bytes"].diff() > 0]
         before = self.table.shift(1).loc[promised.index]
         free = before["rcvbuf_bytes"] - before["rmem_bytes"]
-        shares = (promised["window_left_bytes"] / free).dropna().tolist()  # without samples, none
+        shares = (promised["window_left_bytes"] / free).tolist()  # without samples, none
         return 100 * float(max([(self.window_max_bytes or 0) / self.last.rcvbuf, *shares]))
 
     @column("packet at which window updates pause", hidden=True, costly=True)

@@ -61,14 +61,14 @@ def _draws(lab: Lab, index: Index, of: Collection[str] | None) -> Iterable[Draw]
     for row in rows:
         if (*place(row), row["condition"]) in named:
             draws.setdefault((*place(row), row["seed"]), {})[row["condition"]] = row
-    for known in draws.values():
-        first = next(iter(known.values()))
+    for rows_of_draw in draws.values():
+        first = next(iter(rows_of_draw.values()))
         yield Draw(
             {name: first[name] for name in index.parameters},
             first["seed"],
             Witness(str(first[testbed]), str(first[release])),
-            {name: _results(lab, row) for name, row in known.items()},
-            {name: _condition(lab, row) for name, row in known.items()},
+            {name: _results(lab, row) for name, row in rows_of_draw.items()},
+            {name: _condition(lab, row) for name, row in rows_of_draw.items()},
             index.path.name,
         )
 
@@ -82,6 +82,8 @@ def _results(lab: Lab, row: Row) -> Row:
 def _condition(lab: Lab, row: Row) -> Condition:
     """The condition of a row as requested, computed from its parameters; the same for each seed."""
     names = declared(lab.Parameters).keys() - {"seed"}
-    known = {name: row[name] for name in names if row.get(name) is not None}
-    asked = lab.Parameters(**{**known, "only": row["condition"]})
-    return next(one for one in lab.conditions(asked) if one.name == row["condition"])
+    given = {name: row[name] for name in names if row.get(name) is not None}
+    asked = lab.Parameters(**{**given, "only": row["condition"]})
+    return next(
+        condition for condition in lab.conditions(asked) if condition.name == row["condition"]
+    )

@@ -40,35 +40,35 @@ DRAW = "draw"
 
 def chance(condition: Condition) -> tuple[str, ...]:
     """Why the results of a condition depend on chance; empty if they do not."""
-    found = [RANDOM_LOSS] if condition.link.loss_pct else []
+    reasons = [RANDOM_LOSS] if condition.link.loss_pct else []
     if "flows" in condition.plan:
         traffic = traffic_of_plan(condition.plan, condition.name)
         path = traffic.path
-        found += [COMPETING] if len(traffic.flows) > 1 else []
-        losses = [path.down.loss_pct, path.up.loss_pct, *(one.loss_pct for one in path.changes)]
-        found += [RANDOM_LOSS] if any(losses) else []
-        queues = [one.queue.kind for one in (path.down, path.up) if one.queue is not None]
-        found += [RANDOM_DROPS] if set(queues) & set(DROP_AT_RANDOM) else []
-    return tuple(dict.fromkeys(found))
+        reasons += [COMPETING] if len(traffic.flows) > 1 else []
+        losses = [path.down.loss_pct, path.up.loss_pct, *(part.loss_pct for part in path.changes)]
+        reasons += [RANDOM_LOSS] if any(losses) else []
+        queues = [part.queue.kind for part in (path.down, path.up) if part.queue is not None]
+        reasons += [RANDOM_DROPS] if set(queues) & set(DROP_AT_RANDOM) else []
+    return tuple(dict.fromkeys(reasons))
 
 
 def chance_of(conditions: Iterable[Condition]) -> str:
     """Why a claim about these conditions needs several draws, in words; empty if it needs none, or
     if the conditions carry their own."""
     every = list(conditions)
-    if any(DRAW in one.settings for one in every):
+    if any(DRAW in condition.settings for condition in every):
         return ""
-    return ", ".join(dict.fromkeys(why for one in every for why in chance(one)))
+    return ", ".join(dict.fromkeys(why for condition in every for why in chance(condition)))
 
 
-def of_draws(found: Sequence[Verdict], seeds: Sequence[int], why: str) -> Verdict:
+def of_draws(verdicts: Sequence[Verdict], seeds: Sequence[int], why: str) -> Verdict:
     """The verdict of the draws of one testbed and kernel, each judged on its own; `why` says what
     is drawn. Not judged with too few draws."""
-    drawn = tuple(Drawn(*one) for one in zip(seeds, found, strict=True))
-    told = [one for one in found if one.verdict not in NO_WORD]
+    drawn = tuple(Drawn(*verdict) for verdict in zip(seeds, verdicts, strict=True))
+    told = [verdict for verdict in verdicts if verdict.verdict not in NO_WORD]
     if not told:
-        return replace(found[0], chance=why)
-    behind = [one.behind for one in told if one.behind is not None]
+        return replace(verdicts[0], chance=why)
+    behind = [verdict.behind for verdict in told if verdict.behind is not None]
     joined = pooled(told[0], drawn, why)
     return replace(joined, behind=of_several(behind) if behind else None)
 
@@ -77,30 +77,30 @@ def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
     """One verdict on a claim from all draws of one kernel, or of kernels whose ranges overlap;
     other fields are those of `like`. Draws that could not be judged are counted, and have no part
     in the figures."""
-    judged = [one for one in drawn if one.is_judged]
-    every = [one.verdict for one in judged]
-    measured = reduced(median, [one.measured for one in every])
-    factors = [one.factor for one in every if one.factor is not None]
-    word = _word([one.verdict for one in every], len(drawn))
+    judged = [draw for draw in drawn if draw.is_judged]
+    every = [draw.verdict for draw in judged]
+    measured = reduced(median, [draw.measured for draw in every])
+    factors = [draw.factor for draw in every if draw.factor is not None]
+    word = _word([draw.verdict for draw in every], len(drawn))
     joined = replace(
         like,
         verdict=word,
         factor=median(factors) if word == DIFFERS and factors else None,
         measured=measured,
-        predicted=reduced(median, [one.predicted for one in every]),
-        judged=0 if word in NO_WORD else max(one.judged for one in every),
+        predicted=reduced(median, [draw.predicted for draw in every]),
+        judged=0 if word in NO_WORD else max(draw.judged for draw in every),
         chance=why,
         drawn=drawn,
     )
-    unjudged = [one for one in drawn if not one.is_judged]
+    unjudged = [draw for draw in drawn if not draw.is_judged]
     lacking = f"; seed {unjudged[0].seed}: {unjudged[0].verdict.reason}" if unjudged else ""
     if word == NOT_JUDGED:
         return replace(joined, reason=f"{_too_few(len(every), like.id, why)}{lacking}")
-    holding = sum(one.verdict == HOLDS for one in every)
+    holding = sum(draw.verdict == HOLDS for draw in every)
     told = f"holds in {holding} of {len(drawn)} draws ({why})"
     if unjudged:
         told += f", {len(unjudged)} of them not judged"
-    middle = min(judged, key=lambda one: _from(measured, one.verdict.measured))
+    middle = min(judged, key=lambda draw: _from(measured, draw.verdict.measured))
     return replace(joined, reason=f"{told}; seed {middle.seed}: {middle.verdict.reason}{lacking}")
 
 
@@ -110,7 +110,7 @@ def _word(words: Sequence[str], draws: int) -> str:
     if len(words) < FEWEST_DRAWS:
         return NOT_JUDGED
     unclear = len(words) < draws or UNDECIDED in words
-    if unclear or len({one == HOLDS for one in words}) > 1:
+    if unclear or len({word == HOLDS for word in words}) > 1:
         return UNDECIDED
     return Counter(words).most_common(1)[0][0]
 
@@ -125,7 +125,7 @@ def _too_few(judged: int, id_: str, why: str) -> str:
     )
 
 
-def _from(middle: Figure | None, one: Figure | None) -> float:
+def _from(middle: Figure | None, figure: Figure | None) -> float:
     """How far one figure is from the median."""
-    numbers = isinstance(middle, int | float) and isinstance(one, int | float)
-    return abs(one - middle) if numbers else 0.0  # type: ignore[operator]
+    numbers = isinstance(middle, int | float) and isinstance(figure, int | float)
+    return abs(figure - middle) if numbers else 0.0  # type: ignore[operator]

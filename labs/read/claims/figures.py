@@ -17,38 +17,40 @@ ALIKE_PCT = 5.0
 def reduced(by: Callable[[list[float]], float], figures: Sequence[Figure | None]) -> Figure | None:
     """Several figures as one, name by name; None or a text only if all are equal."""
     first = figures[0]
-    named: list[Mapping[str, Any]] = [one for one in figures if isinstance(one, Mapping)]
+    named: list[Mapping[str, Any]] = [figure for figure in figures if isinstance(figure, Mapping)]
     if isinstance(first, Mapping) and len(named) == len(figures):
-        common = [name for name in first if all(name in one for one in named)]
-        every = {name: reduced(by, [one[name] for one in named]) for name in common}
-        return {name: one for name, one in every.items() if isinstance(one, int | float | str)}
-    numbers = [float(one) for one in figures if isinstance(one, int | float)]
+        common = [name for name in first if all(name in figure for figure in named)]
+        every = {name: reduced(by, [figure[name] for figure in named]) for name in common}
+        return {
+            name: figure for name, figure in every.items() if isinstance(figure, int | float | str)
+        }
+    numbers = [float(figure) for figure in figures if isinstance(figure, int | float)]
     if len(numbers) == len(figures):
         return by(numbers)
-    return first if all(one == first for one in figures) else None
+    return first if all(figure == first for figure in figures) else None
 
 
 def alike(
-    one: Figure | None, other: Figure | None, expected: Figure | None = None, spare: float = 0.0
+    first: Figure | None, second: Figure | None, expected: Figure | None = None, spare: float = 0.0
 ) -> bool:
     """Whether two figures are so close, compared with the largest of them and of the article's,
     that one stands for both; `spare` apart they always are, and nothing is like anything. Of
     several figures those with the same name are compared."""
-    if one is None or other is None:
+    if first is None or second is None:
         return True
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
         wanted = expected if isinstance(expected, Mapping) else {}
-        common = one.keys() & other.keys()
-        return all(alike(one[name], other[name], wanted.get(name), spare) for name in common)
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        numbers = [each for each in (one, other, expected) if isinstance(each, int | float)]
-        return abs(one - other) <= max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
-    return one == other
+        common = first.keys() & second.keys()
+        return all(alike(first[name], second[name], wanted.get(name), spare) for name in common)
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        numbers = [each for each in (first, second, expected) if isinstance(each, int | float)]
+        return abs(first - second) <= max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
+    return first == second
 
 
-def overlap(one: Range, other: Range) -> bool:
+def overlap(first: Range, second: Range) -> bool:
     """Whether two ranges have a value in common; of several figures, each of them."""
-    (low, high), (least, most) = one, other
+    (low, high), (least, most) = first, second
     for a, b in ((low, most), (least, high)):
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             if any(_above(a[name], b[name]) for name in a.keys() & b.keys()):
@@ -58,23 +60,28 @@ def overlap(one: Range, other: Range) -> bool:
     return True
 
 
-def _above(one: Figure | None, other: Figure | None) -> bool:
+def _above(first: Figure | None, second: Figure | None) -> bool:
     """Whether a number is above another, or a text is another one."""
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return one > other
-    return one != other
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return first > second
+    return first != second
 
 
-def with_range(middle: Figure, ends: Range, count: int) -> str:
+def describe_with_range(middle: Figure, ends: Range, count: int) -> str:
     """The median of draws with their range: `0.79 (0.74 to 0.81, 5 draws)`."""
     low, high = ends
+    draws = counted(count, "draw")
     if isinstance(middle, Mapping) and isinstance(low, Mapping) and isinstance(high, Mapping):
-        each = ", ".join(
-            f"{printable(name)}: {with_range(one, (low[name], high[name]), 0)}"
-            for name, one in middle.items()
+        each = (
+            f"{printable(name)}: {figures_in_words(value)}{_span(low[name], high[name])}"
+            for name, value in middle.items()
         )
-        return f"{each} ({counted(count, 'draw')})"
-    told = [figures_in_words(one) for one in ends]
-    span = [" to ".join(told)] if told[0] != told[1] else []
-    said = ", ".join([*span, *([counted(count, "draw")] if count else [])])
-    return f"{figures_in_words(middle)} ({said})" if said else figures_in_words(middle)
+        return f"{', '.join(each)} ({draws})"
+    span = _span(low, high)
+    return f"{figures_in_words(middle)}{f'{span[:-1]}, {draws})' if span else f' ({draws})'}"
+
+
+def _span(low: Figure | None, high: Figure | None) -> str:
+    """` (0.74 to 0.81)`; empty if both are the same in words."""
+    ends = [figures_in_words(low), figures_in_words(high)]
+    return f" ({' to '.join(ends)})" if ends[0] != ends[1] else ""

@@ -25,8 +25,8 @@ Judge = Callable[[Claim, Evidence], Finding]
 
 def judges_of(lab: Lab) -> Mapping[str, Judge]:
     """The judging functions of a lab, by name."""
-    found: Mapping[str, Judge] = getattr(lab.part("claims"), "JUDGES", {})
-    return found
+    judges: Mapping[str, Judge] = getattr(lab.part("claims"), "JUDGES", {})
+    return judges
 
 
 def judge(
@@ -92,14 +92,14 @@ def _judged(finding: Finding, most: int) -> int:
 
 def _conditions(claim: Claim, seen: Evidence) -> str:
     """The judged conditions: by name, or by pattern with the number of runs."""
-    said = []
+    phrases = []
     for pattern in claim.conditions:
-        found = seen.matching(pattern)
-        if found and any(sign in pattern for sign in WILD):
-            said.append(f"{pattern} ({in_runs(len(found))})")
+        names = seen.matching(pattern)
+        if names and any(sign in pattern for sign in WILD):
+            phrases.append(f"{pattern} ({in_runs(len(names))})")
         else:
-            said += found
-    return ", ".join(said)
+            phrases += names
+    return ", ".join(phrases)
 
 
 def _links(seen: Evidence, names: Iterable[str]) -> str:
@@ -176,10 +176,12 @@ def _others(
     names: Iterable[str], claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
 ) -> list[str]:
     """The parameters of these names in which the runs differ from the article's, in words."""
-    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
     for name in names:
         for condition in seen.matching(*claim.conditions):
             given = seen.parameter(condition, name)
             if given is not None and given != articles_own[name]:
-                found[f"{name} {input_value(given)}, not {input_value(articles_own[name])}"] = None
-    return list(found)
+                phrases[f"{name} {input_value(given)}, not {input_value(articles_own[name])}"] = (
+                    None
+                )
+    return list(phrases)

@@ -57,9 +57,9 @@ def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> Judged
     inputs = [run.inputs for run in every]
     return replace(
         of_digests(every[0].lab, by_condition, parameters, ""),
-        kernels=_distinct(one["kernel"] for one in inputs),
-        code=_distinct(one.get("code") for one in inputs),
-        tools=_distinct((one.get("tools"), one.get("libraries")) for one in inputs),
+        kernels=_distinct(of_run["kernel"] for of_run in inputs),
+        code=_distinct(of_run.get("code") for of_run in inputs),
+        tools=_distinct((of_run.get("tools"), of_run.get("libraries")) for of_run in inputs),
         files=tuple(dict.fromkeys(origin(run.path).name for run in every)),
     )
 
@@ -79,16 +79,16 @@ def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns:
     if not others:
         return first
     conditions: dict[str, list[str]] = {}
-    for one in every:
-        for name, of_runs in one.conditions.items():
+    for judged in every:
+        for name, of_runs in judged.conditions.items():
             conditions.setdefault(name, []).append(of_runs)
 
     def all_of(part: str) -> tuple[str, ...]:
-        return tuple(sorted({name for one in every for name in getattr(one, part)}))
+        return tuple(sorted({name for judged in every for name in getattr(judged, part)}))
 
     return JudgedRuns(
         first.lab,
-        sum(one.count for one in every),
+        sum(judged.count for judged in every),
         {name: _digest(sorted(digests)) for name, digests in conditions.items()},
         first.parameters,
         *map(all_of, ("kernels", "code", "tools", "files")),
@@ -105,4 +105,4 @@ def _digest(of: object) -> str:
 
 
 def _distinct(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(sorted({_digest(one) for one in values}))
+    return tuple(sorted({_digest(value) for value in values}))

@@ -245,8 +245,8 @@ class Article:
     @property
     def citation(self) -> str:
         """Number, title, author and date, as far as they are known."""
-        known = "; ".join(filter(None, (self.author, self.date)))
-        return f"article {self.number}: {self.title}{f' ({known})' if known else ''}"
+        origin = "; ".join(filter(None, (self.author, self.date)))
+        return f"article {self.number}: {self.title}{f' ({origin})' if origin else ''}"
 
     def claim(self, id_: str) -> Claim:
         """The claim of that id; BadInput, with those there are, for another."""
@@ -261,18 +261,20 @@ class Article:
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     try:
-        found = tomllib.loads(_text(path))
+        content = tomllib.loads(_text(path))
     except Damaged as error:
         raise BadInput(f"{path.name} is not a ledger: {error}") from error
     except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise BadInput(f"{path.name}: {NESTED}") from None
-    for name, value in found.items():
+    for name, value in content.items():
         _check_value(f"{path.name}: {printable(name)}", value)
-    _check_schema(path.name, found)
-    head = found["article"]
-    claims = tuple(_claim(path.name, one, head["parameters"]) for one in found.get("claim", ()))
+    _check_schema(path.name, content)
+    head = content["article"]
+    claims = tuple(
+        _claim(path.name, entry, head["parameters"]) for entry in content.get("claim", ())
+    )
     article = Article(**head, claims=claims)
     _check_order(path.name, article)
     return article
@@ -322,54 +324,54 @@ def _check_value(where: str, value: object, depth: int = 0) -> None:
         raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
 
 
-def _claim(file: str, said: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
+def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
     """A claim that fits the schema; BadInput for what the schema cannot say."""
-    where = f"{file}, {said['id']}"
-    names = _parameters(where, said.get("parameters", ()), parameters)
+    where = f"{file}, {entry['id']}"
+    names = _parameters(where, entry.get("parameters", ()), parameters)
     of_figures = {
         figure: _parameters(where, some, parameters)
-        for figure, some in said.get("figure_parameters", {}).items()
+        for figure, some in entry.get("figure_parameters", {}).items()
     }
-    for figure in (*of_figures, *said.get("shown", ())):
-        if figure not in _names(said["expected"]):
-            raise BadInput(f"{where}: {unknown(figure, _names(said['expected']), 'figure')}")
-    column, expected = said.get("column"), said["expected"]
+    for figure in (*of_figures, *entry.get("shown", ())):
+        if figure not in _names(entry["expected"]):
+            raise BadInput(f"{where}: {unknown(figure, _names(entry['expected']), 'figure')}")
+    column, expected = entry.get("column"), entry["expected"]
     if column is not None and _names(column) != _names(expected):
         raise BadInput(f"{where}: expected and column must name the same figures")
-    if column is not None and not said.get("hardware") and 0 in _figures(expected):
+    if column is not None and not entry.get("hardware") and 0 in _figures(expected):
         raise BadInput(
             f"{where}: expected is 0, for which no tolerance in % is possible. Name a judge"
         )
     plain: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in said.items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
     }
-    at = _parameters(where, said.get("shown_at", ()), parameters)
+    at = _parameters(where, entry.get("shown_at", ()), parameters)
     plain |= {"parameters": names, "figure_parameters": of_figures, "shown_at": at}
     claim = Claim(**{**plain, "rule": _rule(plain.get("rule"))})
     _check_rule(where, claim)
     return claim
 
 
-def _rule(said: Mapping[str, Any] | None) -> Rule | None:
+def _rule(declared: Mapping[str, Any] | None) -> Rule | None:
     """A rule that fits the schema."""
-    if said is None:
+    if declared is None:
         return None
-    kind = next(name for name in KINDS if name in said)
-    test = next((name for name in ("all", "any", "each") if name in said), kind)
+    kind = next(name for name in KINDS if name in declared)
+    test = next((name for name in ("all", "any", "each") if name in declared), kind)
     return Rule(
         kind=test,
-        figures=_named(said[kind]),
-        comparisons=tuple(said.get(test, ())) if test != kind else (),
-        predicted=_named(said.get("predicted", {})),
-        by_source=_named(said.get("by_source", {})),
-        happens=said.get("happens", {}),
-        needs=said.get("needs", {}),
-        wrong_unless=tuple(said.get("wrong_unless", ())),
-        right_number=tuple(said.get("right_number", ())),
-        exact=tuple(said.get("exact", ())),
-        factor=said.get("factor", ""),
-        degree=said.get("degree", test == kind),
-        digits=said.get("digits"),
+        figures=_named(declared[kind]),
+        comparisons=tuple(declared.get(test, ())) if test != kind else (),
+        predicted=_named(declared.get("predicted", {})),
+        by_source=_named(declared.get("by_source", {})),
+        happens=declared.get("happens", {}),
+        needs=declared.get("needs", {}),
+        wrong_unless=tuple(declared.get("wrong_unless", ())),
+        right_number=tuple(declared.get("right_number", ())),
+        exact=tuple(declared.get("exact", ())),
+        factor=declared.get("factor", ""),
+        degree=declared.get("degree", test == kind),
+        digits=declared.get("digits"),
     )
 
 
@@ -398,16 +400,16 @@ def _check_rule(where: str, claim: Claim) -> None:
 
 def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The parameters that are named, with those of the link; BadInput for an unknown one."""
-    found = [each for name in names for each in (LINK if name == "link" else (name,))]
-    for name in found:
+    every = [each for name in names for each in (LINK if name == "link" else (name,))]
+    for name in every:
         if name not in parameters:
             raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
-    return tuple(found)
+    return tuple(every)
 
 
 def has_number(figure: Figure) -> bool:
     """Whether the article gives a number, or several."""
-    return any(isinstance(one, int | float) for one in _figures(figure))
+    return any(isinstance(value, int | float) for value in _figures(figure))
 
 
 def tolerance_in_words(tolerance_pct: float) -> str:
@@ -425,14 +427,14 @@ def _figures(value: object) -> list[object]:
     return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
-def _check_schema(file: str, found: Mapping[str, Any]) -> None:
+def _check_schema(file: str, content: Mapping[str, Any]) -> None:
     """BadInput for the first objection of the schema."""
-    error = objection(SCHEMA, found)
+    error = objection(SCHEMA, content)
     if error is None:
         return
     path = list(error.absolute_path)
     if path[:1] == ["claim"] and len(path) > 1:
-        claim = found["claim"][path[1]]
+        claim = content["claim"][path[1]]
         id_ = claim.get("id") if isinstance(claim, dict) else None
         file, path = f"{file}, {id_ or f'claim number {int(path[1]) + 1}'}", path[2:]
     raise BadInput(f"{file}: {_objection(error, path)}")
@@ -440,16 +442,16 @@ def _check_schema(file: str, found: Mapping[str, Any]) -> None:
 
 def _objection(error: ValidationError, path: Sequence[str | int]) -> str:
     """What is wrong at a place of the file, and what is allowed there."""
-    said, failed, instance = _described(error)
-    if "description" not in said and failed == "additionalProperties":
-        name = next(name for name in instance if name not in said["properties"])
+    schema, failed, instance = _described(error)
+    if "description" not in schema and failed == "additionalProperties":
+        name = next(name for name in instance if name not in schema["properties"])
         if name in VERDICT_FIELDS:
             return f"{name} is computed from runs and is not a field. Remove it"
-        return unknown(name, list(said["properties"]), "field")
-    if "description" not in said and failed == "required":
-        missing = [name for name in said["required"] if name not in instance]
+        return unknown(name, list(schema["properties"]), "field")
+    if "description" not in schema and failed == "required":
+        missing = [name for name in schema["required"] if name not in instance]
         return f"it has no {' and no '.join(missing)}"
-    allowed = str(said.get("description", error.message))
+    allowed = str(schema.get("description", error.message))
     if not path or failed in ("oneOf", "required", "dependentRequired"):
         return allowed
     where = ".".join(map(str, path))
@@ -474,10 +476,10 @@ def article_beside(module: str) -> Article:
     return read(path)
 
 
-def parameter(run: Run, name: str, own: OwnParameter | None = None) -> Value:
+def parameter(run: Run, name: str, of_lab: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
     value = in_condition(run.condition_asked, name)
-    return own(run, name) if value is None and own is not None else value
+    return of_lab(run, name) if value is None and of_lab is not None else value
 
 
 def in_condition(condition: Condition, name: str) -> Value:
@@ -486,37 +488,37 @@ def in_condition(condition: Condition, name: str) -> Value:
 
 
 def figures_by_column(
-    article: Article, run: Run, own: OwnParameter | None = None
+    article: Article, run: Run, of_lab: OwnParameter | None = None
 ) -> tuple[str, Mapping[str, float]] | None:
     """The claim that has figures for columns of this run's results, and these figures.
 
     None if no claim is about the run's condition, or the run's parameters are not the article's.
     """
     for claim in article.claims:
-        found = dict(claim.rows.get(run.condition, {}))
+        figures = dict(claim.rows.get(run.condition, {}))
         if claim.column is not None and claim.conditions == (run.condition,):
-            found |= {claim.columns[name]: figure for name, figure in claim.figures.items()}
-        if found:
-            known = has_articles_parameters(article, run, claim.id, own)
-            return (claim.id, found) if known else None
+            figures |= {claim.columns[name]: figure for name, figure in claim.figures.items()}
+        if figures:
+            comparable = has_articles_parameters(article, run, claim.id, of_lab)
+            return (claim.id, figures) if comparable else None
     return None
 
 
 def figure_of_claim(
-    article: Article, run: Run, id_: str, own: OwnParameter | None = None
+    article: Article, run: Run, id_: str, of_lab: OwnParameter | None = None
 ) -> float | None:
     """The one figure of a claim; None where the claim's conditions do not include the run's, or
     the run's parameters are not the article's."""
     claim = article.claim(id_)
     if not any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions):
         return None
-    return claim.figure if has_articles_parameters(article, run, id_, own) else None
+    return claim.figure if has_articles_parameters(article, run, id_, of_lab) else None
 
 
 def has_articles_parameters(
-    article: Article, run: Run, id_: str, own: OwnParameter | None = None
+    article: Article, run: Run, id_: str, of_lab: OwnParameter | None = None
 ) -> bool:
     """Whether a run has the article's parameters, so that a claim's figures are shown with it."""
     claim = article.claim(id_)
     names = claim.shown_at or claim.parameters
-    return all(parameter(run, name, own) == article.parameters[name] for name in names)
+    return all(parameter(run, name, of_lab) == article.parameters[name] for name in names)

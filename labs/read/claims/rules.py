@@ -272,8 +272,8 @@ def _shown(claim: Claim, seen: Evidence, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
     names = seen.matching(*claim.conditions)
     excluded = [text for name in names for text in seen.excluded(name)]
-    known = not excluded and all(value is not None for value in measured.values())
-    figures = as_figure(measured) if known else None
+    complete = not excluded and all(value is not None for value in measured.values())
+    figures = as_figure(measured) if complete else None
     named = {**measured, **_alone(measured), "expected": claim.expected}
     reason = describe(claim.because, look(claim, seen, named))
     if not claim.hardware:

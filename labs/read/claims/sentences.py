@@ -19,6 +19,7 @@ from functools import cache
 from statistics import median
 from typing import Any
 
+from labs.drive.units import MIB
 from labs.errors import BadInput
 from labs.read.claims.formulas import Formula, Look, parse
 from labs.read.display.format import (
@@ -27,7 +28,6 @@ from labs.read.display.format import (
     in_three_digits,
     milliseconds,
     printable,
-    size_in_mib,
     size_in_words,
 )
 
@@ -40,7 +40,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "": in_digits,
     "3": in_three_digits,
     "size": size_in_words,
-    "mib": size_in_mib,
+    "mib": lambda value: f"{value / MIB:g} MiB",
     "pct": lambda value: f"{value:.3g} %",
     "ms": milliseconds,
     "count": lambda value: f"{value:,.0f}",

@@ -82,24 +82,25 @@ def verdicts_from(
             places.setdefault(place, []).append((source, seen))
 
     def by(claim: Claim, source: Source, seen: Evidence) -> Verdict:
-        found = judge(claim, seen, judges, article.parameters)
-        return replace(found, runs=source.name, behind=seen.judged(needed(claim)))
+        verdict = judge(claim, seen, judges, article.parameters)
+        return replace(verdict, runs=source.name, behind=seen.judged(needed(claim)))
 
-    def on(claim: Claim, known: Sequence[Known]) -> Verdict:
+    def on(claim: Claim, evidence: Sequence[Known]) -> Verdict:
         as_in_article = sorted(
-            known, key=lambda one: not is_as_in_the_article(claim, one[1], article.parameters)
+            evidence,
+            key=lambda verdict: not is_as_in_the_article(claim, verdict[1], article.parameters),
         )
         return _first(
-            one
+            verdict
             for experiment in _experiments(as_in_article)
-            for one in _of_experiment(claim, experiment, partial(by, claim))
+            for verdict in _of_experiment(claim, experiment, partial(by, claim))
         )
 
     every = [run for source in sources for run in (source.every or source.runs)]
     return tuple(
         composed(
             claim,
-            [on(claim, known) for known in places.values()],
+            [on(claim, evidence) for evidence in places.values()],
             partial(_compared, lab, claim, every),
         )
         for claim in article.claims
@@ -121,11 +122,11 @@ def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
         yield place, Evidence(lab, by_name, every, source.parameters)
 
 
-def _experiments(known: Sequence[Known]) -> Iterable[Sequence[Known]]:
+def _experiments(evidence: Sequence[Known]) -> Iterable[Sequence[Known]]:
     """The evidence of one testbed and kernel: what is alike but for the seed together. Rows and
     runs are kept apart."""
     alike: dict[object, list[Known]] = {}
-    for source, seen in known:
+    for source, seen in evidence:
         how = {
             name: str(value)
             for name, value in but_how_much(source.parameters).items()
@@ -137,17 +138,19 @@ def _experiments(known: Sequence[Known]) -> Iterable[Sequence[Known]]:
 
 
 def _of_experiment(
-    claim: Claim, known: Sequence[Known], by: Callable[[Source, Evidence], Verdict]
+    claim: Claim, evidence: Sequence[Known], by: Callable[[Source, Evidence], Verdict]
 ) -> Iterator[Verdict]:
     """The verdict of each source; with chance, one of all draws."""
-    asked = [seen.condition(name) for _, seen in known for name in seen.matching(*claim.conditions)]
+    asked = [
+        seen.condition(name) for _, seen in evidence for name in seen.matching(*claim.conditions)
+    ]
     why = "" if claim.hardware else chance_of(asked)
     if not why:
-        yield from starmap(by, known)
+        yield from starmap(by, evidence)
         return
     by_seed = {
         seen.seed(seen.matching(*claim.conditions)): (source, seen)
-        for source, seen in reversed(known)
+        for source, seen in reversed(evidence)
     }
     seeds = sorted(by_seed)
     yield of_draws([by(*by_seed[seed]) for seed in seeds], seeds, why)
@@ -157,22 +160,29 @@ def _place(run: Run) -> Place:
     return run.testbed, series(run.kernel.release)
 
 
-def _first(found: Iterable[Verdict]) -> Verdict:
+def _first(verdicts: Iterable[Verdict]) -> Verdict:
     """The first informative verdict; else the first with a figure, of most draws, or the first."""
     seen: list[Verdict] = []
-    for one in found:
-        if one.is_known:
-            return one
-        seen.append(one)
-    return min(seen, key=lambda one: (one.measured is None, one.witness is None, -_drawn_of(one)))
+    for verdict in verdicts:
+        if verdict.is_known:
+            return verdict
+        seen.append(verdict)
+    return min(
+        seen,
+        key=lambda verdict: (
+            verdict.measured is None,
+            verdict.witness is None,
+            -_drawn_of(verdict),
+        ),
+    )
 
 
-def _drawn_of(one: Verdict) -> int:
-    return 0 if one.draws is None else one.draws.count
+def _drawn_of(verdict: Verdict) -> int:
+    return 0 if verdict.draws is None else verdict.draws.count
 
 
 def _compared(
-    lab: Lab, claim: Claim, every: Sequence[Run], one: Verdict, other: Verdict
+    lab: Lab, claim: Claim, every: Sequence[Run], first: Verdict, second: Verdict
 ) -> Sequence[ConditionComparison]:
     """The conditions of a claim on the testbeds and kernels of two verdicts."""
     sides = [
@@ -184,7 +194,7 @@ def _compared(
                 and any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions)
             }.values()
         )
-        for verdict in (one, other)
+        for verdict in (first, second)
     ]
     return compare_every(lab, *sides)[0] if all(sides) else ()
 
@@ -198,20 +208,20 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     study there is a source per seed. BadInput if there are no runs, or then several of one
     condition.
     """
-    found = _of_studies(lab, where, name)
-    if found is None:
+    sources = _of_studies(lab, where, name)
+    if sources is None:
         by_seed: dict[int, list[Run]] = {}
         for run in every_run(where):
             if run.lab == lab.name:
                 by_seed.setdefault(seed_of_study(run), []).append(run)
         _check_once(by_seed.values(), where)
-        found = [
+        sources = [
             Source(name or str(where), in_the_middle(lab, runs), tuple(runs))
             for runs in by_seed.values()
         ]
-    if not found:
+    if not sources:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
-    return tuple(found)
+    return tuple(sources)
 
 
 def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from labs.read.claims.figures import reduced, with_range
+from labs.read.claims.figures import describe_with_range, reduced
 from labs.read.claims.judged_runs import JudgedRuns
 from labs.read.claims.ledger import Figure, has_number, tolerance_in_words
 from labs.read.display.format import figures_in_words
@@ -61,11 +61,13 @@ ENDS = ".,;:"
 
 def together(witnesses: Iterable[Witness | None]) -> Witness | None:
     """All testbeds and all kernels as one witness, the oldest kernel first; None without any."""
-    every = [one for one in witnesses if one is not None]
+    every = [witness for witness in witnesses if witness is not None]
     if not every:
         return None
     testbeds, kernels = (
-        dict.fromkeys(name for one in every for name in getattr(one, part).split(AND) if name)
+        dict.fromkeys(
+            name for witness in every for name in getattr(witness, part).split(AND) if name
+        )
         for part in ("testbed", "kernel")
     )
     return Witness(AND.join(testbeds), AND.join(sorted(kernels, key=series)))
@@ -188,11 +190,11 @@ class Verdict:
     @property
     def draws(self) -> Draws | None:
         """The number and the range of the judged draws; None where no chance was judged."""
-        judged = [one for one in self.drawn if one.is_judged]
+        judged = [draw for draw in self.drawn if draw.is_judged]
         if not judged:
             return None
-        figures = [one.verdict.measured for one in judged]
-        seeds = tuple(sorted({one.seed for one in judged}))
+        figures = [draw.verdict.measured for draw in judged]
+        seeds = tuple(sorted({draw.seed for draw in judged}))
         return Draws(len(figures), reduced(min, figures), reduced(max, figures), seeds)
 
     @property
@@ -201,7 +203,7 @@ class Verdict:
         draws = self.draws
         if draws is None or self.measured is None:
             return figures_in_words(self.measured)
-        return with_range(self.measured, (draws.low, draws.high), draws.count)
+        return describe_with_range(self.measured, (draws.low, draws.high), draws.count)
 
     @property
     def testbeds(self) -> tuple[str, ...]:
@@ -216,7 +218,7 @@ class Verdict:
     @property
     def single(self) -> Sequence[Verdict]:
         """The verdicts of one testbed and one kernel series each that this one is composed of."""
-        return [one for part in self.rows for one in (part.witnesses or (part,))]
+        return [verdict for part in self.rows for verdict in (part.witnesses or (part,))]
 
     @property
     def because(self) -> str:
@@ -250,18 +252,20 @@ class Verdict:
         ones once; what was judged; the tolerance; why kernels differ."""
         if self.parts:
             lines = [line for part in self.parts for line in (part.words, *part.evidence)]
-            own = None if self.note is None else str(self.note)
-            return tuple(lines if own is None or own in lines else [*lines, own])
-        said: dict[str, list[Witness | None]] = {}
-        for one in self.witnesses or (self,):
-            same = one.measured is None or one.measured == self.measured
-            figures = "" if same else f"{one.measured_in_words} ({one.unit}): "
-            said.setdefault(f"{figures}{one.reason}", []).append(one.witness)
-        basis = dict.fromkeys(one.basis for one in self.witnesses or (self,) if one.is_known)
+            note = None if self.note is None else str(self.note)
+            return tuple(lines if note is None or note in lines else [*lines, note])
+        phrases: dict[str, list[Witness | None]] = {}
+        for verdict in self.witnesses or (self,):
+            same = verdict.measured is None or verdict.measured == self.measured
+            figures = "" if same else f"{verdict.measured_in_words} ({verdict.unit}): "
+            phrases.setdefault(f"{figures}{verdict.reason}", []).append(verdict.witness)
+        basis = dict.fromkeys(
+            verdict.basis for verdict in self.witnesses or (self,) if verdict.is_known
+        )
         return (
             *([self.reason] if self._is_more_than_its_witnesses else []),
-            *(f"{together(by)}: {text}" if any(by) else text for text, by in said.items()),
-            *(f"Judged on: {one}" for one in basis if one),
+            *(f"{together(by)}: {text}" if any(by) else text for text, by in phrases.items()),
+            *(f"Judged on: {verdict}" for verdict in basis if verdict),
             *([f"Tolerance: {self.tolerance}"] if self.tolerance else []),
             *([str(self.note)] if self.note else []),
         )
@@ -281,9 +285,9 @@ class Verdict:
         """The verdict as plain data, with the evidence in lines, and `witnesses`: the verdict of
         each testbed and kernel, with the digests of its runs."""
         composed = ("note", "witnesses", "parts", "where", "behind", "witness", "drawn")
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        own = {name: value for name, value in own.items() if name not in composed}
-        return own | {
+        plain = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain = {name: value for name, value in plain.items() if name not in composed}
+        return plain | {
             **self._figures(),
             "witness": None if self.witness is None else asdict(self.witness),
             "because": self.because,
@@ -300,12 +304,12 @@ class Verdict:
             ],
             "witnesses": [
                 {
-                    **asdict(one.witness),
-                    **one._figures(),
-                    "runs": None if one.behind is None else one.behind.as_json(),
+                    **asdict(item.witness),
+                    **item._figures(),
+                    "runs": None if item.behind is None else item.behind.as_json(),
                 }
-                for one in self.single
-                if one.witness is not None
+                for item in self.single
+                if item.witness is not None
             ],
         }
 

@@ -3,7 +3,6 @@ and what Wireshark says."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,7 @@ from labs.read.flows.reasons import NAMES
 from labs.read.runs.run import Run
 
 Guess = float | None
-PREDICTED = "Predicted"
-TITLES = ("Your guess", PREDICTED, "Measured")
+TITLES = ("Your guess", "Predicted", "Measured")
 RATIO = "Measured / guess"
 REMARKS = {
     "marks": "Marks of this lab",
@@ -32,35 +30,23 @@ REMARKS = {
 def guesses(
     rows: Mapping[str, tuple[Guess, Guess, Guess]], unit: str, *, below: float = 0.0
 ) -> Table:
-    """One row per guess: the guess, the prediction and the measurement; None is left empty, and
-    the column of the predictions is left out if there are none. Predictions and measurements below
-    `below` are meaningless: they have no figure and no ratio.
-
-    `rows` has these three under the name of what was guessed. BadInput for a guess that is neither
-    a number nor None.
-    """
-    for name, (guess, _, _) in rows.items():
-        if guess is not None and (isinstance(guess, bool) or not isinstance(guess, int | float)):
+    """One row per guess, prediction and measurement, by the name of what was guessed; None is left
+    empty, and without predictions there is no column for them. Predictions and measurements
+    below `below` are meaningless: they have no figure and no ratio. BadInput for a guess that is
+    neither a number nor None."""
+    for name, (value, _, _) in rows.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
             raise BadInput(
                 f"the guess for {name} is not a number. Write a number in {unit}, or None"
             )
-    columns = list(zip(*rows.values(), strict=True)) or [()] * len(TITLES)
-    shown = {
-        f"{title} ({unit})": values
-        for title, values in zip(TITLES, columns, strict=True)
-        if title != PREDICTED or any(value is not None for value in values)
-    }
-    table = Table({"Guessed": list(rows), **shown})
-    table[RATIO] = [_ratio(guess, measured, below) for guess, _, measured in rows.values()]
-    table = table.astype(dict.fromkeys([*shown, RATIO], float))
-    for title in list(shown)[1:]:
-        short = table[title] < below
-        table[title] = table[title].astype(object).mask(short, f"below {below:g}")
-    return table
-
-
-def _ratio(guess: Guess, measured: Guess, below: float) -> float:
-    return math.nan if not guess or measured is None or measured < below else measured / guess
+    heads = [f"{title} ({unit})" for title in TITLES]
+    table = Table([(name, *row) for name, row in rows.items()], columns=["Guessed", *heads])
+    table[heads] = table[heads].astype(float)
+    guess, predicted, measured = (table[head] for head in heads)
+    table[RATIO] = (measured / guess).mask((guess == 0) | (measured < below))
+    for head in heads[1:]:
+        table[head] = table[head].astype(object).mask(table[head] < below, f"below {below:g}")
+    return table if predicted.notna().any() else table.drop(columns=heads[1])
 
 
 class Printed(NamedTuple):
@@ -85,9 +71,8 @@ def as_printed(lines: Iterable[Printed]) -> Table:
 
 
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
-    """Wireshark's expert information on these rows of a capture, with the marks of this lab; a
-    sentence if tshark is not installed. `segments` is the table of the capture. Columns without a
-    flag are left out."""
+    """Wireshark's expert information on these rows of a capture (its table is `segments`), with the
+    marks of this lab, and without empty columns; a sentence if tshark is not installed."""
     try:
         flags = capture.wireshark_flags(path, rows)
     except Missing as missing:
@@ -95,12 +80,10 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
     packets = segments.loc[flags["row"]]
     times_ns = packets["time_ns"] - packets["time_ns"].iloc[0]
     remarks = flags.reindex(columns=list(REMARKS)).fillna("").rename(columns=REMARKS)
-    return Table(
-        {
-            "Record": flags["record"],
-            "From": [NAMES[side] for side in packets["direction"]],
-            "Bytes": packets["payload_bytes"].to_list(),
-            "Time (ms)": (times_ns / 1e6).to_list(),
-            **{title: column for title, column in remarks.items() if (column != "").any()},
-        }
-    )
+    columns = {
+        "Record": flags["record"],
+        "From": [NAMES[side] for side in packets["direction"]],
+        "Bytes": packets["payload_bytes"].to_list(),
+        "Time (ms)": (times_ns / 1e6).to_list(),
+    }
+    return Table(columns | {name: of for name, of in remarks.items() if (of != "").any()})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
@@ -52,20 +52,15 @@ _UNIT_IN_WORDS = re.compile(r"(.+?),? (MiB/s|Mbit/s|MiB|KiB|bytes|ms|s|%)")
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with every character that Python does not print as an escape, such as `\\x1b`.
+    """The text with every character that Python does not print as an escape, such as `\\x1b`:
+    control characters (newlines too), bidirectional and other format controls, separators other
+    than the blank, and undecodable bytes of file names. `keep` names those that may stay."""
 
-    These are control characters (newlines too), bidirectional and other format controls, separators
-    other than the blank, and undecodable bytes of file names. `keep` names those that may stay.
-    """
-    if text.isprintable():
-        return text
-    return _NOT_ASCII.sub(lambda match: _escaped(match[0], keep), text)
+    def escaped(match: re.Match[str]) -> str:
+        stays = match[0].isprintable() or match[0] in keep
+        return match[0] if stays else match[0].encode("unicode_escape").decode("ascii")
 
-
-def _escaped(sign: str, keep: str) -> str:
-    if sign.isprintable() or sign in keep:
-        return sign
-    return sign.encode("unicode_escape").decode("ascii")
+    return text if text.isprintable() else _NOT_ASCII.sub(escaped, text)
 
 
 class PrintableOutput:
@@ -117,11 +112,6 @@ def size_in_words(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-def size_in_mib(size: float) -> str:
-    """A size in MiB alone: 50 MiB, 0.25 MiB."""
-    return f"{size / MIB:g} MiB"
-
-
 def size_in_mb(size: float) -> str:
     """A size in decimal megabytes, as articles have it: 25 MB, 50.2 MB."""
     return f"{size / MB:.3g} MB"
@@ -132,26 +122,21 @@ def milliseconds(value: float, below_ms: float = RTT_BELOW_MS) -> str:
     return f"{value:.1f} ms" if value >= below_ms else f"below {below_ms:g} ms"
 
 
-def _unit_suffix(name: str) -> str:
-    return next((suffix for suffix in UNITS if name.endswith(suffix)), "")
-
-
 def unit_of(name: str) -> str:
     """The unit that the ending of a column's name means; empty for none."""
-    return UNITS.get(_unit_suffix(name), "")
+    return next((unit for ending, unit in UNITS.items() if name.endswith(ending)), "")
 
 
 def heading(name: str, unit_of_values: str = "") -> str:
     """A column's name as a heading: "Goodput (MiB/s)" for goodput_mib_s, "Least (ms)" for "least,
     ms". `unit_of_values` is the unit of a column whose name has none."""
-    unit = _unit_suffix(name)
-    words, shown = name.removesuffix(unit), UNITS.get(unit, "")
-    if not unit and (match := _UNIT_IN_WORDS.fullmatch(name)):
-        words, shown = match[1], match[2]
+    ending = next(filter(name.endswith, UNITS), "")
+    words, unit = name.removesuffix(ending), UNITS.get(ending, unit_of_values)
+    if not ending and (match := _UNIT_IN_WORDS.fullmatch(name)):
+        words, unit = match.groups()
     if "_" in words or " " not in words:
         words = " ".join(ABBREVIATIONS.get(word, word) for word in words.split("_"))
-    shown = shown or unit_of_values
-    return words[:1].upper() + words[1:] + (f" ({shown})" if shown else "")
+    return words[:1].upper() + words[1:] + (f" ({unit})" if unit else "")
 
 
 def is_known(value: float | None) -> bool:
@@ -165,17 +150,18 @@ def notebook_cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if not isinstance(value, Real):
+        return printable(str(value), LINES + NBSP)
     if isinstance(value, Integral):
         return f"{int(value):,}"
-    if isinstance(value, Real) and round(abs(float(value))) >= WHOLE:
-        return f"{float(value):,.0f}"
-    if isinstance(value, Real):
-        return "<0.001" if 0 < abs(float(value)) < SMALLEST else f"{float(value):.4g}"
-    return printable(str(value), LINES + NBSP)
+    number = float(value)
+    if round(abs(number)) >= WHOLE:
+        return f"{number:,.0f}"
+    return "<0.001" if 0 < abs(number) < SMALLEST else f"{number:.4g}"
 
 
 def terminal_cell(value: object) -> str:
-    """A cell of a table on a terminal: three decimals at most, "-" where there is nothing."""
+    """A cell of a table on a terminal: three decimals, "-" where there is nothing."""
     if value is None or value != value:
         return "-"
     if isinstance(value, bool):
@@ -194,25 +180,19 @@ def terminal_table(
 
     `titles` has one per row: rows of one title stand below it, if there are several.
     """
-    cells = [[terminal_cell(row.get(column)) for column in columns] for row in rows]
-    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-    numeric = [
-        all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns
-    ]
-
-    def line(words: Sequence[str]) -> str:
-        return "  ".join(
-            word.rjust(width) if right else word.ljust(width)
-            for word, width, right in zip(words, widths, numeric, strict=True)
-        ).rstrip()
-
-    lines = [line(columns)]
-    several = len(set(titles)) > 1
-    for place, words in enumerate(cells):
-        if several and (not place or titles[place] != titles[place - 1]):
-            lines += ["", titles[place]]
-        lines.append(line(words))
-    return "\n".join(lines)
+    padded = []
+    for column in columns:
+        values = [row.get(column) for row in rows]
+        words = [column, *map(terminal_cell, values)]
+        width = max(map(len, words))
+        numeric = all(isinstance(value, int | float | None) for value in values)
+        padded.append([word.rjust(width) if numeric else word.ljust(width) for word in words])
+    head, *lines = ("  ".join(words).rstrip() for words in zip(*padded, strict=True))
+    if len(set(titles)) < 2:
+        return "\n".join([head, *lines])
+    below = iter(lines)
+    groups = [[title, *islice(below, len(list(group)))] for title, group in groupby(titles)]
+    return "\n\n".join(["\n".join(group) for group in [[head], *groups]])
 
 
 def input_value(value: object) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from numbers import Real
+from typing import Any, Self
 
 from pandas import DataFrame
 
@@ -33,27 +34,23 @@ def follow_theme() -> None:
         display({"text/html": DARK_THEME, "text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
 
 
-class Text(str):
+class _Lines(str):
+    def __new__(cls, text: str) -> Self:
+        return super().__new__(cls, printable(text, LINES))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Text(_Lines):
     """Printable lines to be copied: a notebook shows them as they are."""
 
-    def __new__(cls, text: str) -> Text:
-        return super().__new__(cls, printable(text, LINES))
-
-    def __repr__(self) -> str:
-        return str(self)
-
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{escape(self)}</pre>"
 
 
-class Words(str):
+class Words(_Lines):
     """Printable Markdown: a notebook shows it as prose."""
-
-    def __new__(cls, text: str) -> Words:
-        return super().__new__(cls, printable(text, LINES))
-
-    def __repr__(self) -> str:
-        return str(self)
 
     def _repr_markdown_(self) -> str:
         return str(self)
@@ -95,35 +92,32 @@ class Table(DataFrame):
         return printable(super().__repr__(), LINES)
 
     def _repr_html_(self) -> str:
-        shown, folded = self.iloc[:MOST_ROWS], self.iloc[MOST_ROWS:]
-        if folded.empty:
-            return self._html_of(shown)
-        return (
-            f"{self._html_of(shown)}<details><summary>{len(folded)} more of {len(self)} rows"
-            f"</summary>{self._html_of(folded)}</details>"
-        )
-
-    def _html_of(self, part: DataFrame) -> str:
         numeric = {name: any(map(_is_number, self[name])) for name in self}
-        units: Mapping[object, str] = self.attrs.get("units", {})
-        heads = "".join(
-            f'<th scope="col" style="{RIGHT if right else LEFT}" '
-            f'title="{escape(printable(str(name)))}">'
-            f"{escape(printable(heading(str(name), units.get(name, ''))))}</th>"
-            for name, right in numeric.items()
-        )
-        rows = "".join(
-            f"<tr>{self._cells(row, list(numeric.values()))}</tr>"
-            for row in part.itertuples(index=False, name=None)
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        html = _html(self.iloc[:MOST_ROWS], numeric)
+        if len(self) <= MOST_ROWS:
+            return html
+        summary = f"{len(self) - MOST_ROWS} more of {len(self)} rows"
+        rest = _html(self.iloc[MOST_ROWS:], numeric)
+        return f"{html}<details><summary>{summary}</summary>{rest}</details>"
 
-    @staticmethod
-    def _cells(row: tuple[object, ...], numeric: list[bool]) -> str:
-        return "".join(
-            f'<td style="{RIGHT if right else LEFT}">{_cell(value)}</td>'
-            for value, right in zip(row, numeric, strict=True)
-        )
+
+def _html(table: DataFrame, numeric: Mapping[Any, bool]) -> str:
+    """A table, in which the columns with a number are right-aligned."""
+    units, styles = table.attrs.get("units", {}), [RIGHT if it else LEFT for it in numeric.values()]
+    heads = "".join(
+        f'<th scope="col" style="{style}" title="{escape(printable(str(name)))}">'
+        f"{escape(printable(heading(str(name), units.get(name, ''))))}</th>"
+        for name, style in zip(numeric, styles, strict=True)
+    )
+    cells = [
+        [
+            f'<td style="{style}">{_cell(value)}</td>'
+            for value, style in zip(row, styles, strict=True)
+        ]
+        for row in table.itertuples(index=False, name=None)
+    ]
+    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _cell(value: object) -> str:

@@ -35,32 +35,30 @@ FIGURES = (
 
 def describe(table: DataFrame) -> str:
     """One line per run: utilisation, share, queue and requests, each with its prediction."""
-    return "\n".join(
-        f"- **{row['condition']}**: {_figures(row)}" for row in table.to_dict("records")
-    )
+    return "\n".join(map(_describe_row, table.to_dict("records")))
 
 
-def _figures(row: Mapping[Any, Any]) -> str:
+def _describe_row(row: Mapping[Any, Any]) -> str:
     phrases = [f"{in_digits(row['goodput_mbit'])} Mbit/s"]
     for name, words, predicted in FIGURES:
         if is_known(row[name]):
-            text = words.format(in_digits(row[name]))
-            beside = row[predicted]
-            phrases.append(f"{text} (predicted: {in_digits(beside)})" if is_known(beside) else text)
+            beside = (
+                f" (predicted: {in_digits(row[predicted])})" if is_known(row[predicted]) else ""
+            )
+            phrases.append(words.format(in_digits(row[name])) + beside)
     if is_known(row["completed_ms"]):
         phrases.append(f"complete after {in_digits(row['completed_ms'])} ms")
     note = f" Note: {row['notes']}." if row["notes"] else ""
-    return f"{', '.join(phrases)}.{note}"
+    return f"- **{row['condition']}**: {', '.join(phrases)}.{note}"
 
 
 def describe_run(run: Run) -> str:
     """One run: what each flow carried in steady state."""
     rates = goodputs_mbit(run)
-    total = sum(rates)
     parts = [
-        f"flow {flow.name} {in_digits(rate)} Mbit/s ({in_digits(100 * rate / total)} %)"
+        f"flow {flow.name} {in_digits(rate)} Mbit/s ({in_digits(100 * rate / sum(rates))} %)"
         for flow, rate in zip(downward(run), rates, strict=True)
-        if total
+        if any(rates)
     ]
     return f"In steady state: {', '.join(parts) or 'nothing arrived'}."
 
@@ -70,24 +68,23 @@ def flows(run: Run) -> Table:
     again."""
     samples, begin = sockets(run), begin_ns(run)
     from_s, until_s = ((at - begin) / SECOND_NS for at in steady_ns(run))
-    inside = samples[(samples["t_s"] >= from_s) & (samples["t_s"] <= until_s)]
-    windows = inside.groupby("flow")["snd_cwnd_segments"].mean()
+    steady = samples[samples["t_s"].between(from_s, until_s)]
+    windows = steady.groupby("flow")["snd_cwnd_segments"].mean()
     last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
-    down, rates, rtts = downward(run), goodputs_mbit(run), mean_rtts_ms(run)
-    rows = []
-    for flow, rate, rtt_ms in zip(down, rates, rtts, strict=True):
-        sent, again = (float(last[name].get(flow.name, 0)) for name in last)
-        rows.append(
-            {
-                "Flow": flow.name,
-                "Own RTT (ms)": traffic_of(run).path.rtt_ms + flow.flow.extra_delay_ms,
-                "Goodput (Mbit/s)": rate,
-                "Share (%)": 100 * rate / sum(rates) if sum(rates) else None,
-                "Mean RTT (ms)": rtt_ms,
-                "Mean window (segments)": windows.get(flow.name),
-                "Sent again (%)": 100 * again / sent if sent else None,
-            }
-        )
+    again_pct = 100 * last["bytes_retrans"] / last["bytes_sent"].where(last["bytes_sent"] > 0)
+    rates = goodputs_mbit(run)
+    rows = [
+        {
+            "Flow": flow.name,
+            "Own RTT (ms)": traffic_of(run).path.rtt_ms + flow.flow.extra_delay_ms,
+            "Goodput (Mbit/s)": rate,
+            "Share (%)": 100 * rate / sum(rates) if any(rates) else None,
+            "Mean RTT (ms)": rtt_ms,
+            "Mean window (segments)": windows.get(flow.name),
+            "Sent again (%)": again_pct.get(flow.name),
+        }
+        for flow, rate, rtt_ms in zip(downward(run), rates, mean_rtts_ms(run), strict=True)
+    ]
     return Table(rows).round(2)
 
 

@@ -1,8 +1,8 @@
 """What a lab declares of a notebook's exercises and guesses.
 
-The right answer is never written down: it is computed from the theory and, where they exist, from
-runs. A declaration is an `Expected`, or a function of the evidence that returns one if the answer
-depends on the kernel, on drawn values or on a run:
+The right answer is computed from the theory and, where they exist, from runs. A declaration is an
+`Expected`, or a function of the evidence that returns one if the answer depends on the kernel, on
+drawn values or on a run:
 
     around(500, 486, pct=0.5, checked="the capacity").mistake(0.5, "This is per millisecond.")
 """
@@ -63,10 +63,8 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Expected:
-    """The answers that are right: from `low` to `high`, or the word `choice`.
-
-    `checked` says in words what they were computed from.
-    """
+    """The answers that are right, from `low` to `high` or the word `choice`, and what they were
+    computed from."""
 
     checked: str
     low: float = 0.0
@@ -86,23 +84,19 @@ class Expected:
         return replace(self, mistakes=(*self.mistakes, Mistake(value, hint)))
 
 
-def around(*values: float | Measured, pct: float, checked: str) -> Expected:
-    """Answers within `pct` per cent of any of these values, or between two of them.
-
-    A measured value counts if there is one, and `checked` then names its run.
-    """
+def around(*values: float | Measured, checked: str, pct: float = 0.0) -> Expected:
+    """Answers within `pct` per cent of any of these values, or between two of them. A measured
+    value counts if there is one, and `checked` then names its run."""
     numbers = [value.value if isinstance(value, Measured) else value for value in values]
     numbers = [number for number in numbers if number is not None]
-    return Expected(
-        after_runs(checked, *(value for value in values if isinstance(value, Measured))),
-        low=min(numbers) * (1 - pct / 100),
-        high=max(numbers) * (1 + pct / 100),
-    )
+    low, high = min(numbers) * (1 - pct / 100), max(numbers) * (1 + pct / 100)
+    return Expected(after_runs(checked, *values), low, high)
 
 
-def after_runs(checked: str, *measured: Measured) -> str:
+def after_runs(checked: str, *values: float | Measured) -> str:
     """What was computed, and the runs that were read."""
-    return "; the run ".join([checked, *(value.run for value in measured if value.run)])
+    runs = [value.run for value in values if isinstance(value, Measured) and value.run]
+    return "; the run ".join([checked, *runs])
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,6 @@ class Exercise:
 
     `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
     a short form of the question. A numeric answer has a `unit`; any other is one of `choices`.
-    An examination asks the exercises that are `examined`.
     """
 
     name: str
@@ -129,8 +122,7 @@ class Exercise:
 
     def examined(self, draws: Mapping[str, tuple[Scalar, ...]], question: str) -> Exercise:
         """With a question for examinations, in which names in braces are those of `draws`, each
-        with the values that may be drawn for a student. All exercises of a notebook have the same
-        values under one name."""
+        with the values that may be drawn for a student: the same in all exercises of a notebook."""
         return replace(self, draws=draws, question=question)
 
 
@@ -141,9 +133,9 @@ def drawn(runs: Evidence, name: str, usual: float) -> float:
 
 @dataclass(frozen=True)
 class Guess:
-    """`name` is the variable in the notebook's cell for guesses; the run is that of `condition`
-    with the notebook's first values, on `kernel` if it is not the notebook's; `column` is the
-    column of the lab's results that is guessed."""
+    """A guessed column of the lab's results. `name` is the variable in the notebook's cell for
+    guesses; the run is that of `condition` with the notebook's first values, on `kernel` if it is
+    not the notebook's."""
 
     name: str
     notebook: str

@@ -8,28 +8,21 @@ from labs.drive.units import KIB, MIB
 from labs.read.exercises.exercise import Answer, Exercise, Expected
 
 RIGHT, WRONG, MISSING, UNREADABLE = "right", "wrong", "missing", "unreadable"
-VERDICTS = (RIGHT, WRONG, MISSING, UNREADABLE)
 
 MISTAKE_PCT = 1.0
 """An answer this close to a known mistake is taken for it; answers have three digits."""
 
 # How many of another unit are one of the unit: an answer in it is that many times too large.
 OTHER_UNITS: dict[str, dict[str, float]] = {
-    "MiB": {
-        "MB": MIB / 1e6,
-        "KiB": MIB / KIB,
-        "kB": MIB / 1e3,
-        "bytes": MIB,
-        "Mbit": 8 * MIB / 1e6,
-        "bits": 8 * MIB,
-    },
+    "MiB": {"MB": MIB / 1e6, "KiB": MIB / KIB, "kB": MIB / 1e3, "bytes": MIB}
+    | {"Mbit": 8 * MIB / 1e6, "bits": 8 * MIB},
     "MiB/s": {"MB/s": MIB / 1e6, "bytes/s": MIB, "Mbit/s": 8 * MIB / 1e6, "bit/s": 8 * MIB},
     "KiB": {"kB": KIB / 1e3, "MiB": KIB / MIB, "bytes": KIB, "bits": 8 * KIB},
     "ms": {"s": 1e-3, "us": 1e3},
     "%": {"fractions of 1": 1e-2},
 }
 FACTORS = {2.0: "twice the right value", 0.5: "half the right value"}
-DATA_FACTORS = {
+DATA_FACTORS = FACTORS | {
     8.0: "8 times the right value: bits instead of bytes?",
     0.125: "an eighth of the right value: bytes instead of bits?",
     1e3: "1000 times the right value: a time in ms instead of s?",
@@ -41,7 +34,7 @@ DATA_UNITS = frozenset({"MiB", "MiB/s", "KiB", "bytes"})
 
 @dataclass(frozen=True)
 class Graded:
-    """One answer, graded: `verdict` is one of VERDICTS, `hint` says why it is not right."""
+    """One answer with its verdict, such as RIGHT; `hint` says why it is not right."""
 
     exercise: Exercise
     answer: Answer | None
@@ -68,14 +61,15 @@ def unanswered(exercise: Exercise) -> Graded:
 
 def grade(exercise: Exercise, answer: Answer, expected: Expected) -> Graded:
     """Grade an answer."""
-    if isinstance(answer, str) != bool(exercise.choices):
-        hint = f"{_kind(answer)}. {_asked_for(exercise)}"
+    is_text = isinstance(answer, str)
+    if is_text != bool(exercise.choices):
+        kind = f"{answer!r} is a text" if is_text else f"{answer:g} is a number"
+        hint = f"{kind}. {_asked_for(exercise)}"
         return Graded(exercise, answer, UNREADABLE, hint, expected.checked)
-    hint = (
-        _on_choice(exercise, answer, expected)
-        if isinstance(answer, str)
-        else _on_number(exercise, answer, expected)
-    )
+    if isinstance(answer, str):
+        hint = _on_choice(exercise, answer, expected)
+    else:
+        hint = _on_number(exercise, answer, expected)
     return Graded(exercise, answer, WRONG if hint else RIGHT, hint, expected.checked)
 
 
@@ -85,19 +79,13 @@ def _asked_for(exercise: Exercise) -> str:
     return f"Answer with a number ({exercise.unit})."
 
 
-def _kind(answer: Answer) -> str:
-    return f"{answer!r} is a text" if isinstance(answer, str) else f"{answer:g} is a number"
-
-
 def _on_choice(exercise: Exercise, answer: str, expected: Expected) -> str:
     word = " ".join(answer.split()).casefold().removeprefix("the ")
     if expected.is_right(word):
         return ""
-    for mistake in expected.mistakes:
-        if word == str(mistake.value).casefold():
-            return mistake.hint
-    is_choice = word in [choice.casefold() for choice in exercise.choices]
-    return "Look at the runs again." if is_choice else _asked_for(exercise)
+    hints = {str(mistake.value).casefold(): mistake.hint for mistake in expected.mistakes}
+    again = {choice.casefold(): "Look at the runs again." for choice in exercise.choices}
+    return (again | hints).get(word) or _asked_for(exercise)
 
 
 def _on_number(exercise: Exercise, answer: float, expected: Expected) -> str:
@@ -112,7 +100,7 @@ def _on_number(exercise: Exercise, answer: float, expected: Expected) -> str:
     for unit, times in OTHER_UNITS.get(exercise.unit, {}).items():
         if low <= answer / times <= high:
             return f"This is right in {unit}. Give the answer in {exercise.unit}."
-    factors = FACTORS | (DATA_FACTORS if exercise.unit in DATA_UNITS else {})
+    factors = DATA_FACTORS if exercise.unit in DATA_UNITS else FACTORS
     for factor, words in factors.items():
         if low <= answer / factor <= high:
             return f"This is {words}."

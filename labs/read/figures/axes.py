@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log2, log10
 from typing import Any
@@ -33,8 +33,8 @@ class Axis:
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
     its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
     `ticks` is POINTS, SIZES, DIGITS, the values themselves, if need be with their words, or empty
-    for plotly's choice. The
-    values of a `category` are words, side by side; those of sizes have `unit_bytes` each.
+    for plotly's choice. The values of a `category` are words, side by side; those of sizes have
+    `unit_bytes` each; `written` writes a value with a unit that suits it.
     """
 
     column: str
@@ -47,6 +47,7 @@ class Axis:
     range: tuple[float, float] | None = None
     category: bool = False
     unit_bytes: int = 1
+    written: Callable[[float], str] | None = None
 
     @property
     def is_size(self) -> bool:
@@ -63,8 +64,8 @@ class Axis:
         return words[:1].lower() + words[1:] if words[1:].islower() else words
 
     def unit_of(self, columns: Columns) -> str:
-        """The unit of its values; empty for sizes, which are written with theirs."""
-        if self.unit is not None or self.is_size:
+        """The unit of its values; empty for those that are written with theirs."""
+        if self.unit is not None or self.is_size or self.written:
             return self.unit or ""
         if self.column in columns:
             return columns[self.column].unit
@@ -80,6 +81,8 @@ class Axis:
         """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
         if self.category:
             return str(value).replace("<br>", " ")
+        if self.written:
+            return self.written(value)
         if self.is_size:
             return size_in_words(value * self.unit_bytes)
         if self.is_counted(columns):
@@ -92,7 +95,7 @@ class Axis:
 
     def place_in_words(self, value: Any, columns: Columns) -> str:
         """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
-        if self.category or self.is_size:
+        if self.category or self.is_size or self.written:
             return self.value_in_words(value, columns)
         short = float(f"{value:.3g}") if abs(value) < 100 else value
         return f"{in_digits(short)} {self.unit_of(columns)}".strip()
@@ -129,7 +132,7 @@ class Axis:
         words = (
             (size_in_words(tick * self.unit_bytes) for tick in ticks)
             if self.is_size
-            else map(_tick, ticks)
+            else map(self.written or _tick, ticks)
         )
         return {"tickvals": ticks, "ticktext": list(words)}
 

@@ -32,7 +32,8 @@ NOTE_LETTERS = 46
 """How long a line of a note may be, so that it fits a narrow page."""
 PREDICTED = f"<span style='color:{VERMILION}'><b>|</b></span>\N{NO-BREAK SPACE}predicted"
 ARTICLE = f"<span style='color:{ORANGE}'>●</span>\N{NO-BREAK SPACE}article"
-COLOURS = (BLUE, SKY, ORANGE, GREEN, PURPLE, GREY)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY)
+"""As those of lines: a kernel has one colour in a figure with both."""
 Record = Mapping[Any, Any]
 
 
@@ -86,7 +87,8 @@ class Bars(Declared):
     the name of a row; `remark` follows it, and `instead` is a note in place of the bars (empty: it
     has bars). `is_drawn` says whether a value of a column can be drawn; `digits` writes values. The
     axis ends with the longest value of the rows for which `sets_end` holds, or of all if there are
-    none; what is longer ends there with an arrow.
+    none; what is longer ends there with an arrow. `in_one_line`: a single bar has its words beside
+    the name and needs no axis.
     """
 
     bars: tuple[Bar, ...]
@@ -101,6 +103,7 @@ class Bars(Declared):
     sets_end: Callable[[Record], bool] = lambda row: True
     digits: Callable[[float], str] = in_three_digits
     marks: tuple[Mark, ...] = ()
+    in_one_line: bool = False
 
     def axis(self) -> Axis:
         """The axis of the values: that of the first bar."""
@@ -122,6 +125,7 @@ class Bars(Declared):
         end = self._end(rows, every)
         title = {"text": self.axis().title(columns)}
         plot = Plot([], {"title": title, "range": [0, end], "side": "bottom"}, {})
+        plot.x |= {"visible": not self.in_one_line}
         placed: list[_Placed] = []
         names, top = {}, 0.0
         for name, (record, bars) in every.items():
@@ -196,18 +200,21 @@ class Bars(Declared):
         """Write the name of a row and the words above its bars; the bars, and where they end."""
         top, end = reach
         note = wrap(self.instead(record), NOTE_LETTERS)
-        empty = [bar.words for bar in bars if not bar.lengths]
-        words = "  ".join(filter(None, [f"<b>{name}</b>", self.remark(record), *empty]))
+        beside = [bar.words for bar in bars if self.in_one_line or not bar.lengths]
+        words = "  ".join(filter(None, [f"<b>{name}</b>", self.remark(record), *beside]))
         write_above(plot, top, "<br>".join([words, *note]))
         top += NAME_PX + WORDS_PX * len(note)
         placed = []
         for bar in bars:
             if bar.lengths:
                 cut = bar.value is not None and bar.value > end
-                write_above(plot, top, bar.words + (" →" if cut else ""))
+                if self.in_one_line:
+                    top -= WORDS_PX
+                else:
+                    write_above(plot, top, bar.words + (" →" if cut else ""))
                 placed.append(replace(bar, top=top))
                 top += WORDS_PX + BAR_PX + 2
-        return placed, top + (GAP_PX if placed else 0)
+        return placed, top + (GAP_PX if placed and not self.in_one_line else 0)
 
     def _measured(self, placed: list[_Placed], end: float, columns: Columns) -> Iterator[Trace]:
         unit = self.axis().unit_of(columns)

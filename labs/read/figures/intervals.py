@@ -18,7 +18,7 @@ from labs.read.figures.declaration import Declared
 from labs.read.figures.lines import LOOKS
 from labs.read.figures.marks import Mark, across_all
 from labs.read.figures.plot import Look, Plot, Trace, assembled
-from labs.read.figures.style import BLACK, LEGEND_ABOVE
+from labs.read.figures.style import BLACK, LEGEND_ABOVE, plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -44,6 +44,16 @@ class Expected:
     name: str = "predicted"
 
 
+@dataclass(frozen=True)
+class Reference:
+    """A value for all marks below one name: a dashed line across those that have it in a column,
+    with the words before its digits, and its name in the legend."""
+
+    column: str
+    words: str
+    name: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Intervals(Declared):
     """A mark at `x` with its interval for each row of the table.
@@ -51,7 +61,8 @@ class Intervals(Declared):
     Rows with the same value of `row` stand below one name, which `row_name` makes from their
     records. `by` is the column of the looks and of the names in the legend; a `hollow` mark has no
     filling. `spread` are the columns of both ends; `draws` that of all values behind a middle, as a
-    list. `expected` is drawn below. `words` are written beside a mark, `says` is its hover text.
+    list. `expected` is drawn below, `reference` across them. `words` are written beside a mark,
+    `says` is its hover text.
     """
 
     x: Axis | str
@@ -64,10 +75,12 @@ class Intervals(Declared):
     hollow: Callable[[Record], bool] = lambda row: False
     draws: str = ""
     expected: Expected | None = None
+    reference: Reference | None = None
     marks: tuple[Mark, ...] = ()
     words: Callable[[Record], str] | None = None
     says: Callable[[Record], str] | None = None
     mark_px: float = 14
+    gap_px: float = GAP_PX
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
@@ -89,15 +102,17 @@ class Intervals(Declared):
             of_row: list[dict[Any, Any]] = some.to_dict("records")
             name = self.row_name(of_row) if self.row_name else f"<b>{value}</b>"
             write_above(plot, top, name)
-            places[top] = str(value)
+            places[top] = plain(name)
             top += NAME_PX
             for record in of_row:
                 if is_known(record[as_axis(self.x).column]):
                     records.append({**record, TOP: top})
                     top += self.mark_px + (PREDICTED_PX if self.expected else 0)
-            top += GAP_PX
+            top += self.gap_px
         plot.traces = [*self._measured(records, columns), *self._predicted(records, columns)]
         plot.x = self._axis(records, columns)
+        if self.reference:
+            self._refer(plot, records, self.reference)
         plot.y = {"visible": False, "range": [top, -4], "showgrid": False}
         if self.words:
             plot.annotations += [self._beside(row, plot.x, self.words(row)) for row in records]
@@ -109,6 +124,7 @@ class Intervals(Declared):
         """The axis with all marks, intervals and bands."""
         axis, ends = as_axis(self.x), [*self.spread, as_axis(self.x).column]
         ends += [self.expected.low, self.expected.high] if self.expected else []
+        ends += [self.reference.column] if self.reference else []
         values = [float(row[name]) for row in records for name in ends if is_known(row[name])]
         values += [float(n) for row in records for n in (row[self.draws] if self.draws else ())]
         for mark in self.marks:
@@ -220,11 +236,47 @@ class Intervals(Declared):
                 "hovertemplate": f"%{{text}}<extra>{expected.name}</extra>",
             }
 
+    def _refer(self, plot: Plot, records: list[dict[Any, Any]], reference: Reference) -> None:
+        """Draw the value that the marks below a name share."""
+        some = [row for row in records if is_known(row[reference.column])]
+        line: Trace = {
+            "type": "scatter", "x": [], "y": [], "mode": "lines", "name": reference.name,
+            "line": {"color": BLACK, "dash": "dash", "width": 2},
+            "hovertemplate": f"%{{x:.3g}}<extra>{reference.name}</extra>",
+        }  # fmt: skip
+        for value in dict.fromkeys(row[self.row] for row in some):
+            rows = [row for row in some if row[self.row] == value]
+            at, top = float(rows[0][reference.column]), rows[0][TOP]
+            bottom = rows[-1][TOP] + self.mark_px + (PREDICTED_PX if self.expected else 0)
+            place = as_axis(self.x).scaled(at)
+            is_right = place > sum(plot.x["range"]) / 2
+            line["x"] += [at, at, None]
+            line["y"] += [top, bottom, None]
+            words = f"{reference.words}{in_three_digits(at)}"
+            plot.annotations.append(
+                {
+                    "x": place,
+                    "y": bottom,
+                    "text": words,
+                    "showarrow": False,
+                    "xanchor": "right" if is_right else "center",
+                    "yanchor": "top",
+                    "font": {"size": 12},
+                }
+            )
+        if some:
+            plot.traces.append(line)
+
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """Each row in words."""
         records = rows[rows[as_axis(self.x).column].notna()].to_dict("records")
-        phrases = (self._says(row, columns) for row in records)
+        phrases = (self._says(row, columns) + self._reference_in_words(row) for row in records)
         return f"{as_axis(self.x).title(columns)}. {'; '.join(phrases)}."
+
+    def _reference_in_words(self, row: Record) -> str:
+        if self.reference is None or not is_known(row[self.reference.column]):
+            return ""
+        return f" ({self.reference.words}{in_three_digits(row[self.reference.column])})"
 
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
         """The rows with the columns that are drawn."""

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 LOOKS = tuple(
     Look(colour, dash, symbol)
     for colour, dash, symbol in zip(
-        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION),
-        ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot"),
-        ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross"),
+        (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, BLACK),
+        ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"),
+        ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x"),
         strict=True,
     )
 )
@@ -58,7 +58,7 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM, LOG_ROOM = 1.1, 1.6
+ROOM, LOG_ROOM = 1.1, 2.5
 """The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
 BAND_ROOM = 0.2
 """The room around a band, as a share of the heights that are drawn."""
@@ -116,9 +116,9 @@ class Lines(Declared):
     With `kind_of`, lines of a kind share look and name if there are too many to tell apart.
     `published` is the column of an article's figures; `published_in` makes the rows that have them,
     if they are others. `spread` are the columns with the lowest and the highest value. Points are
-    joined in the order of the x axis, or of the rows without `in_order`. `mode` is plotly's: lines,
-    markers. `words` is what a point says, `label` what is written above it, from its row. The table
-    has all points, or so many `moments` of each line.
+    joined in the order of the x axis, or of the rows without `in_order`. Several `predicted` are
+    curves. `mode` is plotly's: lines, markers. `words` is what a point says, `label` what is
+    written above it, from its row. The table has all points, or so many `moments` of each line.
     """
 
     x: Axis | str
@@ -127,7 +127,7 @@ class Lines(Declared):
     by: str | None = None
     named: str | Mapping[Any, str] = "{}"
     looks: Mapping[Any, Look] = field(default_factory=dict)
-    predicted: Prediction | None = Prediction()
+    predicted: Prediction | Sequence[Prediction] | None = Prediction()
     published: str = ""
     published_in: Callable[..., DataFrame] | None = None
     marks: tuple[Mark, ...] = ()
@@ -153,10 +153,15 @@ class Lines(Declared):
 
     def predicted_column(self, columns: Columns) -> str:
         """The column with the predicted values; empty if there is none."""
-        if self.predicted is None:
-            return ""
         declared = columns.get(self.up.column)
-        return self.predicted.column or (declared and declared.predicted_by) or ""
+        usual = (declared and declared.predicted_by) or ""
+        return next((shown.column or usual for shown in self.predictions), "")
+
+    @property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """What is drawn beside the measured lines."""
+        shown = self.predicted or ()
+        return (shown,) if isinstance(shown, Prediction) else tuple(shown)
 
     def series(self, rows: DataFrame) -> list[Series]:
         """The lines in the order of the rows, each in the order of the x axis."""
@@ -228,7 +233,7 @@ class Lines(Declared):
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
         predicted = [*self._predictions(rows, series, columns)]
-        is_curve = self.predicted is not None and self.predicted.curve is not None
+        is_curve = any(shown.curve for shown in self.predictions)
         traces = [
             *(predicted if is_curve else ()),  # below the points
             *(self._measured(line, columns) for line in series),
@@ -307,12 +312,7 @@ class Lines(Declared):
                 "width": look.width,
                 "shape": look.shape,
             },
-            "marker": {
-                "color": look.colour,
-                "symbol": look.symbol,
-                "size": look.size,
-                "line": {"width": 1.5 * look.is_thin, "color": look.colour},
-            },
+            "marker": _marker(look),
             **({"stackgroup": "parts", "fillcolor": look.colour} if look.stacked else {}),
             **self._hover(line.name, values, column, columns),
         }
@@ -346,24 +346,39 @@ class Lines(Declared):
     def _predictions(
         self, rows: DataFrame, series: Sequence[Series], columns: Columns
     ) -> Iterator[Trace]:
-        shown, column = self.predicted, self.predicted_column(columns)
-        if shown is None or not (column or shown.curve):
-            return
-        if shown.curve:
-            all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
-            for line in series if shown.each else all_rows:
-                xs, ys = shown.curve(line.rows)
-                look = replace(shown.look, colour=line.look.colour)
-                name = shown.name.format(line.name)
-                enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
-                yield {
-                    "type": "scatter", "x": list(xs), "y": list(ys), "mode": "lines",
-                    "name": name, "legendgroup": name,
-                    "hoverinfo": "skip", "legendrank": AFTER,
-                    "line": {"color": look.colour, "dash": look.dash, "width": look.width},
-                    **enclosed,
-                }  # fmt: skip
-            return
+        for shown in self.predictions:
+            if shown.curve:
+                yield from self._curves(shown, rows, series)
+            elif column := self.predicted_column(columns):
+                yield from self._predicted_values(shown, rows, series, column, columns)
+
+    def _curves(
+        self, shown: Prediction, rows: DataFrame, series: Sequence[Series]
+    ) -> Iterator[Trace]:
+        assert shown.curve is not None
+        all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
+        for line in series if shown.each else all_rows:
+            xs, ys = map(list, shown.curve(line.rows))
+            look = replace(shown.look, colour=line.look.colour)
+            name = shown.name.format(line.name)
+            enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
+            yield {
+                "type": "scatter", "x": xs, "y": ys, "mode": "lines" if xs[1:] else "markers",
+                "name": name, "legendgroup": name,
+                "hoverinfo": "skip", "legendrank": AFTER,
+                "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+                **({} if xs[1:] else {"marker": _marker(look)}),
+                **enclosed,
+            }  # fmt: skip
+
+    def _predicted_values(
+        self,
+        shown: Prediction,
+        rows: DataFrame,
+        series: Sequence[Series],
+        column: str,
+        columns: Columns,
+    ) -> Iterator[Trace]:
         predicted = rows[rows[column].notna()]
         if not shown.every:
             predicted = predicted.drop_duplicates(self.across.column)
@@ -473,12 +488,18 @@ class Lines(Declared):
         return rows[list(heads)].rename(columns=heads)
 
 
+FEW_POINTS = 12
+"""Of a line: so many are said in its text alternative."""
+
+
 def _is_stack(traces: Sequence[Trace]) -> bool:
     return any("stackgroup" in trace for trace in traces)
 
 
-FEW_POINTS = 12
-"""Of a line: so many are said in its text alternative."""
+def _marker(look: Look) -> dict[str, Any]:
+    is_outline = "open" in look.symbol or "thin" in look.symbol
+    line = {"width": 1.5 * is_outline, "color": look.colour}
+    return {"color": look.colour, "symbol": look.symbol, "size": look.size, "line": line}
 
 
 def _has(row: Mapping[Any, Any], column: str) -> bool:

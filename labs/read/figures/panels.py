@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas
 
 from labs.read.figures.axes import Columns, declared
+from labs.read.figures.bars import LEFT_PX
 from labs.read.figures.declaration import Declared
 from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend
 from labs.read.figures.style import LEGEND_ABOVE
@@ -30,7 +31,8 @@ class Panels(Declared):
 
     The rows of a panel are those that its `rows` make of what the figure is called with; the rows
     of the figure, for caption and text, are those of all panels. `same_x`: all have one x axis, and
-    only the last one has its title. `legends`: each has a legend of its own beside it.
+    only the last one has its title. Panels without axes need no legend beside their headings.
+    `legends`: each has a legend of its own beside it.
     """
 
     panels: tuple[Declared, ...]
@@ -52,7 +54,8 @@ class Panels(Declared):
         if self.same_x:
             for plot in plots[:-1]:
                 plot.x |= {"matches": f"x{len(plots)}", "showticklabels": False, "title": {}}
-        gap = HEADING_PX + (0 if self.same_x else AXIS_PX)
+        no_axes = not any(plot.x.get("visible", True) for plot in plots)
+        gap = HEADING_PX + (0 if self.same_x or no_axes else AXIS_PX)
         places, plot_px = below_each_other(heights, gap)
         traces, layout = assembled(plots, places)
         if self.legends:
@@ -61,8 +64,9 @@ class Panels(Declared):
         else:
             once_in_legend(traces)
             layout["legend"] = LEGEND_ABOVE
-        layout |= {"showlegend": True, "barmode": "overlay"}
-        return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
+        layout |= {"showlegend": not no_axes, "barmode": "overlay"}
+        figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
+        return figure.update_layout(margin_l=LEFT_PX) if no_axes else figure
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """The texts of the panels that have rows among these."""
@@ -166,6 +170,7 @@ def heading_above(words: str, remark: str = "") -> dict[str, Any]:
         "y": 1,
         "yref": "y domain",
         "text": "<br>".join(filter(None, [f"<b>{words}</b>", remark])),
+        "font": {"size": 12 if remark else 13},
         "showarrow": False,
         "xanchor": "left",
         "yanchor": "bottom",

@@ -27,11 +27,6 @@ class Look:
     stacked: bool = False
     """Whether it is a part of a whole: filled, and on top of the parts before it."""
 
-    @property
-    def is_thin(self) -> bool:
-        """Whether its symbol consists of lines, which need a width."""
-        return "open" in self.symbol or "thin" in self.symbol
-
 
 @dataclass
 class Plot:

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.host_load import FILE, HERE
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc
 from labs.read.runs.raw_files import MACHINES, SAMPLING
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from labs.read.study import Study
 
 STAT, LOAD, TICKS = "/proc/stat", "/proc/loadavg", "/proc/timer_list"
 CPU, RELEASE = "/proc/cpuinfo", "/proc/sys/kernel/osrelease"
@@ -163,6 +166,23 @@ def _disturbances(machine: Machine) -> list[str]:
                 f"(allowed {PERIOD_OFF_PCT:g} % off)"
             )
     return phrases
+
+
+def places(studies: Iterable[Study]) -> dict[str, Study]:
+    """The studies that have runs, by testbed and driver of the server's device: "namespaces
+    (veth)"; several of the same kind are numbered."""
+    by_name: dict[str, Study] = {}
+    for study in studies:
+        if study.runs:
+            name = _place(study.runs[0])
+            number = sum(other.partition(", number")[0] == name for other in by_name)
+            by_name[f"{name}, number {number + 1}" if number else name] = study
+    return by_name
+
+
+def _place(run: Run) -> str:
+    driver = machines(run).get("server", Machine()).driver
+    return f"{run.testbed} ({driver.replace('_', '-')})" if driver else run.testbed
 
 
 def machine_rows(*studies: Iterable[Run]) -> Table:

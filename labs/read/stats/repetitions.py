@@ -138,6 +138,11 @@ class Repeated:
         values = (self.lab.results(run).values.get(name) for run in self.counted)
         return tuple(float(value) for value in values if value is not None)
 
+    def median(self, name: str) -> float | None:
+        """The median of a column; None if no undisturbed run has a value in it."""
+        values = self.column(name)
+        return float(numpy.median(values)) if values else None
+
     @property
     def why(self) -> tuple[str, ...]:
         """What disturbed the excluded runs."""
@@ -196,6 +201,14 @@ def on_one_kernel(conditions: Iterable[Repeated]) -> tuple[Repeated, ...]:
         return ()
     chosen = max(common, key=lambda release: min(releases.count(release) for releases in kernels))
     return tuple(_on(chosen, condition) for condition in some)
+
+
+def undisturbed(conditions: Iterable[Repeated], names: Iterable[str]) -> list[Repeated]:
+    """Those of these names that have undisturbed runs, in the order of the names: with their runs
+    on one kernel, or if none has them all, each with its runs on the kernel that has most."""
+    by_name = {some.condition: some for some in conditions if some.counted}
+    chosen = [by_name[name] for name in names if name in by_name]
+    return [*on_one_kernel(chosen)] or [only for each in chosen for only in on_one_kernel([each])]
 
 
 def _on(release: str, condition: Repeated) -> Repeated:

@@ -46,7 +46,7 @@ def of_buffers(package: Path, testbed: str = "virtual") -> str:
         "experiments/buffers/conditions.py",
         "drive/condition_table.py",
         "experiments/buffers/results.py",
-        "experiments/buffers/charts/timeline.py",
+        "experiments/buffers/figures.py",
         "experiments/buffers/article1.toml",
         "read/theory/bdp.py",
         "read/figures/style.py",

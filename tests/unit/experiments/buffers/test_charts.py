@@ -10,9 +10,8 @@ import pandas
 import pytest
 from plotly.graph_objects import Figure
 
-from labs.experiments.buffers import charts as buffers
-from labs.experiments.buffers.charts.timeline import timeline
-from labs.experiments.buffers.charts.window_shares import promised
+from labs.experiments.buffers import figures as buffers
+from labs.experiments.buffers.figures import promised, timeline
 from labs.read.figures.axes import powers_of_two
 from tests.real_runs import real, real_study, with_file
 
@@ -115,7 +114,7 @@ def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
     rows["goodput_mib_s"] = [5000.0, *rows["goodput_mib_s"].iloc[1:]]
     figure = buffers.loss(rows)
     assert 10 ** figure.layout.xaxis.range[1] > 5000
-    assert max(figure.layout.xaxis.tickvals) == 1000
+    assert 1000 in figure.layout.xaxis.tickvals
 
 
 def test_against_buffer_size_has_the_article_s_points() -> None:
@@ -146,12 +145,12 @@ def test_adv_win_scale_has_a_plot_for_each_value() -> None:
     assert [len(one.x) for one in bars] == [2, 2]
     assert "<b>-2: 1/4 of it</b>" in texts(figure) and "<b>2: 3/4 of it</b>" in texts(figure)
     assert [promised(scale) for scale in (-2, -1, 0, 1, 2, 3)] == [
-        "1/4 of it",
-        "1/2 of it",
-        "all of the buffer",
-        "1/2 of it",
-        "3/4 of it",
-        "7/8 of it",
+        "-2: 1/4 of it",
+        "-1: 1/2 of it",
+        "0: all of the buffer",
+        "1: 1/2 of it",
+        "2: 3/4 of it",
+        "3: 7/8 of it",
     ]
 
 
@@ -175,8 +174,16 @@ def test_kernels_side_by_side() -> None:
     bars = {one.name: one for one in figure.data if one.type == "bar"}
     assert set(bars) == {"Linux 6.1.192", "Linux 6.12.117"}
     assert len(bars["Linux 6.1.192"].y) == 3
-    swept = named(figure)
-    assert len(swept["sweep, 6.1.192"].x) == len(swept["sweep, 6.12.117"].x) == 4
+    swept = {
+        trace.name: trace
+        for trace in figure.data
+        if trace.type == "scatter" and trace.mode == "markers"
+    }
+    assert len(swept["Linux 6.1.192"].x) == len(swept["Linux 6.12.117"].x) == 4
+    assert {trace.marker.color for trace in figure.data if trace.name == "Linux 6.12.117"} == {
+        swept["Linux 6.12.117"].marker.color
+    }
+    assert "6.12: 98 KiB" in texts(figure)
 
 
 def test_kernels_of_one_kernel_alone() -> None:
@@ -219,7 +226,7 @@ def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     (rings,) = [
         trace for name, trace in traces.items() if name.startswith("ss at the same moments")
     ]
-    assert set(rings.marker.symbol) == {"circle-open"}
+    assert rings.marker.symbol == "circle-open" and rings.name.endswith(" identical")
     run = real("captured")
     before = next(
         word for word in run.text("client/ss.txt").split() if word.startswith("rcv_ssthresh:")
@@ -228,9 +235,10 @@ def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     crossed = [
         trace
         for trace in other.data
-        if trace.name.startswith("ss at the same moments") and "x" in trace.marker.symbol
+        if trace.name.startswith("ss at the same moments") and trace.marker.symbol == "x"
     ]
-    assert len(crossed) == 1 and " of " in crossed[0].name
+    assert len(crossed) == 1 and "rcv_ssthresh_bytes" in crossed[0].text[0]
+    assert any(" of " in str(trace.name) for trace in other.data)
 
 
 def test_timeline_of_a_run_without_download_says_so() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labs.experiments.buffers.conditions import SENDER_RAISED
-from labs.experiments.buffers.kernel_changes import (
+from labs.experiments.buffers.figures import (
     defaults_by_kernel,
     grown_by_kernel,
     slow_start_by_kernel,

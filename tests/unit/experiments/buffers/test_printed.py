@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from labs.drive.units import GIB
-from labs.experiments.buffers.printed import as_printed, by_client
+from labs.experiments.buffers.figures import as_printed, by_client
 from labs.read.runs.run import Run
 from tests.real_runs import real, with_condition, with_link
 

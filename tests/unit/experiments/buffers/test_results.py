@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.experiments.buffers.narrative import describe_run
+from labs.experiments.buffers.figures import describe_run
 from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, Results
 from labs.read.readings.bulk_transfer import bdp_bytes, window

@@ -10,8 +10,6 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
-from labs.experiments.buffers.buffer_sizes import COLUMNS, buffer_rows, in_kib
-from labs.experiments.buffers.charts.goodput_bars import by_condition
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     FEW,
@@ -28,10 +26,11 @@ from labs.experiments.buffers.conditions import (
     conditions,
 )
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.experiments.buffers.narrative import describe, describe_run
+from labs.experiments.buffers.figures import buffer_rows, by_condition, describe, describe_run
 from labs.experiments.buffers.results import Results, article, parameter, series_of
 from labs.experiments.buffers.settings import Settings
 from labs.read.claims.ledger import figures_by_column
+from labs.read.display.buffer_sizes import COLUMNS, in_kib
 from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, WMEM
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run

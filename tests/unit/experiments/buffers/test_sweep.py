@@ -10,11 +10,18 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run_report import as_json, describe
-from labs.experiments.buffers.buffer_sizes import advice, to_paste
-from labs.experiments.buffers.narrative import computed_size, tell_httping, tell_kernels
-from labs.experiments.buffers.notebook import tell_computed_size
-from labs.experiments.buffers.sweep import curve, points, remarks, smallest, tell_smallest
+from labs.experiments.buffers.figures import (
+    advice,
+    curve,
+    describe_computed_size,
+    tell_computed_size,
+    tell_httping,
+    tell_kernels,
+    tell_smallest,
+    to_paste,
+)
 from labs.read.display.advice import ENOUGH
+from labs.read.readings.buffer_sweep import points, remarks, smallest
 from labs.read.theory.advice import advise, reached
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bulk import LINK
@@ -138,24 +145,30 @@ def test_tell_httping_beside_the_handshake() -> None:
 
 def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     runs = pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))])
-    said = computed_size(runs, 50.0)
+    said = describe_computed_size(runs, 50.0)
     assert "would be 50 MB. It is 25 MB." in said
     assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in said
     assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
     assert "but only 50 % of a receive buffer is usable as window" in said
     # A run of other parameters is not compared with the article's number.
-    other = computed_size(runs, None)
+    other = describe_computed_size(runs, None)
     assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in other
     assert "right" not in other and "(within" not in other
 
 
 def test_computed_size_of_a_number_not_right_on_another_kernel() -> None:
-    said = computed_size(pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0)
+    said = describe_computed_size(
+        pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0
+    )
     assert "The article's number is 33 % more than that." in said
-    coarse = computed_size(pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0)
+    coarse = describe_computed_size(
+        pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0
+    )
     assert "The sweep has no size near 50 MB" in coarse
-    assert "needs a run" in computed_size(swept((25, 60.0)), 50.0)
-    assert "do not show" in computed_size(pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0)
+    assert "needs a run" in describe_computed_size(swept((25, 60.0)), 50.0)
+    assert "do not show" in describe_computed_size(
+        pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0
+    )
 
 
 def test_tell_computed_size_compares_at_the_articles_parameters_alone() -> None:

@@ -15,15 +15,9 @@ from labs.errors import BadInput
 from labs.experiments.nagle import figures as nagle
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.figures import means, sequences, waits
-from labs.experiments.nagle.requests import (
-    own_requests,
-    own_table,
-    packets_of,
-    requests_of,
-    typical,
-)
 from labs.read.display.beside import beside_wireshark
 from labs.read.flows.exchanges import ARTICLE_OFF
+from labs.read.readings.responses import own_requests, own_table, packets_of, requests_of, typical
 from labs.studies.study import Study, study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
 from tests.real_runs import nagle_run, recorded_nagle

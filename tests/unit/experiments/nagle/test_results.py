@@ -23,18 +23,6 @@ from labs.experiments.nagle.figures import (
     findings,
     held_segments,
 )
-from labs.experiments.nagle.requests import (
-    answered,
-    autocorked,
-    figures,
-    following,
-    held_segment,
-    own_requests,
-    own_table,
-    requests_of,
-    table_of,
-    typical,
-)
 from labs.experiments.nagle.results import (
     Results,
     expected,
@@ -46,6 +34,18 @@ from labs.experiments.nagle.results import (
 from labs.experiments.nagle.settings import Settings
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
+from labs.read.readings.responses import (
+    answered,
+    autocorked,
+    figures,
+    following,
+    held_segment,
+    own_requests,
+    own_table,
+    requests_of,
+    table_of,
+    typical,
+)
 from labs.read.runs.run import Run
 from labs.studies.study import study as open_study
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment

@@ -21,10 +21,10 @@ from labs.experiments.stack.conditions import (
     tools,
 )
 from labs.experiments.stack.conditions import Parameters as Stack
-from labs.experiments.stack.effects import COMPARED, INTERACTIONS
+from labs.experiments.stack.figures import findings
 from labs.experiments.stack.knobs import lines, ruleset
-from labs.experiments.stack.narrative import findings
 from labs.experiments.stack.places import pinning, places
+from labs.experiments.stack.results import COMPARED
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
 
 
@@ -65,13 +65,16 @@ def changed(one: Settings, other: Settings) -> set[str]:
     return {name for name in names if getattr(one, name) != getattr(other, name)}
 
 
-@pytest.mark.parametrize(("factor", "name", "against"), COMPARED)
+PAIRS = [(f.name, name, under) for f in COMPARED.factors for name, under in f.pairs.items()]
+
+
+@pytest.mark.parametrize(("factor", "name", "against"), PAIRS)
 def test_compared_conditions_differ_in_one_setting(factor: str, name: str, against: str) -> None:
     found = changed(settings(name), settings(against))
     assert found == {"queues", "threads"} if factor == "queues and threads" else len(found) == 1
 
 
-@pytest.mark.parametrize("four", INTERACTIONS.values(), ids=INTERACTIONS)
+@pytest.mark.parametrize("four", COMPARED.interactions.values(), ids=COMPARED.interactions)
 def test_interactions_are_of_two_settings(four: tuple[str, ...]) -> None:
     neither, first, second, both = map(settings, four)
     one, other = changed(neither, first), changed(neither, second)

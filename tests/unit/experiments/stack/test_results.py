@@ -8,16 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from labs.experiments.stack.effects import (
-    INTERACTIONS,
-    effects,
-    in_words,
-    interaction_in_words,
-    interactions,
-    settings_read_back,
-)
-from labs.experiments.stack.narrative import compared
-from labs.experiments.stack.results import Results, knobs, latencies, merged
+from labs.experiments.stack.figures import compared
+from labs.experiments.stack.results import COMPARED, Results, knobs, latencies, merged
 from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
 from labs.read.stats.repetitions import Repeated
@@ -115,7 +107,7 @@ def study() -> tuple[Repeated, ...]:
 
 
 def test_effects_are_ratios_of_medians() -> None:
-    found = {one.condition: one for one in effects(study())}
+    found = {one.condition: one for one in COMPARED.effects_of(study())}
     for name, against in (("blocking-c1", "polling-c1"), ("polling-many", "polling-c1")):
         over, under = (Results(runs()[which]) for which in (name, against))
         known = found[name].ratios["p50_us"]
@@ -123,7 +115,7 @@ def test_effects_are_ratios_of_medians() -> None:
         # Equal repetitions have an interval without a width.
         assert known.low == known.high == known.middle == over.p50_us / under.p50_us
     assert not found["rx-usecs-1-c1"].effective and found["polling-rules-100-c1"].effective
-    assert "Operation not supported" in in_words(found["rx-usecs-1-c1"])
+    assert "Operation not supported" in COMPARED.describe_effect(found["rx-usecs-1-c1"])
 
 
 def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
@@ -132,23 +124,28 @@ def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
     queues, base = undisturbed(("queues-2-c1", "polling-c1")).repeated
     if queues.condition != "queues-2-c1":
         queues, base = base, queues
-    (found,) = effects([queues, replace(base, condition="gro-c1")])
+    (found,) = COMPARED.effects_of([queues, replace(base, condition="gro-c1")])
     assert found.effective and found.beside == knobs(queues.runs[0])[0].because != ""
-    assert found.beside in in_words(found) and found.as_json()["beside"] == found.beside
-    (waiting,) = effects(undisturbed(("blocking-c1", "polling-c1")).repeated)
+    assert (
+        found.beside in COMPARED.describe_effect(found)
+        and found.as_json()["beside"] == found.beside
+    )
+    (waiting,) = COMPARED.effects_of(undisturbed(("blocking-c1", "polling-c1")).repeated)
     assert waiting.beside == ""
 
 
 def test_effects_of_disturbed_runs_have_no_interval() -> None:
     disturbed = [Repeated(LAB, name, "p50_us", (run,) * 5, (), ()) for name, run in runs().items()]
-    assert all(ratio is None for one in effects(disturbed) for ratio in one.ratios.values())
+    assert all(
+        ratio is None for one in COMPARED.effects_of(disturbed) for ratio in one.ratios.values()
+    )
 
 
 def test_compared_as_json_names_every_setting() -> None:
     said = compared(study())
     assert {one["condition"] for one in said["settings"]} == set(runs())
     assert all(type(one["effective"]) is bool for one in said["settings"])
-    assert len(list(settings_read_back(study()))) == len(said["settings"])
+    assert len(list(COMPARED.settings_of(study()))) == len(said["settings"])
 
 
 def test_interactions_are_ratios_of_effects() -> None:
@@ -157,11 +154,13 @@ def test_interactions_are_ratios_of_effects() -> None:
     names = ("polling-c1", "blocking-c1", "polling-many", "nginx-c1")
     four = [
         replace(by_name[name], condition=condition)
-        for name, condition in zip(names, INTERACTIONS["blocking and connections"], strict=True)
+        for name, condition in zip(
+            names, COMPARED.interactions["blocking and connections"], strict=True
+        )
     ]
-    (found,) = interactions(four)
+    (found,) = COMPARED.interactions_of(four)
     neither, first, second, both = (Results(runs()[name]).p50_us or 0 for name in names)
     assert found.ratio.middle == pytest.approx((both / second) / (first / neither))
     assert found.ratio.low == found.ratio.middle and found.matters
-    assert interaction_in_words(found).endswith("The two settings interact")
-    assert interactions(four[:3]) == ()
+    assert COMPARED.describe_interaction(found).endswith("The two settings interact")
+    assert COMPARED.interactions_of(four[:3]) == ()

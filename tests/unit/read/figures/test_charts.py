@@ -10,8 +10,8 @@ from plotly.graph_objects import Figure
 
 import labs
 from labs.catalog import find
-from labs.experiments.buffers.charts.timeline import timeline
 from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.experiments.buffers.figures import timeline
 from labs.studies.study import Study
 from tests.real_runs import real
 
@@ -46,7 +46,7 @@ def test_by_condition_shows_prediction_and_article_beside_the_measurement() -> N
     assert traces["whole file"].x == (table["goodput_mib_s"][1],)
     assert traces["predicted"].x[0] == table["predicted_mean_mib_s"][1]
     assert traces["the article"].x == (77.8, 92.7)
-    assert figure.layout.xaxis.title.text == "goodput, MiB/s"
+    assert figure.layout.xaxis.title.text == "goodput (MiB/s)"
     assert figure.layout.yaxis.ticktext == ("unshaped", "both")
 
 
@@ -100,11 +100,11 @@ def test_timeline_shows_both_ends_and_the_goodput() -> None:
         "rcv_space",
     } <= set(traces)
     # 10 Mbit/s and 40 ms, as measured: 50,000 bytes.
-    assert "BDP, 48.8 KiB" in traces
+    assert "BDP 48.8 KiB" in texts(figure)
     assert {figure.layout.yaxis.type, figure.layout.yaxis2.type} == {"log"}
     assert figure.layout.xaxis3.title.text.startswith("seconds")
     assert figure.layout.yaxis.title.text == "size (logarithmic)"
-    assert figure.layout.yaxis3.title.text == "MiB/s"
+    assert figure.layout.yaxis3.title.text == "goodput (MiB/s)"
     assert caption(figure).endswith("· live")
     drawn = [value for trace in figure.data if trace.yaxis != "y3" for value in trace.y]
     assert not any(value <= 0 for value in drawn if value is not None)  # the scale has no zero
@@ -117,6 +117,6 @@ def test_timeline_of_a_transfer_without_samples() -> None:
 
 
 def test_charts_are_found_by_the_name_of_their_lab() -> None:
-    assert labs.experiments.buffers.charts.timeline is timeline
+    assert labs.charts.buffers.timeline is timeline
     with pytest.raises(AttributeError, match="no attribute 'bufers'"):
         _ = labs.charts.bufers

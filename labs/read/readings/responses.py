@@ -1,4 +1,4 @@
-"""The responses of a run in its capture: segments, ACKs, stalls, steps, and held segments."""
+"""Responses in the capture of a run: segments, ACKs, stalls, steps, and held segments."""
 
 from __future__ import annotations
 

@@ -1,0 +1,695 @@
+"""What the notebooks of the lab `buffers` show: figures, tables and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, log2, nan
+from typing import TYPE_CHECKING, Any
+
+import pandas
+from pandas import DataFrame
+
+from labs.drive.units import GIB, MB, MIB
+from labs.experiments.buffers.conditions import (
+    ARTICLE,
+    BOTH_RAISED,
+    DEFAULT,
+    LOSS,
+    SENDER_RAISED,
+    SHARE,
+)
+from labs.experiments.buffers.prediction import (
+    expected,
+    of_client,
+    predicted,
+    receive_buffer,
+    send_buffer,
+)
+from labs.experiments.buffers.results import NO_RATE, Results, article, parameter
+from labs.experiments.buffers.settings import DISCARD, WGET, Settings
+from labs.read.claims.ledger import figure_of_claim, figures_by_column, has_articles_parameters
+from labs.read.display.advice import sizes_by_kernel as advice
+from labs.read.display.advice import sysctls_to_paste as to_paste
+from labs.read.display.beside import Guess, Printed, guesses, last_match
+from labs.read.display.beside import as_printed as lines_as_printed
+from labs.read.display.buffer_sizes import Socket, buffer_table, in_kib
+from labs.read.display.format import (
+    in_three_digits,
+    is_known,
+    milliseconds,
+    size_in_mb,
+    size_in_words,
+)
+from labs.read.display.kernels import (
+    ByKernel,
+    defaults,
+    describe_difference,
+    grown,
+    slow_start_ends,
+)
+from labs.read.display.printed import ALL_PCT, describe_socket, ss_sample, wget_lines
+from labs.read.display.rich_output import Table, Words
+from labs.read.display.transfer import BOUNDS, describe_transfer
+from labs.read.figures.axes import DIGITS, SIZES, Axis
+from labs.read.figures.bars import Bar, Bars
+from labs.read.figures.both_ends import Limits
+from labs.read.figures.both_ends import timeline as both_ends
+from labs.read.figures.declaration import in_group
+from labs.read.figures.intervals import Expected, Intervals, Reference
+from labs.read.figures.lines import CONTROLS, LOOKS, Difference, Lines, Prediction
+from labs.read.figures.marks import Mark
+from labs.read.figures.panels import Panels
+from labs.read.figures.plot import Look
+from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
+from labs.read.readings.buffer_sweep import (
+    SWEEP,
+    Smallest,
+    describe_enough,
+    describe_published,
+    describe_smallest,
+    line_mib_s,
+    of_each_kernel,
+    points,
+    remarks,
+    smallest,
+)
+from labs.read.readings.bulk_transfer import AUTOMATIC, SETSOCKOPT, SYSCTL, window
+from labs.read.readings.bulk_transfer import bdp_bytes as bdp_of_run
+from labs.read.readings.draws import draws_of
+from labs.read.readings.goodput import download
+from labs.read.theory.advice import advise
+from labs.read.theory.bdp import bdp_bytes, utilisation_pct
+from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
+from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from plotly.graph_objects import Figure
+
+    from labs.read.runs.run import Run
+    from labs.read.study import Study
+
+__all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
+"""What is not defined here."""
+
+UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
+CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
+"""Enough to reach the steady state; how fine the curve of the theory is."""
+SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
+NEEDED, HTTPING, DEEPEST = "A1.10", "A1.4", "A1.12"
+"""The claims with the computed buffer, httping's times, and the samples of ss."""
+
+
+def _articles_own(table: DataFrame) -> DataFrame:
+    """The downloads of the article's own conditions, which have no figure of their own; all
+    downloads if there are none."""
+    downloads = table[table["bytes"].notna()]
+    of_article = downloads[downloads["group"] == ARTICLE.name]
+    return downloads if of_article.empty else of_article
+
+
+def _note_of_unlimited(row: Mapping[Any, Any]) -> str:
+    if NO_RATE not in row["note_codes"].split():
+        return ""
+    theirs = row["article_mib_s"]
+    return UNLIMITED + (f" (the article's machines: {theirs:g})" if is_known(theirs) else "")
+
+
+by_condition = Bars(
+    "Goodput by condition",
+    rows=_articles_own,
+    of=Results,
+    bars=(
+        Bar("goodput_mib_s", "whole file", BLUE, published="article_mib_s"),
+        Bar("steady_mib_s", "last third", SKY, published="article_steady_mib_s"),
+    ),
+    words="goodput",
+    instead=_note_of_unlimited,
+    sets_end=lambda row: is_known(row["rate_mbit"]),
+)
+
+
+def _kernel_with_rule(kernel: str) -> str:
+    return f"Linux {kernel}" + (" (ignores it)" if series(kernel) >= RATIO_SINCE else "")
+
+
+def promised(scale: int) -> str:
+    """A setting of tcp_adv_win_scale, and the share of a buffer that it makes window.
+
+    Source: include/net/tcp.h tcp_win_from_space(), up to Linux 6.5.
+    """
+    share = f"1/{2**-scale}" if scale < 0 else f"{2**scale - 1}/{2**scale}"
+    return f"{scale}: {f'{share} of it' if scale else 'all of the buffer'}"
+
+
+def _shares(table: DataFrame) -> DataFrame:
+    rows = in_group(SHARE, having=["steady_mib_s"])(table)
+    rows = rows.sort_values("kernel", key=lambda kernels: kernels.map(series), kind="stable")
+    return rows.sort_values("adv_win_scale", kind="stable")
+
+
+def _title_of_shares(rows: DataFrame) -> str:
+    title = "Window share set by tcp_adv_win_scale"
+    if rows.empty:
+        return title
+    return f"{title}, receive buffer {size_in_words(float(rows['buffer_bytes'].max()))}"
+
+
+adv_win_scale = Bars(
+    _title_of_shares,
+    rows=_shares,
+    of=Results,
+    empty="none of these runs sets tcp_adv_win_scale",
+    bars=(Bar("steady_mib_s", ""),),
+    words="steady goodput",
+    row="adv_win_scale",
+    row_name=lambda scale: promised(int(scale)),
+    by="kernel",
+    named=_kernel_with_rule,
+    marks=(Mark(line_mib_s, "line rate {digits}"),),
+)
+
+
+def curve(rows: DataFrame) -> tuple[list[float], list[float]]:
+    """The prediction for every size between the smallest and the largest of a sweep's rows, which
+    are of one kernel.
+
+    Sizes in bytes, goodput in MiB/s; empty if the theory does not cover the rows (loss, jitter).
+    """
+    covered = rows[rows["predicted_mib_s"].notna()]
+    if covered.empty:
+        return [], []
+    row = covered.iloc[0].to_dict()
+    low, high = float(covered["buffer_bytes"].min()), float(covered["buffer_bytes"].max())
+    steps = max(1, ceil(POINTS_A_DOUBLING * log2(high / low)))
+    sizes = [low * (high / low) ** (step / steps) for step in range(steps + 1)]
+    return sizes, [_predicted_with(row, size) for size in sizes]
+
+
+def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
+    """The steady goodput in MiB/s with buffers of this size at both ends of a row's link."""
+    both = (4096, round(size), round(size))
+    flow = Flow(
+        rate_mbit=float(row["rate_mbit"]),
+        rtt_ms=float(row["rtt_ms"]),
+        tcp_rmem=both,
+        tcp_wmem=both,
+        kernel=str(row["kernel"]),
+        adv_win_scale=int(row["adv_win_scale"]),
+        **of_client(DISCARD, GIB, Settings.read_bytes),
+    )
+    in_flight = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
+    return predicted(flow, min(GIB, round(CURVE_ROUND_TRIPS * in_flight))).steady_bytes_s / MIB
+
+
+def _filling(rows: DataFrame, place: int) -> Smallest | None:
+    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
+    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
+    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
+
+
+def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
+    """The line of that buffer; in its text `{kernel}` and `{of_the_bdp}` stand for its figures."""
+
+    def value(rows: DataFrame) -> float | None:
+        answer = _filling(rows, place)
+        return answer.buffer_bytes if answer else None
+
+    def words(rows: DataFrame) -> str:
+        answer = _filling(rows, place)
+        if answer is None:
+            return ""
+        kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
+        return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
+
+    return Mark(value, words, colour=colour, dash="dash")
+
+
+def _describe_sweep(rows: DataFrame) -> str:
+    """The ends of the sweep, and the smallest buffer that fills the line."""
+    first, last = rows.iloc[0], rows.iloc[-1]
+    return (
+        f"Steady goodput over {len(rows)} buffer sizes, from "
+        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
+        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
+        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
+    )
+
+
+def _with_sizes(table: DataFrame) -> DataFrame:
+    rows = points(table)
+    return rows.assign(
+        buffer_mib=rows["buffer_bytes"] / MIB, of_the_bdp=rows["buffer_bytes"] / rows["bdp_bytes"]
+    )
+
+
+SIZE = Axis("buffer_bytes", "size of both buffers", log=True, ticks=SIZES)
+STEADY = Axis("steady_mib_s", "steady goodput", begins_at_0=True)
+against_buffer_size = Lines(
+    "Goodput against the size of both socket buffers",
+    rows=_with_sizes,
+    of=Results,
+    empty="none of these runs belongs to a sweep",
+    x=SIZE,
+    y=STEADY,
+    by="series",
+    named={SYSCTL: "set by sysctl, automatic sizing off", SETSOCKOPT: "set by setsockopt"},
+    looks={SYSCTL: Look(BLUE), SETSOCKOPT: Look(BLACK, symbol="diamond-open", size=13)},
+    mode="markers",
+    predicted=Prediction(curve=curve, look=Look(VERMILION)),
+    published="article_steady_mib_s",
+    published_in=in_group(having=["article_steady_mib_s", "buffer_bytes"]),
+    marks=(
+        Mark("line_mib_s", "line rate {digits} MiB/s", axis="y"),
+        Mark("bdp_bytes", "BDP {size}", colour=BLACK, dash="longdash"),
+        _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
+    ),
+    difference=Difference(within_pct=5.0),
+    describe=_describe_sweep,
+    table={
+        "condition": "condition",
+        "buffer_mib": "buffer, MiB",
+        "of_the_bdp": "of the BDP",
+        "steady_mib_s": "measured, MiB/s",
+        "predicted_mib_s": "predicted, MiB/s",
+    },
+    height=552,
+)
+
+
+def _of_kernels(*tables: DataFrame) -> DataFrame:
+    """The rows of all tables, oldest kernel first."""
+    every = pandas.concat([table for table in tables if not table.empty])
+    return every.sort_values("kernel", key=lambda names: names.map(series), kind="stable")
+
+
+def _same_conditions(*tables: DataFrame, shown: Sequence[str] = SAME) -> DataFrame:
+    every = _of_kernels(*tables)
+    rows = every[every["condition"].isin(shown) & every["steady_mib_s"].notna()]
+    return rows.sort_values(
+        "condition", key=lambda names: names.map(list(shown).index), kind="stable"
+    )
+
+
+def _swept_by_sysctl(*tables: DataFrame) -> DataFrame:
+    rows = points(_of_kernels(*tables))
+    return rows[rows["series"] == SYSCTL]
+
+
+kernels = Panels(
+    "The same conditions on several kernels",
+    rows=lambda *tables: pandas.concat(
+        [_same_conditions(*tables), _swept_by_sysctl(*tables)]
+    ).sort_values(["condition", "kernel"]),
+    empty=f"no table has {', '.join(SAME)} or a sweep",
+    note=lambda rows: (
+        "curves: predicted; dashed: smallest buffer that fills the line"
+        if rows["group"].eq(SWEEP).any()
+        else ""
+    ),
+    panels=(
+        Bars(
+            "Steady goodput by condition",
+            rows=_same_conditions,
+            of=Results,
+            bars=(Bar("steady_mib_s", ""),),
+            words="steady goodput",
+            by="kernel",
+            named="Linux {}".format,
+        ),
+        Lines(
+            "Steady goodput against the size of both buffers",
+            rows=_swept_by_sysctl,
+            of=Results,
+            x=SIZE,
+            y=STEADY,
+            by="kernel",
+            named="Linux {}",
+            mode="markers",
+            predicted=Prediction(curve=curve, each=True, look=Look(BLACK, width=1.5)),
+            marks=tuple(
+                _mark_of_filling("{kernel}: {size}", place, look.colour)
+                for place, look in enumerate(LOOKS)
+            ),
+            describe=lambda rows: " ".join(remarks(rows)),
+            height=320,
+        ),
+    ),
+    table={name: name for name in ("condition", "kernel", "steady_mib_s", "predicted_mib_s")},
+)
+
+
+def _draws(table: DataFrame) -> DataFrame:
+    """One row per loss and congestion control, with Mathis's formula where it applies."""
+    rows = in_group(LOSS, having=["goodput_mib_s"])(table)
+    if rows.empty:
+        return rows
+    order = [*CONTROLS, *sorted({*rows["congestion_control"]} - {*CONTROLS})]
+    rows = rows.sort_values(
+        "congestion_control", key=lambda names: names.map(order.index), kind="stable"
+    )
+    columns = ("predicted_mean_mib_s", "predicted_mean_low_mib_s", "predicted_mean_high_mib_s")
+    lost = rows.groupby(["loss_pct", "congestion_control"])["lost_pct"]
+    rows = rows.assign(dropped_pct=lost.transform("mean"), mathis=_mathis_mib_s(rows))
+    rows = rows.sort_values("loss_pct", kind="stable")
+    of_loss = rows.groupby("loss_pct")["lost_pct"]
+    rows = rows.assign(dropped_low=of_loss.transform("min"), dropped_high=of_loss.transform("max"))
+    return draws_of(rows, ("loss_pct", "congestion_control"), "goodput_mib_s", columns)
+
+
+def _mathis_mib_s(rows: DataFrame) -> list[float]:
+    """The formula of Mathis, where it applies and is below the line rate."""
+    line, rtt_ms = line_mib_s(rows), float(rows["rtt_ms"].median())
+    speeds = [
+        mathis_bytes_s(pct, rtt_ms) / MIB if pct > 0 and control in FOLLOWS_MATHIS else nan
+        for pct, control in zip(rows["loss_pct"], rows["congestion_control"], strict=True)
+    ]
+    return [speed if speed <= line else nan for speed in speeds]
+
+
+def _heading_of_loss(rows: list[dict[Any, Any]]) -> str:
+    """A requested loss, and the loss that was counted."""
+    asked, low, high = (rows[0][name] for name in ("loss_pct", "dropped_low", "dropped_high"))
+    counted = f" (dropped: {low:.2g} to {high:.2g} %)"
+    return f"<b>{asked:g} % loss</b>{counted}" if asked else "<b>no loss</b>"
+
+
+def _title_of_loss(rows: DataFrame) -> str:
+    title = "Loss and congestion control"
+    if "draws" not in rows:
+        return title
+    return f"{title}: median and range of {rows['draws'].max()} draws"
+
+
+loss = Intervals(
+    _title_of_loss,
+    rows=_draws,
+    empty="none of these runs belongs to the loss series; it is part of SIZE “full”",
+    x=Axis("median", "goodput", "MiB/s", log=True, ticks=DIGITS),
+    spread=("low", "high"),
+    row="loss_pct",
+    row_name=_heading_of_loss,
+    by="congestion_control",
+    looks={name: Look(look.colour, symbol="diamond", size=11) for name, look in CONTROLS.items()},
+    draws="values",
+    expected=Expected(
+        *("simulated", "simulated_low", "simulated_high"),
+        "predicted (simulation): median and 95 % of the draws",
+    ),
+    reference=Reference("mathis", "Mathis: ", "predicted (Mathis)"),
+    mark_px=18,
+    marks=(Mark(line_mib_s, "line rate {digits} MiB/s"),),
+    words=lambda row: f"{row['congestion_control']} <b>{in_three_digits(row['median'])}</b>",
+    says=lambda row: (
+        f"{row['loss_pct']:g} % loss, {row['congestion_control']}: "
+        f"{in_three_digits(row['median'])} ({in_three_digits(row['low'])} to "
+        f"{in_three_digits(row['high'])})"
+    ),
+    table={
+        "loss_pct": "loss_pct",
+        "congestion_control": "congestion control",
+        "draws": "draws",
+        "median": "median, MiB/s",
+        "low": "lowest, MiB/s",
+        "high": "highest, MiB/s",
+        "mathis": "predicted (Mathis), MiB/s",
+        "simulated": "predicted (simulation), MiB/s",
+        "simulated_low": "lowest simulated, MiB/s",
+        "simulated_high": "highest simulated, MiB/s",
+        "dropped_pct": "dropped_pct",
+    },
+)
+
+
+def timeline(run: Run) -> Figure:
+    """TCP's state at both ends during a download; see `labs.read.figures.both_ends`. A run without
+    a download gives a figure that says so."""
+    if not run.settings_as(Settings).is_download:
+        return nothing(f"Condition “{run.condition}”", "this run has no download")
+    theory = expected(run)
+    limits = Limits(
+        send_buffer(run).most_bytes,
+        receive_buffer(run).most_bytes,
+        bdp_of_run(run),
+        theory.bound if theory else None,
+        theory.steady_bytes_s / MIB if theory else None,
+    )
+    return both_ends(run, limits, describe_run(run))
+
+
+def describe_run(run: Run) -> str:
+    """One download: the link's BDP, the data in flight, what limits the goodput, and what the
+    sender waited for. The limit is that of `expected`, as in the figure."""
+    if not run.settings_as(Settings).is_download:
+        return f"Nothing is downloaded under the condition {run.condition}."
+    reached, results = window(run), Results(run)
+    if reached is None:
+        took_ms = 1e3 * download(run).duration_s
+        return (
+            f"The transfer took {took_ms:.2g} ms and ended before the first sample, so there is "
+            "no timeline."
+        )
+    return describe_transfer(run, reached, results.bound, results.steady_bytes_s)
+
+
+def describe(table: DataFrame) -> str:
+    """One line per run: measured, predicted, the article's figure, and notes.
+
+    A study that has the article's own conditions is described by these; the others have figures.
+    """
+    of_article = in_group(ARTICLE)(table)
+    rows = (table if of_article.empty else of_article).to_dict("records")
+    return "\n".join(f"- **{row['condition']}**: {' '.join(_phrases(row))}" for row in rows)
+
+
+def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
+    if not is_known(row["bytes"]):
+        yield "no download."
+        if is_known(row["httping_ms"]):
+            yield f"httping reports {milliseconds(row['httping_ms'])}."
+        return
+    published = {
+        "over the whole file": row["article_mib_s"],
+        "in the steady state": row["article_steady_mib_s"],
+    }
+    theirs = " and ".join(f"{n:g} MiB/s {of}" for of, n in published.items() if is_known(n))
+    if NO_RATE in row["note_codes"].split():
+        yield f"{UNLIMITED}."
+    else:
+        steady = row["steady_mib_s"]
+        near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
+        yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
+        if is_known(row["predicted_mib_s"]):
+            yield (
+                f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
+                f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
+            )
+    if theirs:
+        yield f"The article ({row['article_claim']}) reports {theirs}."
+    if row["notes"] and NO_RATE not in row["note_codes"].split():
+        yield f"Note: {row['notes']}."
+
+
+def tell_smallest(table: DataFrame) -> Words:
+    """The smallest buffer of each sweep that fills the line."""
+    return Words("\n\n".join(remarks(table)) or "None of these runs belongs to a sweep.")
+
+
+def tell_httping(table: DataFrame) -> Words:
+    """What httping reports, and the time of a handshake on the same link."""
+    rows = table[table["httping_ms"].notna()]
+    if rows.empty:
+        return Words("No run of this study started httping.")
+    reported, rtt_ms = (float(rows.iloc[0][name]) for name in ("httping_ms", "rtt_ms"))
+    if rtt_ms <= 0:
+        return Words("The link has no measurable RTT.")
+    return Words(
+        f"`httping` reports **{milliseconds(reported)}**. A TCP handshake on the same port takes "
+        f"**{milliseconds(rtt_ms)}**. The ratio is {reported / rtt_ms:.2f}, because httping times "
+        "the handshake *and* a request: two round trips."
+    )
+
+
+def tell_computed_size(study: Study) -> Words:
+    """The buffer that httping's time suggests, and the smallest of the sweep that fills the link;
+    compared with the article's only if the runs have the article's parameters."""
+    figures = (figure_of_claim(article(), run, NEEDED, parameter) for run in study.runs)
+    published = next((mb for mb in figures if mb is not None), None)
+    return describe_computed_size(study.results(), published)
+
+
+def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words:
+    """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
+    timed, answers = table[table["httping_ms"].notna()], smallest(table)
+    if timed.empty or not answers:
+        return Words("This needs a run of `httping` and a sweep of buffer sizes.")
+    httping_ms = float(timed.iloc[0]["httping_ms"])
+    believed = bdp_bytes(answers[0].rate_mbit, httping_ms)
+    sentences = [
+        f"With httping's {milliseconds(httping_ms)} as the RTT, the BDP would be "
+        f"{size_in_mb(believed)}. It is {size_in_mb(answers[0].bdp_bytes)}."
+    ]
+    if articles_mb is None:
+        sentences.append("The article's number is for other parameters, so it is not compared.")
+    within_pct = article().claim(NEEDED).tolerance_pct or 0.0
+    for answer in of_each_kernel(answers):
+        sentences.append(describe_enough(answer))
+        if articles_mb is not None and answer.buffer_bytes is not None:
+            sentences.append(describe_published(answer, articles_mb * MB, within_pct, believed))
+    return Words(" ".join(sentences))
+
+
+def tell_kernels(*tables: DataFrame) -> Words:
+    """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
+    their results, and the smallest buffer of each sweep."""
+    with_runs = [table for table in tables if not table.empty]
+    rows = [
+        row
+        for table in with_runs
+        for row in _same_conditions(table, shown=[SENDER_RAISED]).to_dict("records")[:1]
+    ]
+    why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
+    answers = [answer for table in with_runs for answer in smallest(table)]
+    return Words(
+        "\n\n".join(
+            [
+                describe_difference(*rows) if len(rows) == len(tables) else why,
+                *map(describe_smallest, of_each_kernel(answers)),
+            ]
+        )
+    )
+
+
+def buffer_rows(runs: Iterable[Run]) -> Table:
+    """One row per buffer of the runs; see `labs.read.display.buffer_sizes`."""
+    return buffer_table((run, _sockets(run)) for run in runs)
+
+
+def buffers_table(study: Study) -> Table:
+    """One row per buffer of a study's runs: requested, granted, used, advertised, usable.
+
+    Sizes are in KiB; `buffer_rows(study.runs)` has them in bytes.
+    """
+    return in_kib(buffer_rows(study.runs))
+
+
+def _sockets(run: Run) -> tuple[Socket, ...]:
+    """The two ends of a run's download, and what each lets be in flight in theory."""
+    if not run.settings_as(Settings).is_download:
+        return ()
+    theory, steady = expected(run), download(run).steady_bytes_s
+    ends = (
+        ("send", send_buffer(run), theory.send_bytes if theory else None),
+        ("receive", receive_buffer(run), theory.window_bytes if theory else None),
+    )
+    return tuple(
+        Socket(
+            end,
+            "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
+            buffer.requested_bytes,
+            usable_bytes,
+            steady,
+        )
+        for end, buffer, usable_bytes in ends
+    )
+
+
+def guessed_sizes(
+    table: DataFrame, rate_mbit: float, delay_ms: float, *, bdp_mib: Guess, buffer_mib: Guess
+) -> Table:
+    """Two rows: the BDP, and the smallest buffer at both ends that fills the link.
+
+    `table` is `study.results()`; the link is as requested, for the prediction.
+    """
+    needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
+    rows = table[(table["condition"] == DEFAULT) & table["rate_mbit"].notna()]
+    links = zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
+    measured = [
+        next((bdp_bytes(*link) for link in links), None),
+        next((answer.buffer_bytes for answer in smallest(table)), None),
+    ]
+    computed = bdp_bytes(rate_mbit, delay_ms), max(needed.receive_bytes, needed.send_bytes)
+    names = {"BDP": bdp_mib, "smallest buffer": buffer_mib}
+    return guesses(
+        {
+            name: (guess, size / MIB, None if seen is None else seen / MIB)
+            for (name, guess), size, seen in zip(names.items(), computed, measured, strict=True)
+        },
+        "MiB",
+    )
+
+
+defaults_by_kernel = ByKernel(defaults, DEFAULT)
+grown_by_kernel = ByKernel(grown, DEFAULT)
+slow_start_by_kernel = ByKernel(slow_start_ends, BOTH_RAISED)
+
+
+def as_printed(*studies: Study) -> Table:
+    """One row per output that the article shows: wget's bar and its last line, httping's summary,
+    and three samples of `ss -io` in the download with the largest receive buffer."""
+    runs = [run for study in studies for run in study.runs]
+    return lines_as_printed(line for run in runs for line in _printed(run))
+
+
+def _printed(run: Run) -> Iterator[Printed]:
+    if run.httping() is not None:
+        yield _of_httping(run)
+    if run.settings_as(Settings).client == WGET and run.wget() is not None:
+        yield _of_wget(run)
+        if run.condition in article().claim(DEEPEST).conditions:
+            yield from _of_ss(run)
+
+
+def _of_httping(run: Run) -> Printed:
+    figures = article().claim(HTTPING).figures
+    times = "/".join(f"{figures[name]:.1f}" for name in ("min", "mean", "max"))
+    comparable = has_articles_parameters(article(), run, HTTPING, parameter)
+    theirs = f"round-trip min/avg/max = {times} ms" if comparable else ""
+    return Printed("httping", theirs, last_match(run, "client/httping.txt", r"^round-trip .*$"))
+
+
+def _of_wget(run: Run) -> Printed:
+    """The line of wget's progress at the percentage that the article shows, and its last line."""
+    id_, figures = figures_by_column(article(), run, parameter) or ("", {})
+    at_pct = article().claim(id_).arguments.get("shown_pct", ALL_PCT) if id_ else ALL_PCT
+    theirs = [f"{at_pct}% {figures['steady_mib_s']:g}MB/s"] if "steady_mib_s" in figures else []
+    if at_pct == ALL_PCT and "goodput_mib_s" in figures:
+        theirs.append(f"({figures['goodput_mib_s']:g} MB/s)")
+    return Printed(f"wget, {run.condition}", " ... ".join(theirs), wget_lines(run, at_pct))
+
+
+def _of_ss(run: Run) -> Iterator[Printed]:
+    """The samples of ss closest, in bytes received, to the article's."""
+    claim = article().claim(DEEPEST)
+    comparable = has_articles_parameters(article(), run, DEEPEST, parameter)
+    for number, received in enumerate(claim.arguments["received_bytes"], start=1):
+        sizes = [claim.figures[f"{name} {number}"] for name in ("rcv_space", "rcv_ssthresh")]
+        theirs = describe_socket([received, *sizes]) if comparable else ""
+        yield Printed(f"ss -io, sample {number}", theirs, ss_sample(run, received))
+
+
+def by_client(of_wget: Study, built_in: Study) -> Table:
+    """One row per download that both clients made: the article's figures, wget's here, and those of
+    the client that discards, near the end and over the whole file."""
+    others = {run.condition: Results(run) for run in built_in.runs}
+    rows = [
+        {
+            "Condition": run.condition,
+            "Article, near the end": wget.article_steady_mib_s,
+            "wget, near the end": wget.steady_mib_s,
+            "Built-in client, near the end": other.steady_mib_s,
+            "Article, whole file": wget.article_mib_s,
+            "wget's own figure, whole file": wget.wget_mib_s,
+            "Built-in client, whole file": other.goodput_mib_s,
+            "Built-in client over wget (%)": 100
+            * ((other.goodput_mib_s or nan) / (wget.goodput_mib_s or nan) - 1),
+        }
+        for run in of_wget.runs
+        if run.condition in others
+        for wget, other in [(Results(run), others[run.condition])]
+    ]
+    table = Table(rows)
+    table.attrs["units"] = dict.fromkeys(list(table)[1:-1], "MiB/s")
+    return table

@@ -1,0 +1,114 @@
+"""Kernels side by side, from runs and results of one condition: default sizes, the growth of a
+receive buffer, the end of slow start, and why one kernel is faster than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from labs.read.display.format import in_three_digits, size_in_words
+from labs.read.display.rich_output import Table
+from labs.read.display.transfer import BOUNDS
+from labs.read.readings.bulk_transfer import window
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW
+from labs.read.theory.windows import RATIO_SINCE, series
+
+if TYPE_CHECKING:
+    from labs.read.runs.run import Run
+    from labs.read.study import Study
+
+SIZES = {"net.ipv4.tcp_rmem": "tcp_rmem, maximum", "net.ipv4.tcp_wmem": "tcp_wmem, maximum"}
+CORE = ("net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_limit_output_bytes")
+ENDS = {"TrainDetect": "a long train of ACKs", "DelayDetect": "a longer RTT"}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ByKernel:
+    """A table of the studies that it is called with, oldest kernel first: the rows of each run of a
+    condition. Studies without runs are left out."""
+
+    rows: Callable[[Run], Iterator[Row]]
+    condition: str
+
+    def __call__(self, *studies: Study, condition: str = "") -> Table:
+        name = condition or self.condition
+        runs = [run for study in studies for run in study.runs if run.condition == name]
+        runs.sort(key=lambda run: series(run.kernel.release))
+        return Table(
+            [{"Linux": run.kernel.release, **row} for run in runs for row in self.rows(run)]
+        )
+
+
+def defaults(run: Run) -> Iterator[Row]:
+    """The sizes that the kernel chose itself, in bytes, before the condition set any."""
+    before = run.sysctls["client"]["before"]
+    yield {
+        **{words: int(before[name].split()[-1]) for name, words in SIZES.items()},
+        **{name.rpartition(".")[2]: int(before[name]) for name in CORE},
+    }
+
+
+def grown(run: Run) -> Iterator[Row]:
+    """How large automatic sizing made both buffers, and the window that was offered, in bytes."""
+    if reached := window(run):
+        yield {
+            "Receive buffer": reached.receive_buffer_bytes,
+            "Largest window": reached.offered_bytes,
+            "Window / buffer": reached.offered_bytes / reached.receive_buffer_bytes,
+            "Send buffer": reached.send_buffer_bytes,
+            "Usually in flight": reached.usually_in_flight_bytes,
+        }
+
+
+def slow_start_ends(run: Run) -> Iterator[Row]:
+    """Why HyStart ended slow start, and with which congestion window, as the sender counted it."""
+    counted = run.nstat("server")
+    for name, why in ENDS.items():
+        if counted.get(f"TcpExtTCPHystart{name}", 0):
+            cwnd = counted[f"TcpExtTCPHystart{name.replace('Detect', 'Cwnd')}"]
+            yield {"Slow start ended by": why, "Congestion window (segments)": int(cwnd)}
+
+
+def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> str:
+    """Why one kernel is faster than another with an enlarged send buffer, from the rows of their
+    results for that condition."""
+    slow, fast = sorted((first, second), key=lambda row: float(row["steady_mib_s"]))
+    if slow["kernel"] == fast["kernel"]:
+        return f"Both tables are of Linux {slow['kernel']}."
+    speeds = (
+        f"If only the send buffer is enlarged (`{slow['condition']}`), Linux {slow['kernel']} "
+        f"reaches {in_three_digits(slow['steady_mib_s'])} MiB/s and Linux {fast['kernel']} "
+        f"{in_three_digits(fast['steady_mib_s'])}."
+    )
+    limits = [BOUNDS.get(row["bound"], "unknown") for row in (slow, fast)]
+    if slow["bound"] != fast["bound"]:
+        return f"{speeds} The limit is {limits[0]} on the first, and {limits[1]} on the second."
+    if slow["bound"] != RECEIVE_WINDOW:
+        return f"{speeds} The limit is {limits[0]} on both."
+    sizes = [float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3 for row in (slow, fast)]
+    shares = [
+        100 * size / float(row["receive_most_bytes"])
+        for size, row in zip(sizes, (slow, fast), strict=True)
+    ]
+    text = (
+        f"{speeds} The limit is the receive window on both: {size_in_words(sizes[0])} and "
+        f"{size_in_words(sizes[1])} are in flight, which is {shares[0]:.0f} % and "
+        f"{shares[1]:.0f} % of the largest receive buffer, "
+        f"{size_in_words(slow['receive_most_bytes'])}."
+    )
+    return text + _describe_rules(*sorted((slow["kernel"], fast["kernel"]), key=series))
+
+
+def _describe_rules(old: str, new: str) -> str:
+    """How two kernels make a window of a buffer; empty if they do it alike."""
+    if series(old) >= RATIO_SINCE or series(new) < RATIO_SINCE:
+        return ""
+    return (
+        f" Linux {old} reserves a fixed share of a buffer for overhead (tcp_adv_win_scale). Linux "
+        f"{new} measures on the first full packet how much of the memory is payload, and uses that "
+        "share as window. Packets that are coalesced in pairs (GRO), as on this link, have little "
+        "overhead, so the same buffer yields a larger window. With another network card the share "
+        "may differ."
+    )

@@ -1,0 +1,44 @@
+"""What wget, httping and `ss` printed in a run, reduced to the lines that an article shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import log
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labs.read.runs.run import Run
+
+PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
+SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")
+SOCKET = re.compile(r"bytes_received:(\d+).*? rcv_space:(\d+) rcv_ssthresh:(\d+) minrtt:[\d.]+")
+ALL_PCT = 100
+
+
+def wget_lines(run: Run, at_pct: int) -> str:
+    """The line of wget's progress at a percentage, and behind the last one its mean."""
+    text = run.text("client/wget.txt")
+    # Of a file that fills all lines the last one is without rate: "100% 0.00 =9.0s".
+    lines = [line for line in PROGRESS.finditer(text) if float(line[3].rstrip("KMG"))]
+    at = next((line for line in lines if int(line[2]) >= at_pct), lines[-1] if lines else None)
+    shown = [f"{at[1]} ... {at[2]}% {at[3]} {at[4]}"] if at else []
+    return " ... ".join([*shown, *(SAVED.findall(text)[-1:] if at_pct == ALL_PCT else [])])
+
+
+def ss_sample(run: Run, received: float) -> str:
+    """The sample of ss that is closest, in bytes received, to a number."""
+    matches = SOCKET.finditer(run.text("client/ss.txt"))
+    samples = [tuple(map(int, sample.groups())) for sample in matches]
+    near = min(
+        (sample for sample in samples if sample[0]),
+        key=lambda sample: abs(log(sample[0] / received)),
+        default=(),
+    )
+    return describe_socket(near) if near else ""
+
+
+def describe_socket(sample: Sequence[float]) -> str:
+    """The bytes received, rcv_space and rcv_ssthresh as ss writes them."""
+    received, space, ssthresh = map(int, sample)
+    return f"bytes_received:{received} ... rcv_space:{space} rcv_ssthresh:{ssthresh}"

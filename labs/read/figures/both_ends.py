@@ -1,0 +1,229 @@
+"""One transfer over time at both ends: what each socket held, what limited it, and the goodput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from pandas import DataFrame
+
+from labs.drive.units import MIB
+from labs.read.display.format import in_three_digits
+from labs.read.display.provenance import of_run
+from labs.read.figures.axes import SIZES, Axis
+from labs.read.figures.lines import Lines, Prediction
+from labs.read.figures.marks import Mark
+from labs.read.figures.panels import Panels, Together
+from labs.read.figures.plot import Look
+from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, nothing
+from labs.read.readings.goodput import Download, download, own_socket
+from labs.read.readings.instruments import OF_SS, instants
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from plotly.graph_objects import Figure
+
+    from labs.read.runs.run import Run
+
+SENDER = {
+    "cwnd_bytes": "congestion window (cwnd)",
+    "snd_wnd_bytes": "receive window (rwnd)",
+    "wmem_queued_bytes": "send buffer in use",
+    "in_flight_bytes": "in flight",
+}
+RECEIVER = {
+    "rcvbuf_bytes": "receive buffer",
+    "rcv_ssthresh_bytes": "rcv_ssthresh",
+    "rcv_space_bytes": "rcv_space",
+    "rmem_alloc_bytes": "receive buffer in use, at each sample",
+}
+"""The lines of each end: the column of its samples, and its name."""
+LOOKS = {
+    "cwnd_bytes": Look(BLUE),
+    "snd_wnd_bytes": Look(GREEN, "dash"),
+    "wmem_queued_bytes": Look(PURPLE, "dot"),
+    "in_flight_bytes": Look(VERMILION, width=2.5),
+    "rcvbuf_bytes": Look(ORANGE),
+    "rcv_ssthresh_bytes": Look(GREEN, "dash"),
+    "rcv_space_bytes": Look(BLUE, "dot"),
+    "rmem_alloc_bytes": Look(PURPLE, size=4, mode="markers"),
+    "goodput_mib_s": Look(SKY, width=2.5, shape="vh"),
+}
+READ = (
+    *("at_ns", "snd_mss_bytes", "snd_cwnd_segments", "snd_wnd_bytes", "wmem_queued_bytes"),
+    *("unacked_segments", "rmem_alloc_bytes", "rcvbuf_bytes", "rcv_ssthresh_bytes"),
+    "rcv_space_bytes",
+)
+"""The columns of samples that are drawn."""
+SHORTEST_STEP_S, MOMENTS, FEW = 0.1, 12, 30
+"""The shortest step of the goodput, the rows of the table, and how many marks of ss are large."""
+AT_SS = "ss at the same moments: "
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a transfer cannot exceed in theory: the largest buffers and the BDP in bytes, which of
+    the theory's names is the limit, and the steady goodput; None where nothing is known."""
+
+    send_bytes: int
+    receive_bytes: int
+    bdp_bytes: float | None
+    bound: str | None
+    goodput_mib_s: float | None
+
+    def marks(self, name: str, size: int, bound: str) -> tuple[Mark, ...]:
+        """The lines of a buffer and of the BDP; the limit that holds is bold and says so."""
+        words = " <b>limits</b>" if self.bound == bound else ""
+        wide = {True: 2.5, False: 1.2}
+        buffer = Mark(
+            size, f"{name} {{size}}{words}", "y", BLACK, "dashdot", wide[self.bound == bound]
+        )
+        if not self.bdp_bytes:
+            return (buffer,)
+        words = ": <b>the link limits</b>" if self.bound == LINK else ""
+        bdp = Mark(
+            self.bdp_bytes, f"BDP {{size}}{words}", "y", BLACK, "longdash", wide[self.bound == LINK]
+        )
+        return buffer, bdp
+
+
+def timeline(run: Run, limits: Limits, text: str) -> Figure:
+    """TCP's state at both ends during a download, and its goodput in MiB/s, with these limits.
+
+    The axes of sizes are logarithmic, so slow start is a straight line; zero (an empty receive
+    buffer) is not drawn. Lines are the sampler's. Rings mark what `ss` printed at the same moments,
+    crosses where it disagrees. A run without samples gives a figure that says so. `text` is the
+    text alternative.
+    """
+    seen = download(run)
+    server = _since(own_socket(run.samples("server"), "bytes_acked", READ), seen)
+    client = _since(own_socket(run.samples("client"), "bytes_received", READ), seen)
+    title = f"One download, condition “{run.condition}”"
+    if server.empty or client.empty:
+        why = f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms<br>and ended before "
+        return nothing(title, f"{why}the first sample", of_run(run))
+    mss = server["snd_mss_bytes"]
+    server = server.assign(
+        cwnd_bytes=server["snd_cwnd_segments"] * mss,
+        in_flight_bytes=server["unacked_segments"] * mss,
+    )
+    length_s = (seen.end_ns - seen.started_ns) / 1e9
+    x = Axis("s", "seconds since the request", "", range=(0, 1.01 * length_s))
+    of_sender = limits.marks("largest send buffer", limits.send_bytes, SEND_BUFFER)
+    of_receiver = limits.marks("largest receive buffer", limits.receive_bytes, RECEIVE_WINDOW)
+    in_flight, ssthresh = ("unacked_segments", "snd_mss_bytes"), ("rcv_ssthresh_bytes",)
+    return Panels(
+        title,
+        rows=lambda run: server,
+        caption=lambda rows: of_run(run),
+        describe=lambda rows: text,
+        table=lambda rows: _moments(server, client),
+        same_x=True,
+        legends=True,
+        panels=(
+            Together(
+                "the sender: nginx on the server",
+                rows=lambda run: server,
+                forms=(
+                    _sizes(x, server, SENDER, of_sender),
+                    _of_ss(x, _since(instants(run, "server", "bytes_acked"), seen), in_flight),
+                ),
+            ),
+            Together(
+                "the receiver: the client",
+                rows=lambda run: client,
+                forms=(
+                    _sizes(x, client, RECEIVER, of_receiver),
+                    _of_ss(x, _since(instants(run, "client", "bytes_received"), seen), ssthresh),
+                ),
+            ),
+            _goodput(x, run, seen, limits.goodput_mib_s),
+        ),
+    )(run)
+
+
+def _since(rows: DataFrame, seen: Download) -> DataFrame:
+    """The samples during the transfer, with `s`: seconds since the request."""
+    rows = rows[(rows["at_ns"] >= seen.started_ns) & (rows["at_ns"] <= seen.end_ns)]
+    return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
+
+
+def _sizes(x: Axis, samples: DataFrame, lines: Mapping[str, str], marks: tuple[Mark, ...]) -> Lines:
+    return Lines(
+        "sizes",
+        rows=lambda run: samples,
+        x=x,
+        y=Axis("size", "size", log=True, ticks=SIZES),
+        lines=lines,
+        looks=LOOKS,
+        predicted=None,
+        marks=marks,
+        mode="lines",
+        height=215,
+    )
+
+
+def _of_ss(x: Axis, rows: DataFrame, columns: tuple[str, ...]) -> Lines:
+    """What ss printed at the moments of samples, for the product of these columns."""
+    if not rows.empty:
+        values = rows[columns[0] + OF_SS].astype(float).fillna(0)
+        for name in columns[1:]:
+            # A size that ss omits is taken from the sample: it never changes.
+            values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
+        rows = rows.assign(size=values, same=rows["differs"] == "")
+    alike = 0 if rows.empty else int(rows["same"].sum())
+    size = 9 if len(rows) <= FEW else 5
+    of_all = f"{alike} of " * (alike < len(rows))
+    return Lines(
+        "ss",
+        rows=lambda run: rows,
+        x=x,
+        y=Axis("size", "size", log=True, ticks=SIZES),
+        by="same",
+        named={True: f"{AT_SS}{of_all}{len(rows)} identical", False: f"{AT_SS}another value"},
+        looks={
+            True: Look(BLACK, symbol="circle-open", size=size),
+            False: Look(BLACK, symbol="x", size=size),
+        },
+        mode="markers",
+        words=lambda row: f"ss at {row['s']:.1f} s: {row['differs'] or 'all fields identical'}",
+    )
+
+
+def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -> Lines:
+    step_s = max(SHORTEST_STEP_S, run.link.measured.rtt_ms / 1e3)
+    seconds, bytes_s = seen.goodput_over_time(step_s)
+    rows = DataFrame({"s": seconds, "goodput_mib_s": [value / MIB for value in bytes_s]})
+    predicted = None
+    if predicted_mib_s is not None:
+        rows = rows.assign(predicted=predicted_mib_s)
+        name = f"predicted, {in_three_digits(predicted_mib_s)} MiB/s"
+        look = Look(VERMILION, "dash", width=1.5)
+        predicted = Prediction("predicted", name=name, look=look, mode="lines")
+    return Lines(
+        "goodput",
+        rows=lambda run: rows,
+        x=x,
+        y=Axis("goodput_mib_s", "goodput", "MiB/s", begins_at_0=True),
+        lines={"goodput_mib_s": f"measured, every {1e3 * step_s:.0f} ms"},
+        looks=LOOKS,
+        predicted=predicted,
+        mode="lines",
+        height=140,
+    )
+
+
+def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
+    """Both ends at a few moments, sizes in MiB."""
+    ends = server["s"].iloc[0], server["s"].iloc[-1]
+    moments = numpy.linspace(*ends, MOMENTS).tolist()
+    cells: dict[str, Any] = {"time, s": moments}
+    for samples, lines in ((server, SENDER), (client, RECEIVER)):
+        nearest = [int((samples["s"] - at).abs().to_numpy().argmin()) for at in moments]
+        for column, name in lines.items():
+            cells[f"{name}, MiB"] = (samples[column].iloc[nearest].astype(float) / MIB).tolist()
+    return DataFrame(cells)
