@@ -16,6 +16,7 @@ from labs.drive.parameters.declare import did_you_mean
 from labs.errors import BadInput
 
 T_co = TypeVar("T_co", covariant=True)
+Function = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,10 @@ class ComputedColumn(Generic[T_co]):
 class PartColumn(ComputedColumn[Any]):
     """A column that is a part of a value of a class `Results`; see `part`."""
 
-    def __init__(self, path: str, declared: Column, per: float, kind: type | None) -> None:
+    def __init__(self, of: str | Function, declared: Column, per: float, kind: Any) -> None:
         super().__init__(self._follow, declared)
-        self.steps, self.per, self.kind = path.split("."), per, kind
+        self.steps: tuple[str | Function, ...] = ("run", of) if callable(of) else (*of.split("."),)
+        self.per, self.kind = per, kind
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.declared = replace(self.declared, name=name)
@@ -105,18 +107,25 @@ class PartColumn(ComputedColumn[Any]):
         for step in self.steps:
             if value is None:
                 return None
-            if step.isdigit():
-                value = value[int(step)] if int(step) < len(value) else None
-            else:
-                value = getattr(value, step)
+            value = _step(value, step)
         return value if value is None or self.per == 1 else value / self.per
 
     def type_in(self, results: type) -> Any:
         """The type at the end of its path. BadInput for a path that does not exist."""
         hint: Any = results
         for step in self.steps:
-            hint = _type_of_step(hint, step, f"{self.declared.name} is {'.'.join(self.steps)}")
+            what = f"{self.declared.name} is {'.'.join(map(str, self.steps))}"
+            hint = _returned(step) if callable(step) else _type_of_step(hint, step, what)
         return self.kind or (hint if self.per == 1 else float)
+
+
+def _step(value: Any, step: str | Function) -> Any:
+    """The next value on a path; None for an element or a key that there is not."""
+    if callable(step):
+        return step(value)
+    if step.isdigit():
+        return value[int(step)] if int(step) < len(value) else None
+    return value.get(step) if isinstance(value, Mapping) else getattr(value, step)
 
 
 def column(
@@ -146,7 +155,7 @@ def column(
 
 
 def part(
-    path: str,
+    of: str | Function,
     meaning: str,
     *,
     unit: str = "",
@@ -160,13 +169,14 @@ def part(
 ) -> PartColumn:
     """Declare a column that is a part of a value of a lab's class `Results`; else as `column`.
 
-    `path` has attributes, and numbers of elements, with dots between: `sizes.first`,
-    `interval.steady_bytes_s.0`. The column is empty where one of them is None or missing. `per` is
-    what its values are divided by, such as KIB. `kind` is the type of its values, if the
-    annotations on the path do not say it. A name that a class gives to two parts is the second.
+    `of` is a path of attributes, keys, and numbers of elements, with dots between, such as
+    `sizes.first` or `interval.steady_bytes_s.0`; or a function of the run. The column is empty
+    where a value on the path is None or missing. `per` is what its values are divided by, such as
+    KIB. `kind` is the type of its values, if annotations do not say it. Of two parts with one name
+    the class keeps the second.
     """
     declared = Column("", unit, meaning, predicted_by, hidden, headline, steady, costly)
-    return PartColumn(path, declared, per, kind)
+    return PartColumn(of, declared, per, kind)
 
 
 def _type_of_step(hint: Any, step: str, what: str) -> Any:
@@ -177,8 +187,10 @@ def _type_of_step(hint: Any, step: str, what: str) -> Any:
         elements = [kind for kind in get_args(whole) if kind is not ...]
         return elements[min(int(step), len(elements) - 1)] if elements else Any
     cls = get_origin(whole) or whole
-    if others or not isinstance(cls, type):
+    if others or cls is Any or not isinstance(cls, type):
         return Any
+    if issubclass(cls, Mapping):
+        return (*get_args(whole), Any, Any)[1]
     return _type_of_attribute(cls, step, what)
 
 
@@ -202,8 +214,9 @@ def _type_of_attribute(cls: type, name: str, what: str) -> Any:
 
 
 def _returned(function: Callable[..., Any]) -> Any:
-    annotation = function.__annotations__.get("return", Any)
-    return _evaluated(annotation, getattr(function, "__globals__", {}))
+    plain = inspect.unwrap(function)
+    annotation = getattr(plain, "__annotations__", {}).get("return", Any)
+    return _evaluated(annotation, getattr(plain, "__globals__", {}))
 
 
 def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:

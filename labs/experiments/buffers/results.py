@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 from pandas import DataFrame
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.prediction import (
     Prediction,
@@ -33,6 +33,7 @@ from labs.experiments.buffers.samples import (
 )
 from labs.experiments.buffers.settings import BLOCKS, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
+from labs.read.parse.http_clients import Httping
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
     RECEIVER,
@@ -44,6 +45,7 @@ from labs.read.readings.bulk_transfer import (
     Window,
     bdp_bytes,
     in_mib,
+    predicted_rate,
     window,
 )
 from labs.read.readings.goodput import Download, download, sampled_socket
@@ -64,6 +66,9 @@ LOOKS = (448_880, 48_189_440, 104_552_840)
 """The bytes received until each of the article's three samples (A1.12)."""
 NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
 article = partial(article_beside, __file__)
+hidden = partial(part, hidden=True)
+costly = partial(part, hidden=True, costly=True)
+size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
 
 
 class Results(BulkTransfer):
@@ -98,19 +103,27 @@ class Results(BulkTransfer):
         return receive_buffer(self.run)
 
     @cached_property
+    def sends(self) -> Buffer:
+        return send_buffer(self.run)
+
+    @cached_property
+    def httping(self) -> Httping | None:
+        return self.run.httping()
+
+    @cached_property
     def published(self) -> tuple[str | None, Mapping[str, float]]:
         """The claim that has figures for this run, and these figures."""
         figures = figures_by_column(article(), self.run, parameter) if self.download else None
         return figures or (None, {})
 
-    @column(
+    goodput_mib_s = part(
+        "goodput_bytes_s",
         "mean over the whole file; none if nothing limits it in virtual time",
         unit="MiB/s",
         predicted_by="predicted_mean_mib_s",
         headline=True,
+        per=MIB,
     )
-    def goodput_mib_s(self) -> float | None:
-        return in_mib(self.goodput_bytes_s)
 
     @column("predicted mean, with slow start", unit="MiB/s", costly=True)
     def predicted_mean_mib_s(self) -> float | None:
@@ -118,29 +131,20 @@ class Results(BulkTransfer):
             return None
         return in_mib(expected_mean_bytes_s(self.run, self.download.bytes))
 
-    @column("lowest prediction of the mean, likewise", unit="MiB/s", costly=True)
-    def predicted_mean_low_mib_s(self) -> float | None:
-        return in_mib(self.interval.goodput_bytes_s[0]) if self.interval else None
-
-    @column("highest prediction of the mean, likewise", unit="MiB/s", costly=True)
-    def predicted_mean_high_mib_s(self) -> float | None:
-        return in_mib(self.interval.goodput_bytes_s[1]) if self.interval else None
-
-    @column("the article's mean, on its own link", unit="MiB/s")
-    def article_mib_s(self) -> float | None:
-        return self.published[1].get("goodput_mib_s")
-
-    @column("the article's figure near the end", unit="MiB/s", hidden=True)
-    def article_steady_mib_s(self) -> float | None:
-        return self.published[1].get("steady_mib_s")
-
-    @column("the claim with the article's figures", hidden=True)
-    def article_claim(self) -> str | None:
-        return self.published[0]
-
-    @column("the rate that wget printed", unit="MiB/s", hidden=True)
-    def wget_mib_s(self) -> float | None:
-        return self.received.own_mib_s if self.received else None
+    predicted_mean_low_mib_s = predicted_rate(
+        "interval.goodput_bytes_s.0", "lowest prediction of the mean, likewise"
+    )
+    predicted_mean_high_mib_s = predicted_rate(
+        "interval.goodput_bytes_s.1", "highest prediction of the mean, likewise"
+    )
+    article_mib_s = part(
+        "published.1.goodput_mib_s", "the article's mean, on its own link", unit="MiB/s"
+    )
+    article_steady_mib_s = hidden(
+        "published.1.steady_mib_s", "the article's figure near the end", unit="MiB/s"
+    )
+    article_claim = hidden("published.0", "the claim with the article's figures")
+    wget_mib_s = hidden("received.own_mib_s", "the rate that wget printed", unit="MiB/s")
 
     @column("the last third is within 5 % of the one before")
     def settled(self) -> bool | None:
@@ -153,25 +157,11 @@ class Results(BulkTransfer):
     def agreement_pct(self) -> float | None:
         return apart_pct(goodputs(self.run, self.download)) if self.download else None
 
-    @column("from the request to the last byte", unit="s", hidden=True)
-    def duration_s(self) -> float | None:
-        return self.download.duration_s if self.download else None
-
-    @column("the body of the file", unit="bytes", hidden=True)
-    def bytes(self) -> int | None:
-        return self.download.bytes if self.download else None
-
-    @column("the receiver's buffer if its size is fixed", unit="bytes", hidden=True)
-    def buffer_bytes(self) -> int | None:
-        return self.receives.fixed_bytes
-
-    @column("the largest size of the receive buffer", unit="bytes", hidden=True)
-    def receive_most_bytes(self) -> int | None:
-        return self.receives.most_bytes
-
-    @column("the largest size of the send buffer", unit="bytes", hidden=True)
-    def send_most_bytes(self) -> int | None:
-        return send_buffer(self.run).most_bytes
+    duration_s = hidden("download.duration_s", "from the request to the last byte", unit="s")
+    bytes = size("download.bytes", "the body of the file")
+    buffer_bytes = size("receives.fixed_bytes", "the receiver's buffer if its size is fixed")
+    receive_most_bytes = size("receives.most_bytes", "the largest size of the receive buffer")
+    send_most_bytes = size("sends.most_bytes", "the largest size of the send buffer")
 
     @column("what fixed the receiver's buffer", hidden=True)
     def series(self) -> str | None:
@@ -179,32 +169,16 @@ class Results(BulkTransfer):
 
     @column("tcp_adv_win_scale of the client", hidden=True)
     def adv_win_scale(self) -> int | None:
-        return adv_win_scale(self.run)
+        """Kernels from 6.6 on keep it and ignore it."""
+        value = self.run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
+        return None if value is None else int(value)
 
-    @column("the server's congestion control", hidden=True)
-    def congestion_control(self) -> str | None:
-        return congestion_control(self.run)
-
-    @column("the loss that was requested", unit="%", hidden=True)
-    def loss_pct(self) -> float | None:
-        return self.run.link.asked.loss_pct
-
-    @column("the loss that netem counted", unit="%")
-    def lost_pct(self) -> float | None:
-        return self.run.link.measured.loss_pct
-
-    @column("number of the draw: only the seed differs", hidden=True)
-    def draw(self) -> int | None:
-        return self.settings.draw
-
-    @column("httping's own mean", unit="ms", headline=True)
-    def httping_ms(self) -> float | None:
-        timed = self.run.httping()
-        return timed.mean_ms if timed else None
-
-    @column("complete, or ended by the limit", hidden=True)
-    def ended(self) -> str | None:
-        return self.run.ended
+    congestion_control = hidden(congestion_control, "the server's congestion control")
+    loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
+    lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
+    draw = hidden("settings.draw", "number of the draw: only the seed differs")
+    httping_ms = part("httping.mean_ms", "httping's own mean", unit="ms", headline=True)
+    ended = hidden("run.ended", "complete, or ended by the limit")
 
     @cached_property
     def window(self) -> Window | None:
@@ -222,31 +196,16 @@ class Results(BulkTransfer):
     def grants(self) -> Grants:
         return grants_of(self.run)
 
-    @column("the bandwidth-delay product of the link", unit="bytes", hidden=True)
-    def bdp_bytes(self) -> float | None:
-        return bdp_bytes(self.run)
-
-    @column("the delay that was requested", unit="ms", hidden=True)
-    def asked_delay_ms(self) -> float | None:
-        return self.run.link.asked.delay_ms
-
-    @column("httping's shortest time", unit="ms", hidden=True)
-    def httping_min_ms(self) -> float | None:
-        timed = self.run.httping()
-        return timed.min_ms if timed else None
-
-    @column("httping's longest time", unit="ms", hidden=True)
-    def httping_max_ms(self) -> float | None:
-        timed = self.run.httping()
-        return timed.max_ms if timed else None
+    bdp_bytes = size(bdp_bytes, "the bandwidth-delay product of the link")
+    asked_delay_ms = hidden("run.link.asked.delay_ms", "the delay that was requested", unit="ms")
+    httping_min_ms = hidden("httping.min_ms", "httping's shortest time", unit="ms")
+    httping_max_ms = hidden("httping.max_ms", "httping's longest time", unit="ms")
 
     @column("median time from one request to the next", unit="ms", hidden=True)
     def cycle_ms(self) -> float | None:
         return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
 
-    @column("largest window that the receiver offered", unit="bytes", hidden=True, costly=True)
-    def offered_bytes(self) -> int | None:
-        return self.window.offered_bytes if self.window else None
+    offered_bytes = sampled("window.offered_bytes", "largest window that the receiver offered")
 
     @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
     def unread_bytes(self) -> float | None:
@@ -255,135 +214,71 @@ class Results(BulkTransfer):
         rows = sampled_socket(self.run, "client", "bytes_received")
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
-    @column("packets that the shaper's queue dropped", hidden=True)
-    def shaper_drops(self) -> int | None:
-        return shaper_drops(self.run)
-
-    @column("TCP came under memory pressure", hidden=True)
-    def under_pressure(self) -> bool | None:
-        return under_memory_pressure(self.run)
+    shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
+    under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
 
     @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
     def tcp_mem(self) -> str | None:
         return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
 
-    @column("receive buffer at the first sample", unit="bytes", hidden=True, costly=True)
-    def receive_first_bytes(self) -> int | None:
-        return self.receive_sizes.first if self.receive_sizes else None
-
-    @column("receive buffer at the last sample", unit="bytes", hidden=True, costly=True)
-    def receive_last_bytes(self) -> int | None:
-        return self.receive_sizes.last if self.receive_sizes else None
-
-    @column("smallest receive buffer sampled", unit="bytes", hidden=True, costly=True)
-    def receive_smallest_bytes(self) -> int | None:
-        return self.receive_sizes.smallest if self.receive_sizes else None
-
-    @column("largest receive buffer sampled", unit="bytes", hidden=True, costly=True)
-    def receive_largest_bytes(self) -> int | None:
-        return self.receive_sizes.largest if self.receive_sizes else None
-
-    @column("send buffer at the first sample", unit="bytes", hidden=True, costly=True)
-    def send_first_bytes(self) -> int | None:
-        return self.send_sizes.first if self.send_sizes else None
-
-    @column("send buffer at the last sample", unit="bytes", hidden=True, costly=True)
-    def send_last_bytes(self) -> int | None:
-        return self.send_sizes.last if self.send_sizes else None
-
-    @column("smallest send buffer sampled", unit="bytes", hidden=True, costly=True)
-    def send_smallest_bytes(self) -> int | None:
-        return self.send_sizes.smallest if self.send_sizes else None
-
-    @column("largest send buffer sampled", unit="bytes", hidden=True, costly=True)
-    def send_largest_bytes(self) -> int | None:
-        return self.send_sizes.largest if self.send_sizes else None
-
-    @column("rcv_ssthresh at the last sample", unit="bytes", hidden=True, costly=True)
-    def window_last_bytes(self) -> int | None:
-        return self.receive_sizes.window if self.receive_sizes else None
-
-    @column("what setsockopt grants of a size up to the maximum, farthest from 2", hidden=True)
-    def granted_times(self) -> float | None:
-        return self.grants.times
-
-    @column("sizes up to the maximum and above the minimum that were requested", hidden=True)
-    def granted_count(self) -> int | None:
-        return self.grants.count
-
-    @column("smallest receive buffer granted", unit="bytes", hidden=True)
-    def smallest_receive_bytes(self) -> int | None:
-        return self.grants.smallest.get("receive")
-
-    @column("smallest send buffer granted", unit="bytes", hidden=True)
-    def smallest_send_bytes(self) -> int | None:
-        return self.grants.smallest.get("send")
-
-    @column("what setsockopt grants above the maximum, in its units", hidden=True)
-    def capped_times(self) -> float | None:
-        return self.grants.capped_times
-
-    @column("smallest core maximum of the requested buffers", unit="bytes", hidden=True)
-    def core_max_bytes(self) -> int | None:
-        return self.grants.cap_bytes
-
-    @column("largest size requested", unit="bytes", hidden=True)
-    def largest_request_bytes(self) -> int | None:
-        return self.grants.largest_request_bytes
-
-    @column("what is granted of it", unit="bytes", hidden=True)
-    def largest_grant_bytes(self) -> int | None:
-        return self.grants.largest_grant_bytes
+    receive_first_bytes = sampled("receive_sizes.first", "receive buffer at the first sample")
+    receive_last_bytes = sampled("receive_sizes.last", "receive buffer at the last sample")
+    receive_smallest_bytes = sampled("receive_sizes.smallest", "smallest receive buffer sampled")
+    receive_largest_bytes = sampled("receive_sizes.largest", "largest receive buffer sampled")
+    send_first_bytes = sampled("send_sizes.first", "send buffer at the first sample")
+    send_last_bytes = sampled("send_sizes.last", "send buffer at the last sample")
+    send_smallest_bytes = sampled("send_sizes.smallest", "smallest send buffer sampled")
+    send_largest_bytes = sampled("send_sizes.largest", "largest send buffer sampled")
+    window_last_bytes = sampled("receive_sizes.window", "rcv_ssthresh at the last sample")
+    granted_times = hidden(
+        "grants.times", "what setsockopt grants of a size up to the maximum, farthest from 2"
+    )
+    granted_count = hidden(
+        "grants.count", "sizes up to the maximum and above the minimum that were requested"
+    )
+    smallest_receive_bytes = size("grants.smallest.receive", "smallest receive buffer granted")
+    smallest_send_bytes = size("grants.smallest.send", "smallest send buffer granted")
+    capped_times = hidden(
+        "grants.capped_times", "what setsockopt grants above the maximum, in its units"
+    )
+    core_max_bytes = size("grants.cap_bytes", "smallest core maximum of the requested buffers")
+    largest_request_bytes = size("grants.largest_request_bytes", "largest size requested")
+    largest_grant_bytes = size("grants.largest_grant_bytes", "what is granted of it")
 
     @cached_property
     def growth(self) -> Growth:
         return growth(self.run) if self.download else Growth(DataFrame())
 
     @cached_property
+    def space(self) -> tuple[float | None, ...]:
+        """rcv_space at the article's samples."""
+        return tuple(self.growth.at("rcv_space_bytes", received) for received in LOOKS)
+
+    @cached_property
+    def ssthresh(self) -> tuple[float | None, ...]:
+        """rcv_ssthresh at the article's samples."""
+        return tuple(self.growth.at("rcv_ssthresh_bytes", received) for received in LOOKS)
+
+    @cached_property
     def lost(self) -> Mapping[str, float]:
         return lost_s(self.run) if self.download else {}
 
-    @column("rcv_space at the article's first sample", unit="bytes", hidden=True, costly=True)
-    def space_1_bytes(self) -> float | None:
-        return self.growth.at("rcv_space_bytes", LOOKS[0])
-
-    @column("rcv_ssthresh at the article's first sample", unit="bytes", hidden=True, costly=True)
-    def ssthresh_1_bytes(self) -> float | None:
-        return self.growth.at("rcv_ssthresh_bytes", LOOKS[0])
-
-    @column("rcv_space at the article's second sample", unit="bytes", hidden=True, costly=True)
-    def space_2_bytes(self) -> float | None:
-        return self.growth.at("rcv_space_bytes", LOOKS[1])
-
-    @column("rcv_ssthresh at the article's second sample", unit="bytes", hidden=True, costly=True)
-    def ssthresh_2_bytes(self) -> float | None:
-        return self.growth.at("rcv_ssthresh_bytes", LOOKS[1])
-
-    @column("rcv_space at the article's third sample", unit="bytes", hidden=True, costly=True)
-    def space_3_bytes(self) -> float | None:
-        return self.growth.at("rcv_space_bytes", LOOKS[2])
-
-    @column("rcv_ssthresh at the article's third sample", unit="bytes", hidden=True, costly=True)
-    def ssthresh_3_bytes(self) -> float | None:
-        return self.growth.at("rcv_ssthresh_bytes", LOOKS[2])
+    space_1_bytes = sampled("space.0", "rcv_space at the article's first sample")
+    ssthresh_1_bytes = sampled("ssthresh.0", "rcv_ssthresh at the article's first sample")
+    space_2_bytes = sampled("space.1", "rcv_space at the article's second sample")
+    ssthresh_2_bytes = sampled("ssthresh.1", "rcv_ssthresh at the article's second sample")
+    space_3_bytes = sampled("space.2", "rcv_space at the article's third sample")
+    ssthresh_3_bytes = sampled("ssthresh.2", "rcv_ssthresh at the article's third sample")
 
     @column("time lost against a full link", unit="s", hidden=True, costly=True)
     def lost_s(self) -> float | None:
         return sum(self.lost.values()) if self.lost else None
 
-    @column("the same, in slow start", unit="s", hidden=True, costly=True)
-    def lost_slow_start_s(self) -> float | None:
-        return self.lost.get(SLOW_START)
-
-    @column("the same, in fast recovery", unit="s", hidden=True, costly=True)
-    def lost_recovery_s(self) -> float | None:
-        return self.lost.get(RECOVERY)
-
-    @column(
-        "time lost against a full link, in congestion avoidance", unit="s", hidden=True, costly=True
+    lost_slow_start_s = costly(f"lost.{SLOW_START}", "the same, in slow start", unit="s")
+    lost_recovery_s = costly(f"lost.{RECOVERY}", "the same, in fast recovery", unit="s")
+    lost_avoidance_s = costly(
+        f"lost.{AVOIDANCE}", "time lost against a full link, in congestion avoidance", unit="s"
     )
-    def lost_avoidance_s(self) -> float | None:
-        return self.lost.get(AVOIDANCE)
 
     @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
     def window_share(self) -> float | None:
@@ -398,9 +293,7 @@ class Results(BulkTransfer):
             return None
         return receive_window_bytes(buffer, kernel, adv_win_scale=scale) / buffer
 
-    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
-    def ssthresh_most_bytes(self) -> float | None:
-        return self.growth.most_bytes
+    ssthresh_most_bytes = sampled("growth.most_bytes", "largest rcv_ssthresh")
 
     @column(
         "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
@@ -435,12 +328,6 @@ def no_rate(run: Run) -> bool:
         and run.link.asked.rate_mbit is None
         and run.settings_as(Settings).is_download
     )
-
-
-def adv_win_scale(run: Run) -> int | None:
-    """What tcp_adv_win_scale was on the client; kernels from 6.6 on keep it and ignore it."""
-    value = run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
-    return None if value is None else int(value)
 
 
 def parameter(run: Run, name: str) -> float | None:

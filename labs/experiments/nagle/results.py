@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.settings import AB, Settings
 from labs.read.claims.ledger import article_beside, figure_of_claim
@@ -29,7 +29,7 @@ from labs.read.readings.responses import (
 )
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
-from labs.read.theory.nagle import Answer, answer, sent, wait
+from labs.read.theory.nagle import Answer, Wait, answer, sent, wait
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,6 +40,65 @@ BELOW_1_MS = "below_1_ms"
 USUAL_HZ = 250
 """The value of most distributions, for a run whose value is neither known nor counted."""
 article = partial(article_beside, __file__)
+hidden = partial(part, hidden=True)
+costly = partial(part, hidden=True, costly=True)
+
+
+def goodput_mbit(run: Run) -> float:
+    """The goodput of the body of a run with one request, from the request to the last byte."""
+    return 8e-3 * run.settings_as(Settings).page_bytes / latency(run).mean_ms
+
+
+def hz_of(run: Run) -> int:
+    """The ticks per second of the kernel that delays ACKs, which is the client's."""
+    counted = machines(run).get("client", Machine()).hz
+    return run.kernel.hz or counted or USUAL_HZ
+
+
+def expected(run: Run) -> Answer | None:
+    """The theory's prediction for the responses of a run; None for what it does not cover: loss,
+    jitter, ACKs that are dropped, pauses between writes, and several round trips per response."""
+    settings, asked = run.settings_as(Settings), run.link.asked
+    if asked.loss_pct or asked.jitter_ms or settings.drop_acks_ms or settings.write_every_ms:
+        return None
+    rtt_ms, by_ab = run.link.measured.rtt_ms, settings.client == AB
+    predicted = answer(
+        settings.written_bytes,
+        MSS_BYTES,
+        hz=hz_of(run),
+        rtt_ms=rtt_ms,
+        requests=settings.on_a_connection,
+        nodelay=settings.nodelay,
+        joined=settings.joined,
+        quick=settings.always_quick,
+        closes=not settings.keepalive,
+        handshake=by_ab,
+    )
+    if predicted is None or not by_ab or settings.concurrency == 1:
+        return predicted
+    alone_ms = header_ms(settings, rtt_ms) * settings.concurrency / settings.requests
+    return replace(predicted, mean_ms=predicted.mean_ms + alone_ms)
+
+
+def header_ms(settings: Settings, rtt_ms: float) -> float:
+    """How long ab has only one connection: it opens the others when it has the whole header of the
+    first response (read_response() in ab.c of httpd 2.4).
+
+    That takes the handshake and one round trip, or two if the header exceeds what is sent at once.
+    """
+    first = sent(
+        settings.written_bytes, MSS_BYTES, nodelay=settings.nodelay, joined=settings.joined
+    )
+    return rtt_ms * (2 if sum(first.at_once) >= settings.header_bytes else 3)
+
+
+def median_ms(run: Run) -> float | None:
+    """The predicted median: the time of a first request if all requests are, else of the others."""
+    predicted = expected(run)
+    if predicted is None:
+        return None
+    alone = run.settings_as(Settings).on_a_connection == 1
+    return predicted.first_ms if alone else predicted.steady_ms
 
 
 class Results:
@@ -61,33 +120,32 @@ class Results:
         return expected(self.run)
 
     @cached_property
+    def delay(self) -> Wait:
+        """How long the client delays an ACK, as predicted."""
+        return wait(hz_of(self.run))
+
+    @cached_property
     def settings(self) -> Settings:
         return self.run.settings_as(Settings)
 
-    @column(
+    mean_ms = part(
+        "latency.mean_ms",
         "mean time per request, at the client",
         unit="ms",
         predicted_by="predicted_mean_ms",
         headline=True,
     )
-    def mean_ms(self) -> float | None:
-        return self.latency.mean_ms
-
-    @column("median time per request, at the client", unit="ms", predicted_by="predicted_p50_ms")
-    def p50_ms(self) -> float | None:
-        return self.latency.p50_ms
-
-    @column("99th percentile of the time per request, at the client", unit="ms")
-    def p99_ms(self) -> float | None:
-        return self.latency.p99_ms
-
-    @column("predicted mean", unit="ms")
-    def predicted_mean_ms(self) -> float | None:
-        return self.prediction.mean_ms if self.prediction else None
-
-    @column("predicted median", unit="ms")
-    def predicted_p50_ms(self) -> float | None:
-        return median_ms(self.run)
+    p50_ms = part(
+        "latency.p50_ms",
+        "median time per request, at the client",
+        unit="ms",
+        predicted_by="predicted_p50_ms",
+    )
+    p99_ms = part(
+        "latency.p99_ms", "99th percentile of the time per request, at the client", unit="ms"
+    )
+    predicted_mean_ms = part("prediction.mean_ms", "predicted mean", unit="ms")
+    predicted_p50_ms = part(median_ms, "predicted median", unit="ms")
 
     @column("the article's mean", unit="ms")
     def article_ms(self) -> float | None:
@@ -98,79 +156,45 @@ class Results:
     def article_claim(self) -> str | None:
         return None if self.article_ms is None else CLAIMS[self.run.condition]
 
-    @column("share of requests that wait for a delayed ACK, in the capture", unit="%")
-    def stalled_pct(self) -> float | None:
-        return self.captured.stalled_pct
-
-    @column("whether requests stall, as predicted", hidden=True)
-    def predicted_stalls(self) -> bool | None:
-        return self.prediction.stalls if self.prediction else None
-
-    @column(
+    stalled_pct = part(
+        "captured.stalled_pct",
+        "share of requests that wait for a delayed ACK, in the capture",
+        unit="%",
+    )
+    predicted_stalls = hidden("prediction.stalls", "whether requests stall, as predicted")
+    segments_per_answer = part(
+        "captured.segments",
         "segments with payload per response, without the first of each connection",
         predicted_by="predicted_segments",
     )
-    def segments_per_answer(self) -> float | None:
-        return self.captured.segments
-
-    @column("predicted segments per response", hidden=True)
-    def predicted_segments(self) -> float | None:
-        return self.prediction.segments if self.prediction else None
-
-    @column("ACKs without payload per response, without the first of each connection")
-    def acks_per_answer(self) -> float | None:
-        return self.captured.acks
-
-    @column(
-        "packets per response, with the request and all ACKs, without the first of each connection"
+    predicted_segments = hidden(
+        "prediction.segments", "predicted segments per response", kind=float
     )
-    def packets_per_answer(self) -> float | None:
-        return self.captured.packets
-
-    @column("payload share of the bytes of these packets", unit="%", hidden=True)
-    def payload_pct(self) -> float | None:
-        return self.captured.payload_pct
-
-    @column("requests, as the client counted them")
-    def requests(self) -> int | None:
-        return self.latency.requests
-
-    @column("requests that failed", hidden=True)
-    def failed(self) -> int | None:
-        return self.latency.failed
-
-    @column("requests in the capture", hidden=True)
-    def captured_requests(self) -> int | None:
-        return self.captured.requests
+    acks_per_answer = part(
+        "captured.acks", "ACKs without payload per response, without the first of each connection"
+    )
+    packets_per_answer = part(
+        "captured.packets",
+        "packets per response, with the request and all ACKs, without the first of each connection",
+    )
+    payload_pct = hidden(
+        "captured.payload_pct", "payload share of the bytes of these packets", unit="%"
+    )
+    requests = part("latency.requests", "requests, as the client counted them")
+    failed = hidden("latency.failed", "requests that failed")
+    captured_requests = hidden("captured.requests", "requests in the capture")
 
     @column("requests in nginx's log", hidden=True)
     def served_requests(self) -> int | None:
         name = "server/access.log"  # our own server has none
         return len(self.run.text(name).splitlines()) if name in self.run.seal.files else None
 
-    @column("TCP_NODELAY at the server", hidden=True)
-    def nodelay(self) -> bool | None:
-        return self.settings.nodelay
-
-    @column("connections are kept open", hidden=True)
-    def keepalive(self) -> bool | None:
-        return self.settings.keepalive
-
-    @column("what makes the client acknowledge at once", hidden=True)
-    def quickack(self) -> str | None:
-        return self.settings.quickack
-
-    @column("the server program", hidden=True)
-    def server(self) -> str | None:
-        return self.settings.server
-
-    @column("how a response is written", hidden=True)
-    def writes(self) -> str | None:
-        return self.settings.writes
-
-    @column("the body of a response", unit="bytes", hidden=True)
-    def page_bytes(self) -> int | None:
-        return self.settings.page_bytes
+    nodelay = hidden("settings.nodelay", "TCP_NODELAY at the server")
+    keepalive = hidden("settings.keepalive", "connections are kept open")
+    quickack = hidden("settings.quickack", "what makes the client acknowledge at once")
+    server = hidden("settings.server", "the server program")
+    writes = hidden("settings.writes", "how a response is written")
+    page_bytes = hidden("settings.page_bytes", "the body of a response", unit="bytes")
 
     @cached_property
     def held(self) -> HeldSegment | None:
@@ -183,25 +207,16 @@ class Results:
         packets = segments.loc[packets_of(segments, typical(requests))]
         return [int(size) for size in packets[packets["direction"] == 1]["payload_bytes"]]
 
-    @column("the writes of a response, if they are of equal size", hidden=True)
-    def pieces(self) -> int | None:
-        return self.settings.pieces
+    pieces = hidden("settings.pieces", "the writes of a response, if they are of equal size")
+    requests_per_connection = hidden("settings.on_a_connection", "requests of a connection")
+    hz = hidden(hz_of, "ticks per second of the client's kernel")
 
-    @column("requests of a connection", hidden=True)
-    def requests_per_connection(self) -> int | None:
-        return self.settings.on_a_connection
-
-    @column("ticks per second of the client's kernel", hidden=True)
-    def hz(self) -> int | None:
-        return hz_of(self.run)
-
-    @column("the shortest delay of an ACK, as predicted", unit="ms", hidden=True)
-    def delayed_least_ms(self) -> float | None:
-        return wait(hz_of(self.run)).least_ms
-
-    @column("the longest delay of an ACK, as predicted", unit="ms", hidden=True)
-    def delayed_most_ms(self) -> float | None:
-        return wait(hz_of(self.run)).most_ms
+    delayed_least_ms = hidden(
+        "delay.least_ms", "the shortest delay of an ACK, as predicted", unit="ms"
+    )
+    delayed_most_ms = hidden(
+        "delay.most_ms", "the longest delay of an ACK, as predicted", unit="ms"
+    )
 
     @column("mean_ms, or its limit where virtual time does not measure it", hidden=True)
     def mean_or_limit_ms(self) -> float | str | None:
@@ -213,33 +228,19 @@ class Results:
         stalls = self.prediction is not None and self.prediction.stalls
         return 100 * (1 - 1 / self.settings.on_a_connection) if stalls else 0.0
 
-    @column("stalled_pct of the first requests of a connection", unit="%", hidden=True)
-    def first_stalled_pct(self) -> float | None:
-        return self.captured.first_stalled_pct
-
-    @column("share of responses whose last segment closes the connection", unit="%", hidden=True)
-    def closing_pct(self) -> float | None:
-        return self.captured.closing_pct
-
-    @column("writes that the kernel joined with the next (TCPAutoCorking)", hidden=True)
-    def autocorked(self) -> int | None:
-        return autocorked(self.run)
-
-    @column("goodput of a response's body", unit="Mbit/s", hidden=True)
-    def body_mbit(self) -> float | None:
-        return goodput_mbit(self.run)
-
-    @column("until the held segment is sent", unit="ms", hidden=True, costly=True)
-    def held_ms(self) -> float | None:
-        return self.held.held_ms if self.held else None
-
-    @column("an ACK arrived before the held segment", hidden=True, costly=True)
-    def held_acknowledged(self) -> bool | None:
-        return self.held.acknowledged if self.held else None
-
-    @column("retransmissions before the held segment", hidden=True, costly=True)
-    def held_retransmissions(self) -> int | None:
-        return self.held.retransmissions if self.held else None
+    first_stalled_pct = hidden(
+        "captured.first_stalled_pct", "stalled_pct of the first requests of a connection", unit="%"
+    )
+    closing_pct = hidden(
+        "captured.closing_pct",
+        "share of responses whose last segment closes the connection",
+        unit="%",
+    )
+    autocorked = hidden(autocorked, "writes that the kernel joined with the next (TCPAutoCorking)")
+    body_mbit = hidden(goodput_mbit, "goodput of a response's body", unit="Mbit/s")
+    held_ms = costly("held.held_ms", "until the held segment is sent", unit="ms")
+    held_acknowledged = costly("held.acknowledged", "an ACK arrived before the held segment")
+    held_retransmissions = costly("held.retransmissions", "retransmissions before the held segment")
 
     @column("payload of a response's first segment", unit="bytes", hidden=True, costly=True)
     def first_segment_bytes(self) -> int | None:
@@ -321,60 +322,3 @@ def describe_following(requests: DataFrame, steps: tuple[str, ...]) -> str | Non
         f"{count}: {describe_steps(steps)}" for steps, count in followed.others.items()
     )
     return f"{text}. The others, {others}" if others else text
-
-
-def goodput_mbit(run: Run) -> float:
-    """The goodput of the body of a run with one request, from the request to the last byte."""
-    return 8e-3 * run.settings_as(Settings).page_bytes / latency(run).mean_ms
-
-
-def hz_of(run: Run) -> int:
-    """The ticks per second of the kernel that delays ACKs, which is the client's."""
-    counted = machines(run).get("client", Machine()).hz
-    return run.kernel.hz or counted or USUAL_HZ
-
-
-def expected(run: Run) -> Answer | None:
-    """The theory's prediction for the responses of a run; None for what it does not cover: loss,
-    jitter, ACKs that are dropped, pauses between writes, and several round trips per response."""
-    settings, asked = run.settings_as(Settings), run.link.asked
-    if asked.loss_pct or asked.jitter_ms or settings.drop_acks_ms or settings.write_every_ms:
-        return None
-    rtt_ms, by_ab = run.link.measured.rtt_ms, settings.client == AB
-    predicted = answer(
-        settings.written_bytes,
-        MSS_BYTES,
-        hz=hz_of(run),
-        rtt_ms=rtt_ms,
-        requests=settings.on_a_connection,
-        nodelay=settings.nodelay,
-        joined=settings.joined,
-        quick=settings.always_quick,
-        closes=not settings.keepalive,
-        handshake=by_ab,
-    )
-    if predicted is None or not by_ab or settings.concurrency == 1:
-        return predicted
-    alone_ms = header_ms(settings, rtt_ms) * settings.concurrency / settings.requests
-    return replace(predicted, mean_ms=predicted.mean_ms + alone_ms)
-
-
-def header_ms(settings: Settings, rtt_ms: float) -> float:
-    """How long ab has only one connection: it opens the others when it has the whole header of the
-    first response (read_response() in ab.c of httpd 2.4).
-
-    That takes the handshake and one round trip, or two if the header exceeds what is sent at once.
-    """
-    first = sent(
-        settings.written_bytes, MSS_BYTES, nodelay=settings.nodelay, joined=settings.joined
-    )
-    return rtt_ms * (2 if sum(first.at_once) >= settings.header_bytes else 3)
-
-
-def median_ms(run: Run) -> float | None:
-    """The predicted median: the time of a first request if all requests are, else of the others."""
-    predicted = expected(run)
-    if predicted is None:
-        return None
-    alone = run.settings_as(Settings).on_a_connection == 1
-    return predicted.first_ms if alone else predicted.steady_ms

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pandas import DataFrame
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.http_loads import Hit, Wrk, intended_us
@@ -30,6 +30,7 @@ SENT_SHARE = 0.98
 """An open loop that sends a smaller share of its requests does not reach its nominal rate."""
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 article = partial(article_beside, __file__)
+hidden = partial(part, hidden=True)
 
 
 @dataclass(frozen=True)
@@ -95,17 +96,9 @@ class Results:
     def requests_s(self) -> float | None:
         return 1e6 * self.load.requests / self.load.took_us
 
-    @column("requested rate (0: closed loop)", unit="per s", hidden=True)
-    def rate_s(self) -> int | None:
-        return self.settings.rate_per_s
-
-    @column("requests", hidden=True)
-    def requests(self) -> int | None:
-        return self.load.requests
-
-    @column("requests that failed", hidden=True)
-    def failed(self) -> int | None:
-        return self.load.failed
+    rate_s = hidden("settings.rate_per_s", "requested rate (0: closed loop)", unit="per s")
+    requests = hidden("load.requests", "requests")
+    failed = hidden("load.failed", "requests that failed")
 
     @column("CPU time of the server per request", unit="us")
     def cpu_us(self) -> float | None:
@@ -131,17 +124,9 @@ class Results:
             return None
         return sum(thread.waits for thread in self.server.threads) / max(1, self.server.requests)
 
-    @column("threads that answered requests", hidden=True)
-    def serving(self) -> int | None:
-        return self.server.serving if self.server else None
-
-    @column("connections", hidden=True)
-    def connections(self) -> int | None:
-        return self.settings.connections
-
-    @column("timeout of epoll_wait (0: polling)", unit="ms", hidden=True)
-    def timeout_ms(self) -> int | None:
-        return self.settings.timeout_ms
+    serving = hidden("server.serving", "threads that answered requests")
+    connections = hidden("settings.connections", "connections")
+    timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
 
     @column("whether every setting was applied here", hidden=True)
     def effective(self) -> bool | None:

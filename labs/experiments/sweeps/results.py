@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB
+from labs.drive.units import GIB, KIB, MIB
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.claims.ledger import article_beside
@@ -26,7 +26,6 @@ from labs.read.readings.bulk_transfer import (
     BulkTransfer,
     Window,
     in_kib,
-    in_mib,
     sysctl_sizes,
     window,
 )
@@ -52,6 +51,9 @@ CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
+hidden = partial(part, hidden=True)
+kib, hidden_kib = partial(part, unit="KiB", per=KIB), partial(hidden, unit="KiB", per=KIB)
+costly = partial(part, hidden=True, costly=True)
 
 
 class Results(BulkTransfer):
@@ -62,6 +64,10 @@ class Results(BulkTransfer):
     def settings(self) -> Settings:
         return self.run.settings_as(Settings)
 
+    @property
+    def transfer_settings(self) -> Settings | None:
+        return None if self.settings.grants else self.settings
+
     @cached_property
     def sends(self) -> Buffer | None:
         return None if self.settings.grants else send_buffer(self.run)
@@ -69,6 +75,12 @@ class Results(BulkTransfer):
     @cached_property
     def receives(self) -> Buffer | None:
         return None if self.settings.grants else receive_buffer(self.run)
+
+    @cached_property
+    def granted(self) -> Mapping[str, int | None]:
+        """The sizes of both buffers before the connection exists."""
+        ends = (("send", SENDER, self.sends), ("receive", RECEIVER, self.receives))
+        return {end: granted(self.run, host, buffer) for end, host, buffer in ends if buffer}
 
     @cached_property
     def received(self) -> Arrivals | None:
@@ -92,82 +104,60 @@ class Results(BulkTransfer):
     def interval(self) -> Interval | None:
         return expected_interval(self.run) if self.received else None
 
-    @column("send buffer requested at the sender (none: automatic)", unit="KiB")
-    def requested_send_kib(self) -> float | None:
-        return in_kib(self.sends.requested_bytes) if self.sends else None
+    requested_send_kib = kib(
+        "sends.requested_bytes", "send buffer requested at the sender (none: automatic)"
+    )
 
-    @column("send buffer before connecting: getsockopt, or the sysctl", unit="KiB")
-    def granted_send_kib(self) -> float | None:
-        return in_kib(granted(self.run, SENDER, self.sends)) if self.sends else None
+    granted_send_kib = kib(
+        "granted.send", "send buffer before connecting: getsockopt, or the sysctl"
+    )
+    used_send_kib = kib("reached.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
+    requested_receive_kib = kib(
+        "receives.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
+    )
 
-    @column("largest send buffer (sk_sndbuf)", unit="KiB")
-    def used_send_kib(self) -> float | None:
-        return in_kib(self.reached.send_buffer_bytes) if self.reached else None
-
-    @column("receive buffer requested at the receiver (none: automatic)", unit="KiB")
-    def requested_receive_kib(self) -> float | None:
-        return in_kib(self.receives.requested_bytes) if self.receives else None
-
-    @column("receive buffer before connecting: getsockopt, or the sysctl", unit="KiB")
-    def granted_receive_kib(self) -> float | None:
-        return in_kib(granted(self.run, RECEIVER, self.receives)) if self.receives else None
-
-    @column("largest receive buffer (sk_rcvbuf)", unit="KiB")
-    def used_receive_kib(self) -> float | None:
-        return in_kib(self.reached.receive_buffer_bytes) if self.reached else None
-
-    @column("largest window that was advertised", unit="KiB")
-    def advertised_kib(self) -> float | None:
-        return in_kib(self.reached.offered_bytes) if self.reached else None
-
-    @column("payload in flight, median over the samples", unit="KiB")
-    def in_flight_kib(self) -> float | None:
-        return in_kib(self.reached.usually_in_flight_bytes) if self.reached else None
-
-    @column(
+    granted_receive_kib = kib(
+        "granted.receive", "receive buffer before connecting: getsockopt, or the sysctl"
+    )
+    used_receive_kib = kib("reached.receive_buffer_bytes", "largest receive buffer (sk_rcvbuf)")
+    advertised_kib = kib("reached.offered_bytes", "largest window that was advertised")
+    in_flight_kib = kib(
+        "reached.usually_in_flight_bytes", "payload in flight, median over the samples"
+    )
+    goodput_mib_s = part(
+        "goodput_bytes_s",
         "all payload divided by the time from its first to its last arrival",
         unit="MiB/s",
         predicted_by="predicted_goodput_mib_s",
         headline=True,
+        per=MIB,
     )
-    def goodput_mib_s(self) -> float | None:
-        return in_mib(self.goodput_bytes_s)
-
-    @column("predicted goodput of the whole transfer", unit="MiB/s", hidden=True, costly=True)
-    def predicted_goodput_mib_s(self) -> float | None:
-        return in_mib(self.prediction.goodput_bytes_s) if self.prediction else None
+    predicted_goodput_mib_s = costly(
+        "prediction.goodput_bytes_s",
+        "predicted goodput of the whole transfer",
+        unit="MiB/s",
+        per=MIB,
+    )
 
     @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
     def fixed_by(self) -> str | None:
         return _fixed_by(self.sends, self.receives) if self.sends and self.receives else None
 
-    @column("size of a write (iperf3 -l)", unit="bytes", hidden=True)
-    def write_bytes(self) -> int | None:
-        return None if self.settings.grants else self.settings.write_bytes
-
-    @column("TCP_NODELAY (iperf3 -N)", hidden=True)
-    def nodelay(self) -> bool | None:
-        return None if self.settings.grants else self.settings.nodelay
-
-    @column("writes after each select() (iperf3 -b)", hidden=True)
-    def writes_per_wake(self) -> int | None:
-        return None if self.settings.grants else self.settings.writes_per_wake
-
-    @column("iperf3 -M (0: the path's MSS)", unit="bytes", hidden=True)
-    def mss_bytes(self) -> int | None:
-        return None if self.settings.grants else self.settings.mss_bytes
+    write_bytes = hidden(
+        "transfer_settings.write_bytes", "size of a write (iperf3 -l)", unit="bytes"
+    )
+    nodelay = hidden("transfer_settings.nodelay", "TCP_NODELAY (iperf3 -N)")
+    writes_per_wake = hidden(
+        "transfer_settings.writes_per_wake", "writes after each select() (iperf3 -b)"
+    )
+    mss_bytes = hidden("transfer_settings.mss_bytes", "iperf3 -M (0: the path's MSS)", unit="bytes")
 
     @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
     def connected_send_kib(self) -> float | None:
         return in_kib(after_connecting_bytes(self.run)) if self.received else None
 
-    @column("payload that arrived", unit="bytes", hidden=True)
-    def transfer_bytes(self) -> int | None:
-        return self.received.payload_bytes if self.received else None
-
-    @column("from the first arrival to the last", unit="s", hidden=True)
-    def took_s(self) -> float | None:
-        return self.received.took_s if self.received else None
+    transfer_bytes = hidden("received.payload_bytes", "payload that arrived", unit="bytes")
+    took_s = hidden("received.took_s", "from the first arrival to the last", unit="s")
 
     @column("what iperf3 said when it refused the size", hidden=True)
     def refused(self) -> str | None:
@@ -179,6 +169,12 @@ class Results(BulkTransfer):
         return grants(self.run) if self.settings.grants else {}
 
     @cached_property
+    def largest(self) -> Mapping[str, int]:
+        """The largest of these, by the end."""
+        ends = ("send", "receive") if self.requests else ()
+        return {end: max(sizes[end] for sizes in self.requests.values()) for end in ends}
+
+    @cached_property
     def sender_samples(self) -> DataFrame | None:
         rows = sender_rows(self.run) if self.received else None
         return None if rows is None or rows.empty else rows
@@ -188,19 +184,16 @@ class Results(BulkTransfer):
         rate_mbit, steady_bytes_s = self.run.link.measured.rate_mbit, self.steady_bytes_s
         if rate_mbit is None or steady_bytes_s is None:
             return None
-        return 100 * steady_bytes_s / line_goodput_bytes_s(rate_mbit)
+        return 100 * float(steady_bytes_s) / line_goodput_bytes_s(rate_mbit)
 
     @column("largest size that setsockopt was asked for", unit="bytes", hidden=True)
     def largest_request_bytes(self) -> int | None:
         return max(self.requests, default=None)
 
-    @column("largest send buffer that setsockopt gave", unit="KiB", hidden=True)
-    def largest_send_kib(self) -> float | None:
-        return self._granted("send")
-
-    @column("largest receive buffer that setsockopt gave", unit="KiB", hidden=True)
-    def largest_receive_kib(self) -> float | None:
-        return self._granted("receive")
+    largest_send_kib = hidden_kib("largest.send", "largest send buffer that setsockopt gave")
+    largest_receive_kib = hidden_kib(
+        "largest.receive", "largest receive buffer that setsockopt gave"
+    )
 
     @column("send buffer after a request of 1 GiB", unit="KiB", hidden=True)
     def gib_send_kib(self) -> float | None:
@@ -214,9 +207,7 @@ class Results(BulkTransfer):
     def rmem_max_bytes(self) -> int | None:
         return int(self.run.sysctl("client", "net.core.rmem_max")) if self.requests else None
 
-    @column("packets that the shaper's queue dropped", hidden=True)
-    def queue_drops(self) -> int | None:
-        return shaper_drops(self.run)
+    queue_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
 
     @column("segments counted as retransmitted", hidden=True, costly=True)
     def retransmitted_segments(self) -> int | None:
@@ -232,9 +223,11 @@ class Results(BulkTransfer):
     def written_ahead_bytes(self) -> int | None:
         return written_ahead_bytes(self.run) if self.received else None
 
-    @column("the size of the transfer that was requested", unit="bytes", hidden=True)
-    def asked_bytes(self) -> int | None:
-        return None if self.settings.grants else self.settings.transfer_bytes
+    asked_bytes = hidden(
+        "transfer_settings.transfer_bytes",
+        "the size of the transfer that was requested",
+        unit="bytes",
+    )
 
     @column("the error that the sender's iperf3 reports", hidden=True)
     def sender_error(self) -> str | None:
@@ -246,9 +239,6 @@ class Results(BulkTransfer):
     def ended_as_usual(self) -> bool | None:
         error = self.sender_error
         return None if error is None else error in (NO_ERROR, INTERRUPTED, RESET)
-
-    def _granted(self, end: str) -> float | None:
-        return in_kib(max((sizes[end] for sizes in self.requests.values()), default=None))
 
     def lab_notes(self) -> Iterator[Note]:
         run, asked_mbit = self.run, self.run.link.asked.rate_mbit or 0.0
@@ -262,13 +252,10 @@ class Results(BulkTransfer):
         if self.refused:
             size = f"{self.settings.window_kib:,} KiB"
             yield Note("refused", f"iperf3 refused {size}: {self.refused}")
-        for end, host, buffer in (
-            ("send", SENDER, self.sends),
-            ("receive", RECEIVER, self.receives),
-        ):
+        for end, buffer in (("send", self.sends), ("receive", self.receives)):
             if buffer is None or buffer.requested_bytes is None:
                 continue
-            size_bytes = granted(run, host, buffer)
+            size_bytes = self.granted[end]
             if size_bytes not in (None, 2 * buffer.requested_bytes):
                 request = f"a request of {buffer.requested_bytes:,} bytes"
                 yield Note("granted", f"{request} gave a {end} buffer of {size_bytes:,}")

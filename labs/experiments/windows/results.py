@@ -9,7 +9,7 @@ from itertools import pairwise
 import pandas
 from pandas import DataFrame
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.drive.units import KIB, SECOND_NS
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, NEVER, Settings
@@ -25,6 +25,8 @@ from labs.read.theory.receive_window_steps import Read
 from labs.read.theory.windows import RATIO_SINCE, series
 
 article = partial(article_beside, __file__)
+hidden = partial(part, hidden=True)
+costly = partial(part, hidden=True, costly=True)
 PROGRAM_S = 5.0
 """How long the author's program takes."""
 DIGITS = 12
@@ -77,13 +79,8 @@ class Results:
     def agreement(self) -> Agreement:
         return queue.agreement(self.table)
 
-    @column("receive buffer (sk_rcvbuf) at the end", unit="bytes")
-    def skmem_rb(self) -> int | None:
-        return self.last.rcvbuf
-
-    @column("memory in use (sk_rmem_alloc) at the end", unit="bytes")
-    def skmem_r(self) -> int | None:
-        return self.last.rmem_alloc
+    skmem_rb = part("last.rcvbuf", "receive buffer (sk_rcvbuf) at the end", unit="bytes")
+    skmem_r = part("last.rmem_alloc", "memory in use (sk_rmem_alloc) at the end", unit="bytes")
 
     @column("largest memory in use", unit="bytes", hidden=True)
     def skmem_r_max(self) -> int | None:
@@ -97,9 +94,9 @@ class Results:
             return None
         return max(0, *(sample.rmem_alloc - sample.rcvbuf for sample in self.samples))
 
-    @column("data queued for the application at the end", unit="bytes", headline=True)
-    def recv_q(self) -> int | None:
-        return self.last.rcvq_bytes
+    recv_q = part(
+        "last.rcvq_bytes", "data queued for the application at the end", unit="bytes", headline=True
+    )
 
     @column("largest share of the buffer that is payload", unit="%")
     def payload_pct(self) -> float | None:
@@ -115,9 +112,11 @@ class Results:
     def first_metadata_bytes(self) -> int | None:
         return queue.first_metadata_bytes(self.table)
 
-    @column("least memory besides payload of any packet on this kernel", unit="bytes", hidden=True)
-    def overhead_bytes(self) -> int | None:
-        return queue.overhead_bytes(self.run)
+    overhead_bytes = hidden(
+        queue.overhead_bytes,
+        "least memory besides payload of any packet on this kernel",
+        unit="bytes",
+    )
 
     @column("data packets that arrived")
     def packets(self) -> int | None:
@@ -131,9 +130,9 @@ class Results:
     def unsampled_packets(self) -> int | None:
         return int(self.table["rmem_bytes"].isna().sum())
 
-    @column("packets dropped for lack of memory (TCPRcvQDrop)")
-    def rcv_q_drop(self) -> int | None:
-        return self.last.counters.get("TCPRcvQDrop")
+    rcv_q_drop = part(
+        "last.counters.TCPRcvQDrop", "packets dropped for lack of memory (TCPRcvQDrop)"
+    )
 
     @column("packets dropped, by any counter", hidden=True)
     def dropped(self) -> int | None:
@@ -149,21 +148,14 @@ class Results:
     def beyond_window(self) -> int | None:
         return queue.beyond_window(self.table, self.offered.window_bytes)
 
-    @column("packets coalesced with the one before (TCPRcvCoalesce)")
-    def coalesced(self) -> int | None:
-        return self.last.counters.get("TCPRcvCoalesce")
-
-    @column("buffers freed by collapsing (TCPRcvCollapsed)")
-    def collapsed(self) -> int | None:
-        return self.last.counters.get("TCPRcvCollapsed")
-
-    @column("times the queue was pruned (PruneCalled)", hidden=True)
-    def prunes(self) -> int | None:
-        return self.last.counters.get("PruneCalled")
-
-    @column("window of the SYN-ACK", unit="bytes")
-    def first_window_bytes(self) -> int | None:
-        return self.offered.window_bytes
+    coalesced = part(
+        "last.counters.TCPRcvCoalesce", "packets coalesced with the one before (TCPRcvCoalesce)"
+    )
+    collapsed = part(
+        "last.counters.TCPRcvCollapsed", "buffers freed by collapsing (TCPRcvCollapsed)"
+    )
+    prunes = hidden("last.counters.PruneCalled", "times the queue was pruned (PruneCalled)")
+    first_window_bytes = part("offered.window_bytes", "window of the SYN-ACK", unit="bytes")
 
     @column("window of the first ACK of data", unit="bytes", hidden=True)
     def second_window_bytes(self) -> int | None:
@@ -185,49 +177,23 @@ class Results:
     def round_trips(self) -> int | None:
         return int((self.rounds["payload_bytes"] > 0).sum())
 
-    @column("rcv_ssthresh at the end", unit="bytes", hidden=True)
-    def rcv_ssthresh(self) -> int | None:
-        return self.last.rcv_ssthresh
-
-    @column("window scale of the receiver")
-    def wscale(self) -> int | None:
-        return self.offered.wscale
-
-    @column("SO_RCVBUF (0: automatic)", unit="KiB", hidden=True)
-    def requested_kib(self) -> int | None:
-        return self.settings.rcvbuf_kib
-
-    @column("TCP_WINDOW_CLAMP", unit="KiB", hidden=True)
-    def window_clamp_kib(self) -> int | None:
-        return self.settings.window_clamp_kib
-
-    @column("tcp_adv_win_scale", hidden=True)
-    def adv_win_scale(self) -> int | None:
-        return self.settings.adv_win_scale
-
-    @column("MSS", unit="bytes", hidden=True)
-    def mss_bytes(self) -> int | None:
-        return self.settings.mss_bytes
-
-    @column("loopback, or two hosts and a router", hidden=True)
-    def path(self) -> str | None:
-        return self.settings.path
-
-    @column("how the application reads", hidden=True)
-    def reader(self) -> str | None:
-        return self.settings.reader
-
-    @column("how the sender writes", hidden=True)
-    def fill(self) -> str | None:
-        return self.settings.fill
-
-    @column("packets at which the predicted window equals the one on the wire", unit="%")
-    def predicted_equal_pct(self) -> float | None:
-        return self.agreement.equal_pct
-
-    @column("largest deviation of the predicted window", unit="bytes", hidden=True)
-    def deviation_bytes(self) -> int | None:
-        return self.agreement.largest_bytes
+    rcv_ssthresh = hidden("last.rcv_ssthresh", "rcv_ssthresh at the end", unit="bytes")
+    wscale = part("offered.wscale", "window scale of the receiver")
+    requested_kib = hidden("settings.rcvbuf_kib", "SO_RCVBUF (0: automatic)", unit="KiB")
+    window_clamp_kib = hidden("settings.window_clamp_kib", "TCP_WINDOW_CLAMP", unit="KiB")
+    adv_win_scale = hidden("settings.adv_win_scale", "tcp_adv_win_scale")
+    mss_bytes = hidden("settings.mss_bytes", "MSS", unit="bytes")
+    path = hidden("settings.path", "loopback, or two hosts and a router")
+    reader = hidden("settings.reader", "how the application reads")
+    fill = hidden("settings.fill", "how the sender writes")
+    predicted_equal_pct = part(
+        "agreement.equal_pct",
+        "packets at which the predicted window equals the one on the wire",
+        unit="%",
+    )
+    deviation_bytes = hidden(
+        "agreement.largest_bytes", "largest deviation of the predicted window", unit="bytes"
+    )
 
     @cached_property
     def collapses(self) -> tuple[Collapse, ...]:
@@ -256,9 +222,7 @@ class Results:
         """The round trips with data."""
         return self.rounds[self.rounds["payload_bytes"] > 0]
 
-    @column("runs before this one in the same network namespace", hidden=True)
-    def earlier_runs(self) -> int | None:
-        return self.settings.earlier
+    earlier_runs = hidden("settings.earlier", "runs before this one in the same network namespace")
 
     @column("the first digits of the kernel's digest", hidden=True)
     def kernel_digest(self) -> str | None:
@@ -296,9 +260,9 @@ class Results:
         first = self.drops[self.drops["seq"] == self.drops["seq"].min()]["time_s"].tolist()
         return ", ".join(f"{later - time:.2f}" for time, later in pairwise(first)) or None
 
-    @column("the packet at which the queue is first collapsed", hidden=True, costly=True)
-    def first_collapse(self) -> int | None:
-        return self.collapses[0].packet if self.collapses else None
+    first_collapse = costly(
+        "collapses.0.packet", "the packet at which the queue is first collapsed"
+    )
 
     @column("times that the queue is collapsed", hidden=True, costly=True)
     def collapse_count(self) -> int | None:
@@ -317,9 +281,9 @@ class Results:
     def collapse_copied_bytes(self) -> int | None:
         return sum(collapse.queued for collapse in self.collapses)
 
-    @column("packets coalesced before the first collapse", hidden=True, costly=True)
-    def coalesced_before(self) -> int | None:
-        return self.collapses[0].coalesced if self.collapses else None
+    coalesced_before = costly(
+        "collapses.0.coalesced", "packets coalesced before the first collapse"
+    )
 
     @column("data received", unit="bytes", hidden=True, costly=True)
     def received_bytes(self) -> int | None:
@@ -336,13 +300,8 @@ class Results:
         shares = (promised["window_left_bytes"] / free).tolist()  # without samples, none
         return 100 * float(max([(self.window_max_bytes or 0) / self.last.rcvbuf, *shares]))
 
-    @column("packet at which window updates pause", hidden=True, costly=True)
-    def pause_at(self) -> int | None:
-        return self.pause[0]
-
-    @column("packet at which they resume", hidden=True, costly=True)
-    def resume_at(self) -> int | None:
-        return self.pause[1]
+    pause_at = costly("pause.0", "packet at which window updates pause")
+    resume_at = costly("pause.1", "packet at which they resume")
 
     @column("times that the window falls and rises again", hidden=True, costly=True)
     def teeth_count(self) -> int | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
-from labs.errors import BadInput
-from labs.read.display.format import heading, in_three_digits
+from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis, Columns
 from labs.read.figures.declaration import Declared
-from labs.read.figures.style import BLACK, LEGEND_ABOVE, VERMILION
+from labs.read.figures.plot import Look, Trace, points, text_at
+from labs.read.figures.style import LEGEND_ABOVE, VERMILION
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,12 +52,11 @@ class HeatMap(Declared):
         xs, ys = (sorted(rows[axis.column].unique().tolist()) for axis in (self.x, self.y))
         cells = self._cells(rows)
         numbered = len(xs) <= MOST_NUMBERED
+        x, y = (replace(axis, category=True).layout([], columns) for axis in (self.x, self.y))
         layout: dict[str, Any] = {
+            "xaxis": x,
+            "yaxis": y,
             "annotations": self._written(cells) if numbered else [],
-            **{
-                f"{axis}axis": {"title": {"text": title}, "type": "category", "showgrid": False}
-                for axis, title in (("x", self.x.title(columns)), ("y", self.y.title(columns)))
-            },
         }
         traces = [self._shades(cells, xs, ys, columns, numbered)]
         if self.framed and rows[self.framed].any():
@@ -93,29 +92,16 @@ class HeatMap(Declared):
     def _written(self, cells: Cells) -> list[dict[str, Any]]:
         enough = self.bold_pct / 100 * max(cells.values())
         return [
-            {
-                "x": at_x,
-                "y": at_y,
-                "text": f"<b>{in_three_digits(value)}</b>"
-                if value >= enough
-                else in_three_digits(value),
-                "showarrow": False,
-                "font": {"size": 12, "color": BLACK},
-            }
-            for (at_x, at_y), value in ((self._names(pair), n) for pair, n in cells.items())
+            text_at(self.named(x), self.named(y), f"<b>{words}</b>" if value >= enough else words)
+            for (x, y), value in cells.items()
+            for words in [in_three_digits(value)]
         ]
 
-    def _frames(self, rows: DataFrame) -> dict[str, Any]:
-        look = {"symbol": "square-open", "size": 38, "color": VERMILION}
-        return {
-            "type": "scatter",
-            "x": self._names(rows[self.x.column]),
-            "y": self._names(rows[self.y.column]),
-            "mode": "markers",
-            "name": self.frames,
-            "marker": {**look, "line": {"width": 3, "color": VERMILION}},
-            "hoverinfo": "skip",
-        }
+    def _frames(self, rows: DataFrame) -> Trace:
+        xs, ys = (self._names(rows[axis.column]) for axis in (self.x, self.y))
+        trace = points(xs, ys, self.frames, Look(VERMILION, symbol="square-open", size=38))
+        trace["marker"]["line"]["width"] = 3
+        return {**trace, "hoverinfo": "skip"}
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """The smallest and the largest value, each with its place."""
@@ -132,40 +118,3 @@ class HeatMap(Declared):
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
         """Both parameters and the value of each cell."""
         return rows[[self.x.column, self.y.column, self.value.column]]
-
-
-def heatmap(
-    table: DataFrame,
-    column: str,
-    x: str,
-    y: str,
-    *,
-    unit: str,
-    units: Mapping[str, str] | None = None,
-    caption: str = "",
-    title: str | None = None,
-) -> Figure:
-    """A column of a table by the parameters `x` and `y`, whose values are evenly spaced.
-
-    `table` has one row per pair of values. If it has several, BadInput says what to restrict.
-    """
-    rows = table[table[column].notna()]
-    if rows.duplicated([x, y]).any():
-        raise BadInput(
-            f"several rows have the same {x} and {y}. Restrict the other parameters, as in "
-            'heatmap(COLUMN, X, Y, condition="default")'
-        )
-    axes = (Axis(name, heading(name, (units or {}).get(name, "")), "") for name in (x, y))
-    across, up = axes
-    return HeatMap(
-        title or f"{heading(column, unit)} by {_of(x)} and {_of(y)}",
-        value=Axis(column, heading(column, unit), ""),
-        x=across,
-        y=up,
-        caption=lambda rows: caption,
-    )(rows)
-
-
-def _of(name: str) -> str:
-    words = heading(name).partition(" (")[0]
-    return words[:1].lower() + words[1:] if words[1:].islower() else words

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, part
 from labs.drive.units import KIB, MIB
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
@@ -26,6 +26,7 @@ SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
 MODERATE, ADV_WIN_SCALE = "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_adv_win_scale"
+predicted_rate = partial(part, unit="MiB/s", costly=True, per=MIB)
 
 
 @dataclass(frozen=True)
@@ -195,47 +196,29 @@ class BulkTransfer:
         """What only this lab has to say."""
         yield from ()
 
-    @column(
+    steady_mib_s = part(
+        "steady_bytes_s",
         "goodput over the last third of the time; none if too little is known of it",
         unit="MiB/s",
         predicted_by="predicted_mib_s",
         steady=True,
+        per=MIB,
     )
-    def steady_mib_s(self) -> float | None:
-        return in_mib(self.steady_bytes_s)
-
-    @column("predicted steady goodput", unit="MiB/s", costly=True)
-    def predicted_mib_s(self) -> float | None:
-        return in_mib(self.prediction.steady_bytes_s) if self.prediction else None
-
-    @column(
+    predicted_mib_s = predicted_rate("prediction.steady_bytes_s", "predicted steady goodput")
+    predicted_low_mib_s = predicted_rate(
+        "interval.steady_bytes_s.0",
         "lowest prediction of the steady goodput, where single packets or chance decide; of random "
         "losses, that of 95 % of the draws",
-        unit="MiB/s",
-        costly=True,
     )
-    def predicted_low_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[0]) if self.interval else None
-
-    @column("highest prediction of the steady goodput, likewise", unit="MiB/s", costly=True)
-    def predicted_high_mib_s(self) -> float | None:
-        return in_mib(self.interval.steady_bytes_s[1]) if self.interval else None
-
-    @column("what limits the steady goodput in theory", costly=True)
-    def bound(self) -> str | None:
-        return self.prediction.bound if self.prediction else None
-
-    @column("why there is no prediction", hidden=True, costly=True)
-    def cannot_say(self) -> str | None:
-        return self.no_prediction
-
-    @column("as goodput_mib_s", unit="bytes/s", hidden=True)
-    def goodput_bytes_s(self) -> float | None:
-        return self.received.goodput_bytes_s if self.received else None
-
-    @column("as steady_mib_s", unit="bytes/s", hidden=True)
-    def steady_bytes_s(self) -> float | None:
-        return self.received.steady_bytes_s if self.received else None
+    predicted_high_mib_s = predicted_rate(
+        "interval.steady_bytes_s.1", "highest prediction of the steady goodput, likewise"
+    )
+    bound = part("prediction.bound", "what limits the steady goodput in theory", costly=True)
+    cannot_say = part("no_prediction", "why there is no prediction", hidden=True, costly=True)
+    goodput_bytes_s = part(
+        "received.goodput_bytes_s", "as goodput_mib_s", unit="bytes/s", hidden=True
+    )
+    steady_bytes_s = part("received.steady_bytes_s", "as steady_mib_s", unit="bytes/s", hidden=True)
 
     def notes(self) -> Iterator[Note]:
         """What a reader of the figures must know; nothing for a regular run."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import median
 
 import numpy
 
 from labs.drive.flows import Traffic
-from labs.drive.result_columns import Note, column
+from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
@@ -36,6 +36,8 @@ from labs.read.runs.run import Run
 from labs.read.theory.bdp import payload_share
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.rtt_unfairness import power_of_rtt
+
+hidden = partial(part, hidden=True)
 
 
 class TrafficResults:
@@ -95,21 +97,16 @@ class TrafficResults:
     def goodput_mbit(self) -> float | None:
         return sum(self.goodputs)
 
-    @column("predicted goodput", unit="Mbit/s")
-    def predicted_goodput_mbit(self) -> float | None:
-        return self.prediction.goodput_mbit
-
-    @column(
+    predicted_goodput_mbit = part("prediction.goodput_mbit", "predicted goodput", unit="Mbit/s")
+    utilisation_pct = part(
+        bottleneck.utilisation_pct,
         "share of the link's rate in use, steady state",
         unit="%",
         predicted_by="predicted_utilisation_pct",
     )
-    def utilisation_pct(self) -> float | None:
-        return bottleneck.utilisation_pct(self.run)
-
-    @column("predicted utilisation", unit="%")
-    def predicted_utilisation_pct(self) -> float | None:
-        return self.prediction.utilisation_pct
+    predicted_utilisation_pct = part(
+        "prediction.utilisation_pct", "predicted utilisation", unit="%"
+    )
 
     @column(
         "share of the first flow, or of all with its congestion control",
@@ -122,9 +119,7 @@ class TrafficResults:
         places = first_ones([carried.flow for carried in self.flows_down])
         return 100 * sum(self.goodputs[place] for place in places) / sum(self.goodputs)
 
-    @column("predicted share", unit="%")
-    def predicted_share_pct(self) -> float | None:
-        return self.prediction.share_pct
+    predicted_share_pct = part("prediction.share_pct", "predicted share", unit="%")
 
     @column("Jain's index of the goodputs in steady state")
     def jain(self) -> float | None:
@@ -134,9 +129,11 @@ class TrafficResults:
     def jain_1s(self) -> float | None:
         return median(jain_in_windows(self.run)) if self.are_several else None
 
-    @column("time from the last start until all flows are within 10 % of an equal share", unit="s")
-    def fair_after_s(self) -> float | None:
-        return fair_after_s(self.run)
+    fair_after_s = part(
+        fair_after_s,
+        "time from the last start until all flows are within 10 % of an equal share",
+        unit="s",
+    )
 
     @column("delay in the queue, median over time", unit="ms", predicted_by="predicted_queue_ms")
     def queue_p50_ms(self) -> float | None:
@@ -154,45 +151,24 @@ class TrafficResults:
     def queue_min_ms(self) -> float | None:
         return self.delay_percentile_ms(5)
 
-    @column("predicted median delay in the queue", unit="ms")
-    def predicted_queue_ms(self) -> float | None:
-        return self.prediction.queue_ms
-
-    @column("packets that the queue dropped", unit="%")
-    def lost_pct(self) -> float | None:
-        return bottleneck.lost_pct(self.run)
-
-    @column("packets that the queue marked (ECN)", unit="%")
-    def marked_pct(self) -> float | None:
-        return bottleneck.marked_pct(self.run)
-
-    @column("payload that was sent again", unit="%")
-    def retransmitted_pct(self) -> float | None:
-        return retransmitted_pct(self.run)
-
-    @column("median latency of a request before the flows", unit="ms")
-    def request_idle_ms(self) -> float | None:
-        return self.latency.idle_p50_ms if self.latency else None
-
-    @column(
+    predicted_queue_ms = part(
+        "prediction.queue_ms", "predicted median delay in the queue", unit="ms"
+    )
+    lost_pct = part(bottleneck.lost_pct, "packets that the queue dropped", unit="%")
+    marked_pct = part(bottleneck.marked_pct, "packets that the queue marked (ECN)", unit="%")
+    retransmitted_pct = part(retransmitted_pct, "payload that was sent again", unit="%")
+    request_idle_ms = part(
+        "latency.idle_p50_ms", "median latency of a request before the flows", unit="ms"
+    )
+    request_p50_ms = part(
+        "latency.p50_ms",
         "median latency of a request beside the flows",
         unit="ms",
         predicted_by="predicted_request_ms",
     )
-    def request_p50_ms(self) -> float | None:
-        return self.latency.p50_ms if self.latency else None
-
-    @column("99th percentile of that latency", unit="ms")
-    def request_p99_ms(self) -> float | None:
-        return self.latency.p99_ms if self.latency else None
-
-    @column("latency beside the flows as a multiple of the idle one")
-    def request_ratio(self) -> float | None:
-        return self.latency.ratio if self.latency else None
-
-    @column("predicted median latency", unit="ms")
-    def predicted_request_ms(self) -> float | None:
-        return self.prediction.request_ms
+    request_p99_ms = part("latency.p99_ms", "99th percentile of that latency", unit="ms")
+    request_ratio = part("latency.ratio", "latency beside the flows as a multiple of the idle one")
+    predicted_request_ms = part("prediction.request_ms", "predicted median latency", unit="ms")
 
     @column("from the first start until the last flow with a size has arrived", unit="ms")
     def completed_ms(self) -> float | None:
@@ -251,13 +227,8 @@ class TrafficResults:
         outside = outside_probe_rtt(self.run)
         return None if outside is None else 100 * outside
 
-    @column("retransmission timeouts of the server", hidden=True)
-    def timeouts(self) -> int | None:
-        return self.server_counters.get("TcpExtTCPTimeouts")
-
-    @column("tail loss probes of the server", hidden=True)
-    def loss_probes(self) -> int | None:
-        return self.server_counters.get("TcpExtTCPLossProbes")
+    timeouts = hidden("server_counters.TcpExtTCPTimeouts", "retransmission timeouts of the server")
+    loss_probes = hidden("server_counters.TcpExtTCPLossProbes", "tail loss probes of the server")
 
     @column("what the prediction is from", hidden=True)
     def theory(self) -> str | None:
@@ -286,9 +257,7 @@ class TrafficResults:
     def controls(self) -> str | None:
         return ", ".join(flow.control for flow in self.traffic.flows)
 
-    @column("largest deviation between the instruments", unit="%", hidden=True)
-    def instruments_pct(self) -> float | None:
-        return apart_pct(self.run)
+    instruments_pct = hidden(apart_pct, "largest deviation between the instruments", unit="%")
 
     def notes(self) -> Iterator[Note]:
         """A path off its target, instruments that disagree, lost packets, errors."""

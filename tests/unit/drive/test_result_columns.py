@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import pytest
@@ -19,10 +20,15 @@ class Sizes:
     first: int
     window: float | None
     rounds: tuple[int, ...] = ()
+    counters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def half(self) -> float:
         return self.first / 2
+
+
+def largest(run: Sizes) -> int | None:
+    return max(run.rounds, default=None)
 
 
 class Results:
@@ -43,11 +49,13 @@ class Results:
     window = hidden("run.window", "the window")
     first_kib = part("sizes.first", "the same", unit="KiB", per=KIB)
     second_round = part("sizes.rounds.1", "payload of the second round")
+    drops = part("run.counters.TCPRcvQDrop", "a counter")
+    largest = part(largest, "a function of the run")
     typed = part("window", "the same", kind=int)
 
 
 def test_values_are_those_of_the_path() -> None:
-    results = Results(Sizes(2048, None, (5, 7)))
+    results = Results(Sizes(2048, None, (5, 7), {"TCPRcvQDrop": 3}))
     assert values_of(results) == {
         "half": 1024.0,
         "first": 2048,
@@ -55,13 +63,16 @@ def test_values_are_those_of_the_path() -> None:
         "window": None,
         "first_kib": 2.0,
         "second_round": 7,
+        "drops": 3,
+        "largest": 7,
         "typed": None,
     }
 
 
 @pytest.mark.parametrize("run", [None, Sizes(1, 2.0, (3,))])
 def test_what_is_missing_is_empty(run: Sizes | None) -> None:
-    assert Results(run).second_round is None
+    results = Results(run)
+    assert results.second_round is None and results.drops is None
 
 
 def test_declarations_keep_order_names_and_flags() -> None:
@@ -80,6 +91,8 @@ def test_types_are_those_of_the_annotations() -> None:
         "window": float | None,
         "first_kib": float,
         "second_round": int,
+        "drops": int,
+        "largest": int | None,
         "typed": int,
     }
 

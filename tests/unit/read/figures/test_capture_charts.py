@@ -172,7 +172,7 @@ def test_time_sequence_of_the_lossy_run() -> None:
     assert list(acked.y) == sorted(acked.y)
     assert all(high >= low for high, low in zip(edge.y, acked.y, strict=True))
     assert figure.layout.xaxis.title.text == "seconds since the connection's first segment"
-    assert figure.layout.yaxis.title.text == "sequence number, bytes"
+    assert figure.layout.yaxis.title.text == "sequence number (bytes)"
 
 
 def test_time_sequence_marks_a_closed_window_and_cuts_out_seconds() -> None:
