@@ -5,7 +5,7 @@ a module, or a folder of modules::
 
     conditions.py   its title (the docstring), Parameters, conditions; optional: GROUPS, MARGIN,
                     tools, machine_tools, lines, and PARTS, the modules of parts that it shares with
-                    other labs ({"narrative": "labs.read.display.traffic"})
+                    other labs ({"results": "labs.read.readings.traffic_results"})
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
@@ -46,7 +46,8 @@ from labs.read.lab import Lab, checked_columns, wrong_conditions
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "Results")
-FOLDER = ("conditions.py", "experiment.py", "results.py")
+RESULTS = "results.py"
+FOLDER = ("conditions.py", "experiment.py", RESULTS)
 FIGURES = ("charts", "narrative", "notebook")
 """The parts that `figures.py` of a lab is, each of them."""
 
@@ -123,8 +124,8 @@ def _of_the_package(name: str) -> Lab:
 def load_folder(folder: Path, package: str) -> Lab:
     """The lab in a folder that is the package `package`; BadInput, with the file, if it is none."""
     missing = [name for name in FOLDER if not (folder / name).is_file()]
-    if missing:
-        raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
+    if missing and missing != [RESULTS]:
+        raise _lacks(folder, missing)
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
     _check_files(folder, package, ledger)
     try:
@@ -134,15 +135,21 @@ def load_folder(folder: Path, package: str) -> Lab:
     except Exception as error:
         raise _refused(error, folder / "conditions.py") from error
     shared: dict[str, str] = vars(front).get("PARTS", {})
+    if missing and "results" not in shared:
+        raise _lacks(folder, missing)
 
     def part(name: str) -> ModuleType | None:
-        if name in FIGURES and (folder / "figures.py").is_file():
+        if name in FIGURES and name not in shared and (folder / "figures.py").is_file():
             name = "figures"
         if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
         return importlib.import_module(shared[name]) if name in shared else None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
+
+
+def _lacks(folder: Path, missing: list[str]) -> BadInput:
+    return BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
@@ -236,8 +243,9 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
 
 def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
     """BadInput if the files of a lab lack what a lab must have; they are not loaded."""
-    for name, defined in (("experiment.py", "measure"), ("results.py", "Results")):
-        _check_defines(folder / name, defined)
+    _check_defines(folder / "experiment.py", "measure")
+    if (folder / RESULTS).is_file():
+        _check_defines(folder / RESULTS, "Results")
     _check_guest(folder / "experiment.py", package)
     if ledger is not None:
         module = folder / "claims.py"

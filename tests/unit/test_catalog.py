@@ -182,10 +182,10 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
 
 
 def test_find_gives_a_lab_the_parts_that_it_shares() -> None:
-    """PARTS of a lab names their modules; its own files come first."""
+    """PARTS of a lab names their modules."""
     lab = catalog.find("queues")
     assert lab.require("narrative").__name__ == "labs.read.display.traffic"
-    assert lab.require("results").__name__ == "labs.experiments.queues.results"
+    assert lab.require("results").__name__ == "labs.read.readings.traffic_results"
     assert lab.part("prediction") is None
 
 
