@@ -42,13 +42,13 @@ from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run
+from labs.launch.progress import Bar
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import decided, interval
-from labs.studies.progress import Bar
 
 INTO = "runs/model"
 TIMESTAMPS_BYTES = 12
@@ -154,7 +154,7 @@ def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, R
     """The run of each point by name, or why there is none."""
     outcomes: dict[str, Run | str] = {}
     ordered = sorted(points, key=lambda point: point.kernel)
-    with Bar("model", [point.name for point in points]) as bar:
+    with Bar("model", len(points)) as bar:
         for kernel, of_kernel in groupby(ordered, lambda point: point.kernel):
             left = list(of_kernel)
             while left:

@@ -4,8 +4,7 @@ A lab of the package is a folder with these parts, of which the first three are 
 a module, or a folder of modules::
 
     conditions.py   its title (the docstring), Parameters, conditions; optional: GROUPS, MARGIN,
-                    tools, machine_tools, lines, and PARTS, the modules of parts that it shares with
-                    other labs ({"results": "labs.read.readings.traffic_results"})
+                    tools, machine_tools, lines
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
@@ -32,7 +31,6 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from itertools import chain
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -41,21 +39,23 @@ from labs.drive.imports import imported
 from labs.drive.parameters.declare import SIZES, LabParameters, declared, nearest, shown, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
-from labs.read.lab import Lab, checked_columns, wrong_conditions
+from labs.read.lab import Lab, checked_columns, last_line, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "Results")
-RESULTS = "results.py"
-FOLDER = ("conditions.py", "experiment.py", RESULTS)
+FOLDER = ("conditions.py", "experiment.py", "results.py")
+ON_TESTBED = ("labs.drive.", "labs.errors.")
+"""What a run can load on its testbed, besides the standard library."""
 FIGURES = ("charts", "narrative", "notebook")
 """The parts that `figures.py` of a lab is, each of them."""
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
 """The names of the package's labs."""
 
-_loaded: dict[str, Lab] = {}
-_own: dict[Path, tuple[bytes, Lab]] = {}
+_of_package: dict[str, Lab] = {}
+_of_files: dict[Path, tuple[bytes, Lab]] = {}
+"""The labs of the reader's files, each with the source from which it was loaded."""
 
 
 def find(name_or_path: str) -> Lab:
@@ -68,7 +68,7 @@ def find(name_or_path: str) -> Lab:
     if lab is not None:
         return lab
     if path.suffix == ".py" or len(path.parts) > 1:
-        return _find_own(path)
+        return _find_file(path)
     here = Path(f"{name_or_path}.py")
     near = f"./{here}" if here.is_file() else nearest(name_or_path, LABS)
     hint = f'; did you mean "{near}"?' if near else "."
@@ -78,7 +78,7 @@ def find(name_or_path: str) -> Lab:
     )
 
 
-def known(name: str) -> Lab:
+def loaded(name: str) -> Lab:
     """The lab of a run or a study: one of the package, or one that this process has loaded.
 
     A run may come from a stranger, so the name in it never loads a file. BadInput for any other.
@@ -95,8 +95,8 @@ def known(name: str) -> Lab:
 def lab_of(parameters: object) -> Lab:
     """The lab that an instance of a parameter class belongs to; BadInput if to none."""
     cls = type(parameters)
-    loaded = (*_loaded.values(), *_own_labs().values())
-    for lab in chain(loaded, map(_of_the_package, LABS)):  # mostly one that is loaded
+    at_hand = (*_of_package.values(), *(lab for _, lab in _of_files.values()))
+    for lab in chain(at_hand, map(_packaged, LABS)):  # mostly one that is loaded
         if lab.Parameters is cls:
             return lab
     raise BadInput(f"a {cls.__name__} does not contain the parameters of a lab. Use labs.check")
@@ -104,72 +104,67 @@ def lab_of(parameters: object) -> Lab:
 
 def with_ledgers() -> tuple[Lab, ...]:
     """The package's labs that are about an article."""
-    return tuple(lab for lab in map(_of_the_package, LABS) if lab.ledger is not None)
+    return tuple(lab for lab in map(_packaged, LABS) if lab.ledger is not None)
 
 
 def _named(name: str) -> Lab | None:
-    return _of_the_package(name) if name in LABS else _own_labs().get(name)
+    of_files = {lab.name: lab for _, lab in _of_files.values()}
+    return _packaged(name) if name in LABS else of_files.get(name)
 
 
-def _own_labs() -> dict[str, Lab]:
-    return {lab.name: lab for _, lab in _own.values()}
-
-
-def _of_the_package(name: str) -> Lab:
-    if name not in _loaded:
-        _loaded[name] = load_folder(EXPERIMENTS / name, f"{PACKAGE}.{name}")
-    return _loaded[name]
+def _packaged(name: str) -> Lab:
+    if name not in _of_package:
+        _of_package[name] = load_folder(EXPERIMENTS / name, f"{PACKAGE}.{name}")
+    return _of_package[name]
 
 
 def load_folder(folder: Path, package: str) -> Lab:
     """The lab in a folder that is the package `package`; BadInput, with the file, if it is none."""
     missing = [name for name in FOLDER if not (folder / name).is_file()]
-    if missing and missing != [RESULTS]:
-        raise _lacks(folder, missing)
+    if missing:
+        raise BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
     ledger = next(iter(sorted(folder.glob("article*.toml"))), None)
-    _check_files(folder, package, ledger)
+    _check_defines(folder / "experiment.py", "measure")
+    _check_defines(folder / "results.py", "Results")
+    _check_guest(folder / "experiment.py", package)
+    if ledger is not None:
+        claims = folder / "claims.py"
+        _check_ledger(ledger, claims if claims.is_file() else folder / "claims" / "__init__.py")
     try:
         front = importlib.import_module(f"{package}.conditions")
         _check_front(front, ("Parameters", "conditions"))
-        _check_conditions(front)
     except Exception as error:
         raise _refused(error, folder / "conditions.py") from error
-    shared: dict[str, str] = vars(front).get("PARTS", {})
-    if missing and "results" not in shared:
-        raise _lacks(folder, missing)
 
     def part(name: str) -> ModuleType | None:
-        if name in FIGURES and name not in shared and (folder / "figures.py").is_file():
+        if name in FIGURES and (folder / "figures.py").is_file():
             name = "figures"
         if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
-        return importlib.import_module(shared[name]) if name in shared else None
+        return None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
-
-
-def _lacks(folder: Path, missing: list[str]) -> BadInput:
-    return BadInput(f"{folder}: a lab has {', '.join(FOLDER)}; missing: {', '.join(missing)}")
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:
     """A lab whose front declares what it is; what it leaves out has the default of `Lab`."""
     title = next(iter((front.__doc__ or "").strip().splitlines()), "").rstrip(".")
-    given = {field: vars(front)[key] for key, field in OF_FRONT.items() if key in vars(front)}
-    given |= {key: vars(front)[key] for key in HOOKS if callable(vars(front).get(key))}
+    parts = vars(front)
+    given = {
+        field: parts[name]
+        for name, field in OF_FRONT.items()
+        if name in parts and (name.isupper() or callable(parts[name]))
+    }
     return Lab(name=name, title=title, experiment=experiment, part=part, ledger=ledger, **given)
 
 
-OF_FRONT = {
-    "Parameters": "Parameters",
-    "conditions": "all_conditions",
-    "GROUPS": "groups",
-    "MARGIN": "_margin",
+OF_FRONT = {"conditions": "all_conditions", "GROUPS": "groups", "MARGIN": "_margin"} | {
+    name: name for name in ("Parameters", "tools", "machine_tools", "lines")
 }
-HOOKS = ("tools", "machine_tools", "lines")
+"""The fields of a lab by the names in its front."""
 
 
-def _find_own(path: Path) -> Lab:
+def _find_file(path: Path) -> Lab:
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -184,20 +179,23 @@ def _find_own(path: Path) -> Lab:
             "underscores only"
         )
     path = path.resolve()
-    if path in _own and _own[path][0] == source:
-        return _own[path][1]
-    module = _load(path, source)
+    if path not in _of_files or _of_files[path][0] != source:
+        _of_files[path] = source, _lab_in(path, source)
+    return _of_files[path][1]
+
+
+def _lab_in(path: Path, source: bytes) -> Lab:
+    """The lab in a file, with the ledger beside it, if there is one."""
+    module, ledger = _load(path, source), path.with_suffix(".toml")
+    marks = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
 
     def part(name: str) -> ModuleType | None:
-        has = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
-        return module if hasattr(module, has.get(name, "")) else None
+        return module if hasattr(module, marks.get(name, "")) else None
 
-    ledger = path.with_suffix(".toml") if path.with_suffix(".toml").is_file() else None
-    if ledger is not None:
+    if ledger.is_file():
         _check_ledger(ledger, path)
-    lab = replace(_lab(path.stem, module, module.__name__, part, ledger), source=path)
-    _own[path] = (source, lab)
-    return lab
+    named = ledger if ledger.is_file() else None
+    return replace(_lab(path.stem, module, module.__name__, part, named), source=path)
 
 
 def _load(path: Path, source: bytes) -> ModuleType:
@@ -212,7 +210,6 @@ def _load(path: Path, source: bytes) -> ModuleType:
         _check_front(module, NAMED)
         _check_guest(path)
         checked_columns(vars(module)["Results"])
-        _check_conditions(module)
     except (Exception, SystemExit) as error:
         sys.modules.pop(spec.name)
         if before is not None:
@@ -222,50 +219,36 @@ def _load(path: Path, source: bytes) -> ModuleType:
 
 
 def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
+    """BadInput if a module does not declare what a lab is, or declares it wrongly."""
     parts: dict[str, Any] = vars(module)
     missing = [name for name in names if not callable(parts.get(name))]
     if missing:
         raise BadInput(f"it defines no {' and no '.join(missing)}. Required: {', '.join(names)}")
-    cls = parts["Parameters"]
+    cls, groups = parts["Parameters"], parts.get("GROUPS", ())
     if not (isinstance(cls, type) and issubclass(cls, LabParameters)):
         raise BadInput("Parameters must be a subclass of LabParameters")
     declared(cls)
     if not isinstance(parts.get("MARGIN"), Margin | None):
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
-    groups = parts.get("GROUPS", ())
     if not (isinstance(groups, tuple) and all(isinstance(group, Group) for group in groups)):
         raise BadInput("GROUPS must be a tuple of Group, of labs.drive.condition")
     counts = Counter(group.name for group in groups)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
+    if twice := [name for name, count in counts.items() if count > 1]:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
+    _check_conditions(parts)
 
 
-def _check_files(folder: Path, package: str, ledger: Path | None) -> None:
-    """BadInput if the files of a lab lack what a lab must have; they are not loaded."""
-    _check_defines(folder / "experiment.py", "measure")
-    if (folder / RESULTS).is_file():
-        _check_defines(folder / RESULTS, "Results")
-    _check_guest(folder / "experiment.py", package)
-    if ledger is not None:
-        module = folder / "claims.py"
-        claims = module if module.is_file() else folder / "claims" / "__init__.py"
-        _check_ledger(ledger, claims)
-
-
-def _check_conditions(front: ModuleType) -> None:
+def _check_conditions(parts: dict[str, Any]) -> None:
     """BadInput for two conditions with the same name, or a group that the lab does not declare.
 
     What the lab itself rejects is reported when its conditions are requested.
     """
-    parts: dict[str, Any] = vars(front)
     for size in SIZES:
         try:
             every = parts["conditions"](parts["Parameters"](size=size))
         except (LabError, OSError):
             continue
-        problem = wrong_conditions(every, parts.get("GROUPS", ()))
-        if problem:
+        if problem := wrong_conditions(every, parts.get("GROUPS", ())):
             raise BadInput(problem)
 
 
@@ -280,17 +263,17 @@ def _check_defines(path: Path, name: str) -> None:
         raise BadInput(f"{path}: it defines no {name}. Add {name} to it")
 
 
-_parsed = lru_cache(maxsize=4)(ast.parse)
-"""Parses a source that several checks read one after another once."""
-
-
 def _tree(path: Path) -> ast.Module:
     """A file parsed; BadInput if it is not Python."""
+    return _parsed(path.read_bytes(), path)
+
+
+@lru_cache(maxsize=4)  # several checks read a file one after another
+def _parsed(source: bytes, path: Path) -> ast.Module:
     try:
-        tree: ast.Module = _parsed(path.read_bytes(), str(path))
+        return ast.parse(source, path)
     except (SyntaxError, ValueError) as error:
         raise _refused(error, path) from error
-    return tree
 
 
 def _check_guest(path: Path, package: str = "") -> None:
@@ -301,21 +284,16 @@ def _check_guest(path: Path, package: str = "") -> None:
         file = waiting.pop()
         seen.add(file)
         for name in imported(_tree(file), whole=False):
+            top = name.split(".")[0]
             if package and name.startswith(f"{package}."):
                 module = path.parent / f"{name.removeprefix(package + '.').split('.')[0]}.py"
                 waiting += {module} - seen if module.is_file() else ()
-            elif not _is_on_testbed(name):
+            elif top not in sys.stdlib_module_names and not f"{name}.".startswith(ON_TESTBED):
                 raise BadInput(
                     f"{file}: it imports {name}, which a run cannot load on its testbed. "
                     "Allowed: the standard library, labs.drive and labs.errors. Import it in "
                     "the function that needs it, or under TYPE_CHECKING"
                 )
-
-
-def _is_on_testbed(name: str) -> bool:
-    return name.split(".")[0] in sys.stdlib_module_names or f"{name}.".startswith(
-        ("labs.drive.", "labs.errors.")
-    )
 
 
 def _check_ledger(ledger: Path, claims: Path) -> None:
@@ -334,15 +312,11 @@ def _check_ledger(ledger: Path, claims: Path) -> None:
 
 def _judges(claims: Path) -> list[str]:
     """The names in the dict JUDGES of a file, which is not loaded."""
-    return [
-        str(key.value)
-        for node in _tree(claims).body
-        if isinstance(node, (ast.Assign, ast.AnnAssign))
-        and isinstance(node.value, ast.Dict)
-        and re.match(r"JUDGES\b", ast.unparse(node))
-        for key in node.value.keys
-        if isinstance(key, ast.Constant)
-    ]
+    for node in _tree(claims).body:
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Dict) and re.match(r"JUDGES\b", ast.unparse(node)):
+            return [str(key.value) for key in value.keys if isinstance(key, ast.Constant)]
+    return []
 
 
 def _refused(error: BaseException, file: Path, name: str = "") -> BadInput:
@@ -350,16 +324,9 @@ def _refused(error: BaseException, file: Path, name: str = "") -> BadInput:
     one beside it; `name` is the file as the reader wrote it."""
     if isinstance(error, LabError):
         return BadInput(f"{name or file}: {str(error).removeprefix(f'{file}: ')}")
-    frames = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
-    words = " ".join(str(error).split())
-    if isinstance(error, SyntaxError):
-        frames.append((error.filename or str(file), error.lineno))
-        words = error.msg
-    of_the_lab = [
-        (path, line)
-        for path, line in frames
-        if path == str(file) or (not name and file.parent in Path(path).parents)
-    ]
-    place, line = of_the_lab[-1] if of_the_lab else (str(file), None)
-    where = f"{name or place}, line {line}" if line else name or place
+    place, line = last_line(
+        error, lambda path: path == file or (not name and file.parent in path.parents)
+    )
+    where = f"{name or place or file}" + (f", line {line}" if line else "")
+    words = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
     return BadInput(f"{where}: {type(error).__name__}: {words}")

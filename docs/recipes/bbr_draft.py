@@ -13,7 +13,7 @@ from labs.drive.condition import Condition
 from labs.drive.flows import Flow, Traffic, traffic_from_json
 from labs.drive.laid_path import batch, check_direction, laid
 from labs.drive.parameters import LabParameters
-from labs.drive.result_columns import column
+from labs.drive.result_columns import part
 from labs.drive.testbed.path import Change, Direction, NetworkPath, Queue
 from labs.drive.testbed.path_lines import QUEUE, SHAPED, places_of_router
 from labs.drive.traffic import lines, perform, tools
@@ -102,10 +102,6 @@ class Results:
 
         self.flows = TrafficResults(run)
 
-    @column("goodput", unit="Mbit/s", headline=True)
-    def goodput_mbit(self) -> float | None:
-        return self.flows.goodput_mbit
+    goodput_mbit = part("flows.goodput_mbit", "goodput", unit="Mbit/s", headline=True)
 
-    @column("packets that the queue dropped", unit="%")
-    def lost_pct(self) -> float | None:
-        return self.flows.lost_pct
+    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from labs.drive.condition import Condition
 from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.parameters import LabParameters
-from labs.drive.result_columns import column
+from labs.drive.result_columns import part
 from labs.drive.testbed.path import Change, Direction, NetworkPath, Queue
 from labs.drive.traffic import lines, measure, tools
 from labs.drive.units import MIB
@@ -198,26 +198,16 @@ class Results:
 
         self.flows = TrafficResults(run)
 
-    @column("goodput of all downloads", unit="Mbit/s", headline=True)
-    def goodput_mbit(self) -> float | None:
-        return self.flows.goodput_mbit
+    goodput_mbit = part(
+        "flows.goodput_mbit", "goodput of all downloads", unit="Mbit/s", headline=True
+    )
 
-    @column("share of the flows like the first", unit="%")
-    def share_pct(self) -> float | None:
-        return self.flows.share_pct
+    share_pct = part("flows.share_pct", "share of the flows like the first", unit="%")
 
-    @column("median delay in the queue", unit="ms")
-    def queue_p50_ms(self) -> float | None:
-        return self.flows.queue_p50_ms
+    queue_p50_ms = part("flows.queue_p50_ms", "median delay in the queue", unit="ms")
 
-    @column("packets that the queue dropped", unit="%")
-    def lost_pct(self) -> float | None:
-        return self.flows.lost_pct
+    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%")
 
-    @column("median latency of requests", unit="ms")
-    def request_p50_ms(self) -> float | None:
-        return self.flows.request_p50_ms
+    request_p50_ms = part("flows.request_p50_ms", "median latency of requests", unit="ms")
 
-    @column("until the last flow with a size arrived", unit="ms")
-    def completed_ms(self) -> float | None:
-        return self.flows.completed_ms
+    completed_ms = part("flows.completed_ms", "until the last flow with a size arrived", unit="ms")

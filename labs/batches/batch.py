@@ -37,7 +37,7 @@ from labs.launch.engine import Engine, Lost
 from labs.launch.launch import perform, prepare, run
 from labs.launch.make import Opened
 from labs.launch.plan import Planned
-from labs.launch.progress_lines import FAILED, is_last
+from labs.launch.progress import FAILED, has_failed, is_last
 from labs.read.batch_index import INDEX
 from labs.read.notebook_file import NotebookFile, read_notebook
 from labs.read.result_row import NO_RESULTS
@@ -149,7 +149,7 @@ def _virtual(
             run = by_title[title]
             progress.run(title, line)
             lines[title] = [*lines[title][-KEPT_LINES:], line]
-            if line.startswith(f"{FAILED}: "):
+            if has_failed(line):
                 _keep_log(folder, run, lines[title])
                 index.failed(run.key, line.removeprefix(f"{FAILED}: "))
             elif is_last(line):

@@ -13,7 +13,7 @@ from labs.drive.record.seal import HOST, NOT_SEALED, compute
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
 from labs.launch.make import Opened, alone
-from labs.launch.progress_lines import EXISTS, MADE
+from labs.launch.progress import EXISTS, MADE
 from labs.read.runs import raw_files
 from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run

@@ -22,9 +22,8 @@ from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES
 from labs.read.display.format import few, printable
 from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table, Words
-from labs.read.figures.heatmap import heatmap
 from labs.read.figures.parameter_layout import CONDITION, is_many, restricted, together
-from labs.read.figures.small_multiples import small_multiples
+from labs.read.figures.small_multiples import heatmap, small_multiples
 from labs.read.runs import recorded
 
 EXAMPLE = "batch-example.parquet"

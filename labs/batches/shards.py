@@ -13,7 +13,7 @@ from labs.errors import BadInput, LabError, ResultsDiffer
 from labs.launch.launch import prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned
-from labs.launch.progress_lines import EXISTS
+from labs.launch.progress import EXISTS
 from labs.read.runs.archive import run_folders, runs_folder
 from labs.read.runs.run import open_run
 

@@ -156,8 +156,8 @@ def _measured(
 ) -> list[dict[str, object]]:
     """Predicted and measured goodput, one row per set of buffers."""
     from labs.read.display.advice import describe_sizes
-    from labs.read.theory.advice import reached
-    from labs.studies.advice import INTO, at_least, measure
+    from labs.read.theory.advice import at_least, reached
+    from labs.studies.advice import INTO, measure
 
     wanted = {"given": given} if given else {"default": reached(advice)}
     if not given and advice.holds_bdp is not None:

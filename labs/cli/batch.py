@@ -168,6 +168,7 @@ def _perform(
     from labs.batches import shards
     from labs.batches.batch import Options, owned, perform_batch
     from labs.batches.progress import Progress
+    from labs.launch.plan import least_repetitions
 
     def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
         assert shard is not None
@@ -177,8 +178,7 @@ def _perform(
         args.jobs, args.fresh, args.fail_fast, args.any_inputs, None if shard is None else chosen
     )
     runs = prospect.distinct if shard is None else chosen(prospect.distinct)
-    first = prospect.parameters[0]
-    progress = Progress(len(runs) * (1 if first.testbed == "virtual" else first.repetitions_min))
+    progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
     try:
         with owned(folder), _engine(args, prospect) as engine:
             if args.merge:

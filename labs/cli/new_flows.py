@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from labs.drive.condition import Condition
 from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.parameters import LabParameters, parameter
-from labs.drive.result_columns import column
+from labs.drive.result_columns import part
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
 from labs.drive.traffic import lines, measure, tools
 
@@ -39,18 +39,10 @@ class Results:
 
         self.flows = TrafficResults(run)
 
-    @column("goodput of both flows", unit="Mbit/s", headline=True)
-    def goodput_mbit(self) -> float | None:
-        return self.flows.goodput_mbit
+    goodput_mbit = part("flows.goodput_mbit", "goodput of both flows", unit="Mbit/s", headline=True)
 
-    @column("share of the first flow", unit="%")
-    def share_pct(self) -> float | None:
-        return self.flows.share_pct
+    share_pct = part("flows.share_pct", "share of the first flow", unit="%")
 
-    @column("median queueing delay", unit="ms")
-    def queue_p50_ms(self) -> float | None:
-        return self.flows.queue_p50_ms
+    queue_p50_ms = part("flows.queue_p50_ms", "median queueing delay", unit="ms")
 
-    @column("median latency of requests", unit="ms")
-    def request_p50_ms(self) -> float | None:
-        return self.flows.request_p50_ms
+    request_p50_ms = part("flows.request_p50_ms", "median latency of requests", unit="ms")

@@ -77,9 +77,10 @@ def main(args: argparse.Namespace) -> int:
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
     from labs.read.result_row import NO_RESULTS
+    from labs.studies.study import Wanted
     from labs.studies.study import study as study_of
 
-    study = study_of(parameters, fresh=args.fresh, jobs=args.jobs)
+    study = study_of(parameters, Wanted(args.fresh, args.jobs))
     report = run_report.as_json(lab, parameters, study)
     print(json.dumps(report) if args.json else run_report.describe(lab, report))
     if lacking := [on_kernel.lacks for on_kernel in study.kernels if on_kernel.lacks]:

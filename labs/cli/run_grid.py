@@ -164,7 +164,7 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
         {str(name): plain(value) for name, value in row.items()}
         for row in grid.results().to_dict("records")
     ]
-    readable = [point for point in grid.points if grid.error_at(point) is None]
+    readable = [point for point in grid.points if point.lacks is None]
     links = [run.link.as_json() for point in readable for run in point.study.runs]
     for row, link in zip(rows, links, strict=True):
         row["link"] = link
@@ -187,9 +187,9 @@ def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
         "runs": len(grid.keys),
         "points": points,
         "lacking": [
-            {"values": dict(point.values), "lacks": str(error)}
+            {"values": dict(point.values), "lacks": str(point.lacks)}
             for point in grid.points
-            if (error := grid.error_at(point)) is not None
+            if point.lacks
         ],
     }
 

@@ -52,7 +52,7 @@ def main(args: argparse.Namespace) -> int:
     """Write the files and print their names. BadInput if no run has what the format needs."""
     table = args.parquet or args.csv
     if table is not None:
-        from labs.studies.run_table import CSV, PARQUET, check_ending
+        from labs.read.exports.flat_table import CSV, PARQUET, check_ending
 
         check_ending(table, PARQUET if args.parquet else CSV)
     if args.lab is not None:
@@ -70,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _as_table(runs: Sequence[Run], out: Path, json_wanted: bool) -> int:
-    from labs.studies.run_table import flat_table, write_table
+    from labs.studies.run_access import flat_table, write_table
 
     table = flat_table(runs)
     written = write_table(table, out)

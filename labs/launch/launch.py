@@ -25,12 +25,12 @@ from labs.launch import code_digest as code
 from labs.launch.engine import Engine, Job, Lost, Threads
 from labs.launch.make import MAKING, Opened
 from labs.launch.plan import Planned, Planner, code_of, plan
-from labs.launch.progress_lines import EXISTS, FAILED
+from labs.launch.progress import EXISTS, FAILED
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
 Progress = Callable[[str, str], None]
-"""Called with a run's title and a line about it (`labs.launch.progress_lines`)."""
+"""Called with a run's title and a line about it (`labs.launch.progress`)."""
 
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256

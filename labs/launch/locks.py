@@ -22,7 +22,7 @@ from labs.drive.record.disk import LOCK_MODE, NOT_A_LINK, OwnedPath, written_to
 from labs.drive.record.removal import is_single_file
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import Damaged
-from labs.launch.progress_lines import WAITING
+from labs.launch.progress import WAITING
 
 SHORTEST_LOOK_S, LOOK_S = 0.005, 0.2
 """How long a wait sleeps between attempts: at first, and after some doublings."""

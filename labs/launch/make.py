@@ -25,7 +25,7 @@ from labs.errors import BRANCHES, BadInput, Damaged, LabError, RunFailed
 from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
 from labs.launch.plan import Planned
-from labs.launch.progress_lines import EXISTS, MADE, WAITING
+from labs.launch.progress import EXISTS, MADE, WAITING
 from labs.read.runs import raw_files
 from labs.read.runs.archive import AUDIT
 from labs.read.runs.run import Run, open_run

@@ -61,12 +61,9 @@ class Planned:
         return run_name(self.lab.name, self.condition.name, self.key)
 
 
-def titles(lab: Lab, p: LabParameters) -> list[str]:
-    """The names, in progress messages, of the runs that a study always includes."""
-    names = [condition.name for condition in lab.conditions(p)]
-    if p.testbed == "virtual":
-        return names
-    return [f"{name} {number + 1}" for name in names for number in range(p.repetitions_min)]
+def least_repetitions(p: LabParameters) -> int:
+    """How many runs of each condition a study always includes."""
+    return 1 if p.testbed == "virtual" else p.repetitions_min
 
 
 def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labs.drive.record.study_file import Planned, write_study
 from labs.read.runs.run import Run, keep_opened
 from labs.studies.grid import Grid
 from labs.studies.study import Study
@@ -35,8 +33,7 @@ def save(folder: str, names: Mapping[str, Any]) -> None:
         if not (runs / run.name).exists():
             shutil.copytree(run.path, runs / run.name)
     for study in reversed([study for study in _studies(names.values()) if study.runs]):
-        plan = [Planned(run.condition, run.key) for run in study.every]
-        write_study(runs, study.lab.name, asdict(study.parameters), plan)
+        study.write(runs)
 
 
 def _studies(values: Iterable[Any]) -> Iterator[Study]:

@@ -19,10 +19,10 @@ from labs.errors import LabError
 from labs.launch.launch import perform, prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
+from labs.launch.progress import Bar
 from labs.publish.rerun import BEYOND, COVERED, WITHIN, NotRepeated
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import FEWEST, Repeated, repeated
-from labs.studies.progress import Bar
 
 
 def conditions(runs: Iterable[Run]) -> list[Repeated]:
@@ -126,6 +126,6 @@ def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[
     every = [run for some in rounds for run in some]
     prepare(into)
     opened = Opened(into)
-    with Bar(wanted[0].lab.name, [run.title for run in every]) as bar:
+    with Bar(wanted[0].lab.name, len(every)) as bar:
         perform(every, opened, tell=bar.tell)
     return [[opened[some[at].name] for some in rounds] for at in range(len(wanted))]

@@ -18,11 +18,11 @@ from labs.errors import BadInput, LabError
 from labs.launch.launch import perform, prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
+from labs.launch.progress import Bar
 from labs.read.display.format import few
 from labs.read.lab import Lab
 from labs.read.runs.compare import Change, Pair, graded
 from labs.read.runs.run import Run
-from labs.studies.progress import Bar
 from labs.studies.run_access import results_of
 
 IDENTICAL, COVERED = "identical", "covered"
@@ -76,7 +76,7 @@ def repeat(
         return [], lacking
     prepare(into)
     opened, failed = Opened(into), dict[str, LabError]()
-    with Bar("labs", [again.title for _, again in planned]) as bar:
+    with Bar("labs", len(planned)) as bar:
         for _, pairs in groupby(planned, key=lambda pair: pair[0].lab):
             wanted = [again for _, again in pairs]
             failed |= perform(wanted, opened, jobs=jobs, tell=bar.tell, keep_going=True)

@@ -108,22 +108,21 @@ class Lab:
         on the same link, whether or not this machine can run them, and otherwise by `only`, since
         some conditions are run only on request; a link that the lab does not allow has none.
         """
-        condition = run.inputs["condition"]
-        declared = {field.name for field in dataclasses.fields(self.Parameters)}
+        link = run.inputs["condition"]["link"]
+        names = {field.name for field in dataclasses.fields(self.Parameters)}
         given: dict[str, Any] = {
-            name: float(condition["link"][name])
-            for name in ("rate_mbit", "delay_ms")
-            if name in declared and condition["link"][name] is not None
+            name: float(link[name])
+            for name in names & {"rate_mbit", "delay_ms"}
+            if link[name] is not None
         }
         for only in ("", run.condition):
-            asked = self.Parameters(size="full", testbed="recorded", only=only, **given)
+            p = self.Parameters(size="full", testbed="recorded", only=only, **given)
             try:
-                conditions = self.conditions(asked)
+                groups = {condition.name: condition.group for condition in self.conditions(p)}
             except BadInput:
                 return ""
-            for candidate in conditions:
-                if candidate.name == run.condition:
-                    return candidate.group
+            if run.condition in groups:
+                return groups[run.condition]
         return ""
 
     def title_of(self, group: str) -> str:
@@ -204,9 +203,14 @@ class Lab:
     def prediction(self, run: Run) -> float | None:
         """What the theory has for the headline figure of a run; None where it has nothing."""
         figure = self.headline(run)
-        predicted_by = None if figure is None else self.columns[figure[0]].predicted_by
-        value = None if predicted_by is None else self.results(run).values.get(predicted_by)
-        return None if value is None else float(value)
+        predicted = None if figure is None else self.predicted_and_measured(run, figure[0])[0]
+        return None if predicted is None else float(predicted)
+
+    def predicted_and_measured(self, run: Run, column: str) -> tuple[Any, Any]:
+        """The value of the column that predicts a column of a run's results, and that column's;
+        None for one that is missing."""
+        values = self.results(run).values
+        return values.get(self.columns[column].predicted_by or ""), values.get(column)
 
     @property
     def margin(self) -> Margin:
@@ -222,14 +226,24 @@ class Lab:
 
 def _fault(source: Path, run: Run, error: Exception) -> BadInput:
     """An error of a reader's own lab in one line: the last line of their file that led to it."""
-    frames = traceback.extract_tb(error.__traceback__)
     path = source.resolve()
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path]
-    where = f"{source}:{lines[-1]}" if lines else str(source)
+    _, line = last_line(error, lambda file: file.resolve() == path)
+    where = f"{source}:{line}" if line else str(source)
     return BadInput(
         f"{where}: results of {run.condition} raises {type(error).__name__}: {error}. "
         f"Fix {source.name}; the run is kept in {run.path}"
     )
+
+
+def last_line(
+    error: BaseException, counts: Callable[[Path], bool]
+) -> tuple[Path | None, int | None]:
+    """The last line that led to an error in a file that counts: its file and number, if any."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno))
+    lines = [(Path(file), line) for file, line in frames if counts(Path(file))]
+    return lines[-1] if lines else (None, None)
 
 
 def checked_columns(results: type) -> dict[str, Column]:

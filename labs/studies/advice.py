@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 
 from plotly.graph_objects import Figure
@@ -17,7 +18,8 @@ from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run as perform
-from labs.read.display.advice import core_to_paste, describe_for_notebook, describe_sizes, to_paste
+from labs.launch.progress import Bar
+from labs.read.display.advice import describe_for_notebook, describe_sizes, to_paste
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.advice import against_buffer_size
 from labs.read.readings.arrivals import arrivals
@@ -25,6 +27,7 @@ from labs.read.runs.run import Run
 from labs.read.theory.advice import (
     Advice,
     Reached,
+    at_least,
     checked_path,
     observed_s,
     reached,
@@ -34,7 +37,6 @@ from labs.read.theory.advice import (
 )
 from labs.read.theory.advice import advise as computed
 from labs.read.theory.bulk_flow import CUBIC
-from labs.studies.progress import Bar
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""
@@ -56,7 +58,10 @@ class Measured:
     name: str
     runs: tuple[Run, ...]
     predicted: Reached
-    goodputs_bytes_s: tuple[float, ...]
+
+    @cached_property
+    def goodputs_bytes_s(self) -> tuple[float, ...]:
+        return tuple(map(_steady_bytes_s, self.runs))
 
     @property
     def goodput_bytes_s(self) -> float:
@@ -67,7 +72,7 @@ class Measured:
 class Advised:
     """The advice for a path, and what a flow reaches there with the buffers of today.
 
-    A notebook shows the chart. `words`, `to_paste` and `core_to_paste` are texts.
+    A notebook shows the chart. `words` and `to_paste` are texts.
     """
 
     advice: Advice
@@ -88,22 +93,19 @@ class Advised:
         """The sysctl lines for both ends."""
         return Text(to_paste(self.advice))
 
-    @property
-    def core_to_paste(self) -> Text:
-        """The sysctl lines for programs that set their buffers with setsockopt."""
-        return Text(core_to_paste(self.advice))
-
     def measured(self) -> Table:
         """The buffers of today and the advised ones, measured on the virtual kernel."""
-        results = measure(self.advice, {"today": self.here, "advised": at_least(self.advice)})
-        return Table(
+        wanted = {"today": self.here, "advised": at_least(self.advice)}
+        rows = [
             {
-                "Buffers": [result.name for result in results],
-                "Sizes": [describe_sizes(result.predicted) for result in results],
-                "Predicted (MiB/s)": [result.predicted.goodput_bytes_s / MIB for result in results],
-                "Measured (MiB/s)": [result.goodput_bytes_s / MIB for result in results],
+                "Buffers": result.name,
+                "Sizes": describe_sizes(result.predicted),
+                "Predicted (MiB/s)": result.predicted.goodput_bytes_s / MIB,
+                "Measured (MiB/s)": result.goodput_bytes_s / MIB,
             }
-        )
+            for result in measure(self.advice, wanted)
+        ]
+        return Table(rows)
 
     def __repr__(self) -> str:
         return str(self.words)
@@ -131,14 +133,8 @@ def advise(
     """
     checked_path(rate_mbit, rtt_ms, kernel, mss_bytes)
     advice = computed(rate_mbit, rtt_ms, kernel, mss_bytes=mss_bytes)
-    here = reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
-    return Advised(advice, here, connections)
-
-
-def at_least(advice: Advice) -> Reached:
-    """What a flow reaches with the smallest buffers that fill the link, as in virtual time, where
-    packets are coalesced in pairs."""
-    return reached(advice, sndbuf_bytes=advice.send_bytes, rcvbuf_bytes=advice.receive_bytes)
+    today = reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
+    return Advised(advice, today, connections)
 
 
 def measure(
@@ -153,16 +149,15 @@ def measure(
     sweeps = find(BULK_LAB)
     conditions = tuple(_condition(advice, name, buffers) for name, buffers in wanted.items())
     lab = replace(sweeps, all_conditions=lambda p: conditions, groups=(), _conditions={})
-    runs: dict[str, list[Run]] = {name: [] for name in wanted}
+    studies = []
     for seed in SEEDS if advice.loss_pct else SEEDS[:1]:
         parameters = sweeps.Parameters(kernel=advice.kernel, runs=into, seed=seed)
-        with Bar(f"advise, seed {seed}" if advice.loss_pct else "advise", list(wanted)) as bar:
-            for run in perform(lab, parameters, progress=bar.tell).runs:
-                runs[run.condition].append(run)
-    return tuple(
-        Measured(name, tuple(made), wanted[name], tuple(map(_steady_bytes_s, made)))
-        for name, made in runs.items()
-    )
+        title = f"advise, seed {seed}" if advice.loss_pct else "advise"
+        with Bar(title, len(wanted)) as bar:
+            studies.append(perform(lab, parameters, progress=bar.tell).runs)
+    # Each study has its runs in the order of the conditions.
+    by_buffers = zip(wanted.items(), zip(*studies, strict=True), strict=True)
+    return tuple(Measured(name, runs, buffers) for (name, buffers), runs in by_buffers)
 
 
 def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
@@ -175,7 +170,8 @@ def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
         limit_s=limit_s or LIMIT_S,
         sample_ms=max(1, round(took_ms / SAMPLES)),
     )
-    wmem, rmem = three_wmem(buffers.sndbuf_bytes), three_rmem(advice, buffers.rcvbuf_bytes)
+    wmem = " ".join(map(str, three_wmem(buffers.sndbuf_bytes)))
+    rmem = " ".join(map(str, three_rmem(advice, buffers.rcvbuf_bytes)))
     link = Link(
         *(advice.rate_mbit, advice.rtt_ms, advice.loss_pct),
         # A sender's own queue would drop packets of several segments.
@@ -184,15 +180,11 @@ def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
         port=PORT,
     )
     control = {} if advice.control == CUBIC else {CONTROL: str(advice.control)}
-    return Condition(
-        name,
-        link,
-        {
-            "server": {"net.ipv4.tcp_wmem": " ".join(map(str, wmem)), **control},
-            "client": {"net.ipv4.tcp_rmem": " ".join(map(str, rmem))},
-        },
-        as_settings(settings),
-    )
+    sysctls = {
+        "server": {"net.ipv4.tcp_wmem": wmem, **control},
+        "client": {"net.ipv4.tcp_rmem": rmem},
+    }
+    return Condition(name, link, sysctls, as_settings(settings))
 
 
 def _steady_bytes_s(run: Run) -> float:

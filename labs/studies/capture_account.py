@@ -18,38 +18,34 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.account_page import time_by_cause, worst_ladder
 from labs.read.figures.style import nothing
 from labs.read.figures.time_sequence import time_sequence
-from labs.read.flows.account_text import (
-    NO_TIME,
-    advice,
-    describe_connection,
-    describe_finding,
-    worth_a_sentence,
-)
+from labs.read.flows.account_text import NO_TIME, describe_for_notebook, named_frames
 from labs.read.flows.explain import Account, FileAccount, read_account
 from labs.read.runs import recorded
 
-CAPTURES = {
-    "A": "delayed-ACK-meets-Nagle",
-    "B": "retransmission-timeout",
-    "C": "zero-window",
-    "D": "connection-refused",
-    "E": "fast-recovery",
-    "F": "delayed-ACK",
-    "G": "connection-unanswered",
-    "H": "reset",
-    "I": "SYN-repeated",
-    "J": "gave-up",
-}
+CAUSES = (
+    "delayed-ACK-meets-Nagle",
+    "retransmission-timeout",
+    "zero-window",
+    "connection-refused",
+    "fast-recovery",
+    "delayed-ACK",
+    "connection-unanswered",
+    "reset",
+    "SYN-repeated",
+    "gave-up",
+)
+CAPTURES = dict(zip("ABCDEFGHIJ", CAUSES, strict=True))
 """The captures that come with the project: a letter, and the cause, which is part of the file's
 name. Notebooks show only the letter, because they ask for the cause."""
+NO_CONNECTION = "The capture has no TCP connection."
 MOST_BESIDE = 20
 """Packets that are shown beside Wireshark's word."""
 
 
 def examples() -> Mapping[str, Path]:
     """The captures that come with the project, by letter."""
-    files = {letter: f"explain-{cause}.pcap.gz" for letter, cause in CAPTURES.items()}
-    return {letter: recorded.folder() / name for letter, name in files.items()}
+    folder = recorded.folder()
+    return {letter: folder / f"explain-{cause}.pcap.gz" for letter, cause in CAPTURES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,39 +96,30 @@ class Explained:
     @property
     def capture(self) -> Words:
         """What kind of capture it is, and what it lacks."""
-        lines = [*self.file.verdict.lines, *self.file.remarks.lines]
+        lines = (*self.file.verdict.lines, *self.file.remarks.lines)
         return Words("\n".join(f"- {line}" for line in lines) or "Nothing to remark.")
 
     @property
     def connections(self) -> Table:
         """One row per connection, the one that lost most time first."""
-        return Table(
-            [
-                {
-                    "Connection": account.connection,
-                    "Client": account.client,
-                    "Server": account.server,
-                    "Duration (ms)": account.duration_ms,
-                    "Time lost (ms)": account.lost_ms,
-                    "Main reason": "" if account.worst is None else account.worst.reason,
-                    "First frame": account.first_frame,
-                }
-                for account in self.file.accounts
-            ]
-        )
+        rows = [
+            {
+                "Connection": account.connection,
+                "Client": account.client,
+                "Server": account.server,
+                "Duration (ms)": account.duration_ms,
+                "Time lost (ms)": account.lost_ms,
+                "Main reason": account.worst.reason if account.worst else "",
+                "First frame": account.first_frame,
+            }
+            for account in self.file.accounts
+        ]
+        return Table(rows)
 
     @property
     def account(self) -> Words:
         """The connection in sentences, and what to change."""
-        if self.chosen is None:
-            return Words("The capture has no TCP connection.")
-        findings = worth_a_sentence(self.chosen)
-        lines = [f"**{describe_connection(self.chosen)}**", ""]
-        lines += [f"- {describe_finding(finding)}" for finding in findings] or [f"- {NO_TIME}"]
-        changes = [f"- {reason}: {words}" for reason, words in advice(findings).items()]
-        if changes:
-            lines += ["", "What to change:", ""]
-        return Words("\n".join([*lines, *changes]))
+        return Words(describe_for_notebook(self.chosen) if self.chosen else NO_CONNECTION)
 
     def chart(self) -> Figure:
         """The time of each connection by reason."""
@@ -141,24 +128,20 @@ class Explained:
     def timeline(self) -> Figure:
         """Sequence numbers, ACKs and the window of the connection over time."""
         if self.chosen is None:
-            return nothing("Time-sequence graph", "The capture has no TCP connection.")
+            return nothing("Time-sequence graph", NO_CONNECTION)
         return time_sequence(self.segments, self.chosen.connection, source=self.name)
 
     def ladder(self, *, reasons: bool = True) -> Figure:
         """The packets around the longest wait; without `reasons` it only shows how long it is."""
-        worst = None if self.chosen is None else self.chosen.worst
-        if self.chosen is None or worst is None:
+        account = self.chosen
+        if account is None or account.worst is None:
             return nothing("The longest wait", NO_TIME)
-        return worst_ladder(self.segments, self.name, self.chosen, worst, reasons=reasons)
+        return worst_ladder(self.segments, self.name, account, account.worst, reasons=reasons)
 
     @property
     def frames(self) -> list[int]:
         """The frames that the sentences name, in their order; at most 20."""
-        if self.chosen is None:
-            return []
-        pairs = [pair for finding in worth_a_sentence(self.chosen) for pair in finding.frames[:3]]
-        named = dict.fromkeys(frame for pair in pairs for frame in pair)
-        return list(named)[:MOST_BESIDE]
+        return named_frames(self.chosen)[:MOST_BESIDE] if self.chosen else []
 
     def packet(self, frame: int) -> Text:
         """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no

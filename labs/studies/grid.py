@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-import pandas
+from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.catalog import lab_of
@@ -18,14 +17,13 @@ from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain
 from labs.errors import BadInput, LabError
 from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED
-from labs.read.display.rich_output import Table
+from labs.read.display.rich_output import Summary, Table
 from labs.read.lab import OF_RUN, Lab
 from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
-from labs.studies import study as studies
-from labs.studies.progress import Bar
-from labs.studies.study import ON_ANY_KERNEL, Study
+from labs.studies import study as of_point
+from labs.studies.study import ON_ANY_KERNEL, Study, Wanted
 
 T = TypeVar("T")
 
@@ -41,9 +39,19 @@ class Point:
     study: Study
     error: LabError | None = None
 
+    @cached_property
+    def results(self) -> Table | LabError:
+        """The results, or the error: the runs do not exist or cannot be read."""
+        return attempted(self.study.results) if self.error is None else self.error
+
+    @property
+    def lacks(self) -> LabError | None:
+        """Why there are no results; None if there are."""
+        return self.results if isinstance(self.results, LabError) else None
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grid:
+class Grid(Summary):
     """The studies of a lab at every combination of the values in `over`.
 
     `over` has the values by parameter; the last parameter varies fastest in `points`.
@@ -67,32 +75,27 @@ class Grid:
         `run_rate_mbit` for the measured rate. A condition that does not use a varied parameter
         has the same run at several points, and its notes say so.
         """
-        return self._table.copy()
+        return self._results.copy()
 
     @property
     def link(self) -> Table:
         """The link of each run, as in `study.link`, with the varied parameters."""
-        rows = []
-        links = ((point, point.study.link) for point in self.points if self.error_at(point) is None)
-        for point, row in _rows(links):
-            told = [row.get("Note") or "", self._same(row["Condition"])]
-            rows.append({**point, **row, "Note": "; ".join(filter(None, told))})
+        rows = [
+            {**values, **row, "Note": _joined(row.get("Note"), self._same(row["Condition"]))}
+            for values, row in self._rows(lambda point: point.study.link)
+        ]
         return Table(rows, columns=None if rows else list(self.over))
 
     @property
     def lacking(self) -> Table:
         """The points without results, and the reason: one row per point."""
-        rows = [
-            {**point.values, "lacks": str(error)}
-            for point in self.points
-            if (error := self.error_at(point)) is not None
-        ]
+        rows = [{**point.values, "lacks": str(point.lacks)} for point in self.points if point.lacks]
         return Table(rows, columns=[*self.over, "lacks"])
 
     @property
     def errors(self) -> tuple[LabError, ...]:
         """The errors of the points without results, without repeated messages."""
-        errors = filter(None, map(self.error_at, self.points))
+        errors = (point.lacks for point in self.points if point.lacks)
         return tuple({str(error): error for error in errors}.values())
 
     @property
@@ -128,29 +131,26 @@ class Grid:
         table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:
             column = self._headline(table)
-            excluded = [key in self._without_headline for key in table["key"]]
-            table[column] = table[column].mask(pandas.Series(excluded, index=table.index))
+            table[column] = table[column].where(table["key"].isin(self._with_headline))
         elif column not in table:
             raise BadInput(unknown(column, map(str, table), "column of the results"))
-        declaration = self.lab.columns.get(column)
-        drawn = {str(name) for name in table["condition"]}
+        about, drawn = self.lab.columns.get(column), set(table["condition"])
+        parameters = declared(type(self.parameters))
         return small_multiples(
             table,
             column,
             over=[name for name in self.over if name not in fixed or is_many(fixed[name])],
-            unit="" if declaration is None else declaration.unit,
-            predicted=None if declaration is None else declaration.predicted_by,
+            unit=about.unit if about else "",
+            predicted=about.predicted_by if about else None,
             x=x,
             columns=columns,
             rows=rows,
-            units={
-                name: parameter.unit for name, parameter in declared(type(self.parameters)).items()
-            },
+            units={name: parameter.unit for name, parameter in parameters.items()},
             fit=not any(map(is_many, fixed.values())),
-            note="; ".join(f"{name}: {self._same(name)}" for name in self.same if name in drawn),
+            note=_joined(*(f"{name}: {self._same(name)}" for name in self.same if name in drawn)),
         )
 
-    def _headline(self, table: pandas.DataFrame) -> str:
+    def _headline(self, table: DataFrame) -> str:
         for name, column in self.lab.columns.items():
             if column.headline and name in table and table[name].notna().any():
                 return name
@@ -160,55 +160,46 @@ class Grid:
         )
 
     @cached_property
-    def _without_headline(self) -> frozenset[str]:
-        """The keys of the runs whose headline figure is not meaningful."""
-        runs = {run.key: run for point in self.points for run in point.study.runs}
-        return frozenset(key for key, run in runs.items() if self.lab.headline(run) is None)
+    def _with_headline(self) -> frozenset[str]:
+        """The keys of the runs whose headline figure is meaningful."""
+        runs = (run for point in self.points for run in point.study.runs)
+        return frozenset(run.key for run in runs if self.lab.headline(run) is not None)
 
     @cached_property
-    def _table(self) -> Table:
+    def _results(self) -> Table:
         rows = []
-        for point, row in _rows((point, self._outcomes[point]) for point in self.points):
+        for values, row in self._rows(lambda point: point.results):
             if same := self._same(row["condition"]):
-                row["notes"] = "; ".join(filter(None, [row["notes"], same]))
-                codes = dict.fromkeys([*row["note_codes"].split(), UNUSED])
-                row["note_codes"] = " ".join(codes)
-            columns = {(f"{OF_RUN}{name}" if name in point else name): row[name] for name in row}
-            rows.append({**point, **columns})
+                row["notes"] = _joined(row["notes"], same)
+                row["note_codes"] = " ".join(dict.fromkeys([*row["note_codes"].split(), UNUSED]))
+            renamed = {(f"{OF_RUN}{name}" if name in values else name): row[name] for name in row}
+            rows.append({**values, **renamed})
         if not rows:
             raise self.errors[0]
         return Table(rows)
 
-    def error_at(self, point: Point) -> LabError | None:
-        """The reason why a point has no results; None if it has results."""
-        result = self._outcomes[point]
-        return None if isinstance(result, Table) else result
-
-    @cached_property
-    def _outcomes(self) -> Mapping[Point, Table | LabError]:
-        """The results of each point, or the error: its runs do not exist or cannot be read."""
-        return {
-            point: attempted(point.study.results) if point.error is None else point.error
-            for point in self.points
-        }
+    def _rows(self, of: Callable[[Point], Any]) -> Iterator[tuple[Mapping[str, Scalar], Any]]:
+        """The rows of a table of each point with results, each after the values of the point."""
+        for point in self.points:
+            for row in () if point.lacks else of(point).to_dict("records"):
+                yield point.values, row
 
     def _same(self, condition: str) -> str:
         """The note for a condition that has the same run at several points; empty for others."""
         return same_run(self.same.get(condition, ()))
 
-    def __repr__(self) -> str:
-        return f"<Grid {self._words()}>"
-
-    def _repr_html_(self) -> str:
-        return f"<p>Grid {escape(self._words())}</p>"
-
-    def _words(self) -> str:
+    def summary(self) -> str:
         lacking = sum(point.error is not None for point in self.points)
         without = f", {lacking} without runs (see lacking)" if lacking else ""
+        lists = (f"{name} {', '.join(map(plain, values))}" for name, values in self.over.items())
         return (
-            f"of {self.lab.name} over {in_words(self.over)}: {len(self.points)} points{without}, "
+            f"of {self.lab.name} over {' and '.join(lists)}: {len(self.points)} points{without}, "
             f"{in_runs(len(self.keys))}"
         )
+
+
+def _joined(*notes: str | None) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def attempted(function: Callable[..., T], *given: Any) -> T | LabError:
@@ -217,20 +208,6 @@ def attempted(function: Callable[..., T], *given: Any) -> T | LabError:
         return function(*given)
     except LabError as error:
         return error
-
-
-def _rows(
-    tables: Iterable[tuple[Point, Table | LabError]],
-) -> Iterator[tuple[Mapping[str, Scalar], dict[str, Any]]]:
-    """The rows of each point's table, with the values of the point."""
-    for point, table in tables:
-        for row in table.to_dict("records") if isinstance(table, Table) else ():
-            yield point.values, {str(name): value for name, value in row.items()}
-
-
-def in_words(over: Axes) -> str:
-    """`rate_mbit 50, 100 and delay_ms 10, 50`."""
-    return " and ".join(f"{name} {', '.join(map(plain, values))}" for name, values in over.items())
 
 
 @overload
@@ -257,21 +234,23 @@ def study(
     `over` has lists of values by parameter, such as `over={"rate_mbit": [50, 100, 200]}`. The
     result is then a grid: the studies at every combination of the values. A run that several points
     share is performed once. A point that cannot run (its kernel is not built, or it is not
-    recorded) does not affect the others; `grid.lacking` gives the reason. `fresh` and `jobs` are
-    those of `labs.studies.study.study`, which also describes recorded runs and several kernels.
+    recorded) does not affect the others; `grid.lacking` gives the reason. `fresh` repeats existing
+    runs, too; `jobs` limits the number of concurrent runs. `labs.studies.study.study` describes
+    recorded runs and several kernels.
     """
+    wanted = Wanted(fresh, jobs)
     if over is None:
-        return studies.study(p, fresh=fresh, jobs=jobs)
-    varied, wanted = varied_points(p, over)
+        return of_point.study(p, wanted)
+    varied, every = varied_points(p, over)
     lab = lab_of(p)
     if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
-        outcomes = [attempted(studies.study, at_point) for at_point in wanted]
+        outcomes = [attempted(of_point.study, at) for at in every]
     else:
-        outcomes = _performed(lab, wanted, varied, fresh, jobs)
+        outcomes = _performed(lab, every, varied, wanted)
     errors = [outcome for outcome in outcomes if isinstance(outcome, LabError)]
     if len(errors) == len(outcomes):
         raise errors[0]
-    pairs = zip(wanted, outcomes, strict=True)
+    pairs = zip(every, outcomes, strict=True)
     return Grid(p, varied, tuple(_point(at, varied, outcome, lab) for at, outcome in pairs), lab)
 
 
@@ -291,41 +270,32 @@ def varied_points(
 
 
 def _performed(
-    lab: Lab, wanted: tuple[LabParameters, ...], varied: Axes, fresh: bool, jobs: int | None
+    lab: Lab, every: Sequence[LabParameters], varied: Axes, wanted: Wanted
 ) -> list[Study | LabError]:
     """The study of each point, or its error; all runs in virtual time share one pool."""
     # Performing runs needs a Unix system; reading recorded ones does not.
-    from labs.launch import launch  # noqa: PLC0415
-    from labs.launch.plan import titles  # noqa: PLC0415
+    from labs.launch import launch, plan, progress  # noqa: PLC0415
 
-    names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in wanted]
-    outcomes: list[Study | LabError] = []
-    if wanted[0].testbed == "virtual":
-        distinct = launch.distinct_runs(launch.plan_points(lab, wanted, names))
-        rounds = [(wanted, names, "", [run.title for run in distinct])]
+    names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in every]
+    if every[0].testbed == "virtual":
+        distinct = launch.distinct_runs(launch.plan_points(lab, every, names))
+        rounds = [(every, names, "", len(distinct))]
     else:
-        named = zip(wanted, names, strict=True)
-        rounds = [((p,), [name], f", {name}", titles(lab, p)) for p, name in named]
-    for some, their_names, title, runs in rounds:
-        with Bar(f"{lab.name}{title}", runs) as bar:
-            made = launch.run_points(
-                lab, some, fresh=fresh, jobs=jobs, progress=bar.tell, names=their_names
-            )
-        outcomes += [
-            runs_of
-            if isinstance(runs_of, LabError)
-            else attempted(studies.of_made, runs_of, p, lab)
-            for runs_of, p in zip(made, some, strict=True)
-        ]
-    return outcomes
+        runs = [len(lab.conditions(p)) * plan.least_repetitions(p) for p in every]
+        rounds = [([p], [], f", {name}", n) for p, name, n in zip(every, names, runs, strict=True)]
+    made: list[Any] = []
+    for some, titles, title, count in rounds:
+        with progress.Bar(f"{lab.name}{title}", count) as bar:
+            made += launch.run_points(lab, some, progress=bar.tell, names=titles, **vars(wanted))
+    return [
+        of if isinstance(of, LabError) else attempted(of_point.of_made, of, p, lab)
+        for of, p in zip(made, every, strict=True)
+    ]
 
 
-def _point(p: LabParameters, varied: Axes, result: Study | LabError, lab: Lab) -> Point:
+def _point(p: LabParameters, varied: Axes, outcome: Study | LabError, lab: Lab) -> Point:
     values = {name: getattr(p, name) for name in varied}
-    if isinstance(result, Study):
-        return Point(values, result)
-    without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(result))
-    return Point(values, without, result)
-
-
-__all__ = ["Grid", "Point", "study"]
+    if isinstance(outcome, Study):
+        return Point(values, outcome)
+    without = Study(p, (), Path(p.runs), None, False, lab=lab, lacks=str(outcome))
+    return Point(values, without, outcome)

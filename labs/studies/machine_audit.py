@@ -6,14 +6,13 @@ Notebooks show it as a table (`labs.audit`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 
 from labs.errors import Missing
 from labs.read.audit.differences import of_side
-from labs.read.audit.items import Item, in_order
-from labs.read.audit.machine import audit as items_of_machine
-from labs.read.audit.raw import Raw, open_raw
+from labs.read.audit.items import Item
+from labs.read.audit.machine import audit_each
+from labs.read.audit.raw import open_raw
 from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 
@@ -28,8 +27,8 @@ def audit(runs: Iterable[Run] | None = None) -> Table:
     were performed, as they were then; the table is empty if the runs have no audit, such as runs in
     virtual time. `value` is empty for an item that is unknown.
     """
-    items = audited(THIS_MACHINE) if runs is None else of_machines(of_side(runs))
-    return Table([_row(item) for item in items], columns=list(COLUMNS))
+    items = audited(THIS_MACHINE) if runs is None else audit_each(of_side(runs))
+    return Table(list(map(_row, items)), columns=list(COLUMNS))
 
 
 def audited(testbed: str) -> list[Item]:
@@ -44,18 +43,8 @@ def audited(testbed: str) -> list[Item]:
     from labs.launch import audit as collecting  # noqa: PLC0415
 
     collected = collecting.vagrant(reach()) if testbed == VAGRANT else collecting.here()
-    return of_machines(
-        {name: open_raw(raw, f"the audit of {name}") for name, raw in collected.items()}
-    )
-
-
-def of_machines(machines: Mapping[str, Raw]) -> list[Item]:
-    """The items of several machines, each with the name of its machine."""
-    return in_order(
-        replace(item, machine=name)
-        for name, raw in machines.items()
-        for item in items_of_machine(raw)
-    )
+    machines = {name: open_raw(raw, f"the audit of {name}") for name, raw in collected.items()}
+    return audit_each(machines)
 
 
 def _row(item: Item) -> dict[str, object]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from labs.errors import BadInput, LabError, Missing
 from labs.read.display.beside import Guess, guesses
 from labs.read.display.format import command_lines, few
 from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
-from labs.read.display.rich_output import Table, Text, Words
+from labs.read.display.rich_output import Summary, Table, Text, Words
+from labs.read.existing_studies import VIRTUAL, parameters_of, refusal, sharing
 from labs.read.lab import Lab
 from labs.read.result_row import NO_RESULTS, result_row, results_of
 from labs.read.runs import recorded
@@ -27,22 +27,19 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
 from labs.read.unused_parameters import Unused, describe_unused, unused
-from labs.studies.progress import Bar
-from labs.studies.recorded_parameters import VIRTUAL, refusal
-from labs.studies.testbeds import command_for, on_testbed, parameters_of
+from labs.studies.testbeds import check_second, command_for
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
 
-# Testbeds whose kernel a user chooses.
-ON_ANY_KERNEL = ("virtual", RECORDED)
-
-# How many conditions the summary of a study names.
+ON_ANY_KERNEL = (VIRTUAL, RECORDED)
+"""Testbeds whose kernel a user chooses."""
 NAMED = 20
+"""How many conditions the summary of a study names."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study:
+class Study(Summary):
     """A lab's runs for one set of parameters, in the order of its conditions.
 
     `runs` has one run per condition; for repeated conditions it is the median of the runs that
@@ -83,15 +80,13 @@ class Study:
     def link(self) -> Table:
         """The link of each run: as requested, as measured before the run, and the verdict; a note
         where the condition does not use a parameter."""
-        columns = {
-            "Condition": self.conditions,
-            "Requested": [asked_of(run) for run in self.runs],
-            "Measured": [measured(run.measured) for run in self.runs],
-            "Verdict": [run.link.verdict for run in self.runs],
-        }
-        if any(told := [self._unused(run) for run in self.runs]):
-            columns["Note"] = told
-        return Table(columns)
+        rows = [
+            (run.condition, asked_of(run), measured(run.measured), run.link.verdict)
+            for run in self.runs
+        ]
+        table = Table(rows, columns=["Condition", "Requested", "Measured", "Verdict"])
+        notes = list(map(self._unused, self.runs))
+        return table.assign(Note=notes) if any(notes) else table
 
     def results(self) -> Table:
         """One row per run: the results of the lab, and the origin of the run.
@@ -100,13 +95,20 @@ class Study:
         which a lab of your own cannot compute results has the reason among its notes; if that is so
         for all runs, it is raised.
         """
-        table = Table([self._row(run) for run in self.runs])
+        rows = [
+            result_row(
+                *(run, results_of(self.lab, run)),
+                group=self.lab.group_of(run),
+                source=self.source,
+                unused=self._unused(run),
+            )
+            for run in self.runs
+        ]
+        table = Table(rows)
         if self.runs and all(NO_RESULTS in codes.split() for codes in table["note_codes"]):
             self.lab.results(self.runs[0])
-        for name in table:
-            if table[name].isna().all():
-                table[name] = table[name].astype(float)
-        return table
+        empty = [name for name in table if table[name].isna().all()]
+        return table.astype(dict.fromkeys(empty, float))
 
     def guesses(
         self, column: str, guessed: Mapping[str, Guess], *, virtual_below: float = 0.0
@@ -116,14 +118,13 @@ class Study:
         BadInput for an unknown column or condition, and a guess that is not a number."""
         if column not in self.lab.columns:
             raise BadInput(unknown(column, self.lab.columns, "column of the results"))
-        unit, predicted_by = self.lab.columns[column].unit, self.lab.columns[column].predicted_by
-        rows = {}
-        for condition, guess in guessed.items():
-            values = self.lab.results(self.run(condition)).values
-            predicted = None if predicted_by is None else values.get(predicted_by)
-            rows[condition] = (guess, predicted, values.get(column))
-        virtual = all(self.run(condition).testbed == VIRTUAL for condition in guessed)
-        return guesses(rows, unit, below=virtual_below if virtual else 0.0)
+        runs = {condition: self.run(condition) for condition in guessed}
+        rows = {
+            name: (guessed[name], *self.lab.predicted_and_measured(run, column))
+            for name, run in runs.items()
+        }
+        below = virtual_below if all(run.testbed == VIRTUAL for run in runs.values()) else 0.0
+        return guesses(rows, self.lab.columns[column].unit, below=below)
 
     @property
     def repeated(self) -> tuple[Repeated, ...]:
@@ -136,11 +137,11 @@ class Study:
         if self.lacks:
             raise BadInput(self.lacks)
         rows = [
-            {**condition.as_json(), "disturbances": "; ".join(condition.why)}
+            {**condition.as_json(), "by what": "; ".join(condition.why)}
             for every in self.repeated
             for condition in on_one_kernel([every])
         ]
-        return Table(rows).rename(columns={"width_pct": "width, %", "disturbances": "by what"})
+        return Table(rows).rename(columns={"width_pct": "width, %"})
 
     def run(self, condition: str) -> Run:
         """The run of a condition; BadInput, naming the conditions, if the study has no such one."""
@@ -158,22 +159,17 @@ class Study:
         from labs.drive.preview import preview  # noqa: PLC0415
 
         run = self.run(condition)
-        asked = run.condition_asked
-        lines = preview(asked, self.lab.lines(asked), run.testbed)
+        lines = preview(run.condition_asked, self.lab.lines(run.condition_asked), run.testbed)
         return Text("\n".join(command_lines((line.host, line.argv) for line in lines)))
 
     def describe(self, condition: str | None = None) -> str:
-        """A summary of the study, or of one run, as Markdown with its figures.
-
-        BadInput if the lab has no text summary.
-        """
-        narrative = self.lab.part("narrative")
+        """A summary of the study, or of one run, as Markdown with its figures. BadInput if the lab
+        has no text summary."""
         name = "describe" if condition is None else "describe_run"
-        if not hasattr(narrative, name):
+        describe = getattr(self.lab.part("narrative"), name, None)
+        if describe is None:
             raise BadInput(f"the lab {self.lab.name} has no text summary. Use study.results()")
-        return Words(
-            getattr(narrative, name)(self.results() if condition is None else self.run(condition))
-        )
+        return Words(describe(self.results() if condition is None else self.run(condition)))
 
     def on(self, kernel: str, *conditions: str) -> Study:
         """The same study on another kernel, with the conditions that match one of the patterns.
@@ -186,19 +182,15 @@ class Study:
 
     def with_conditions(self, *conditions: str) -> Study:
         """A study with the same parameters of those conditions of size full that match one of the
-        patterns; BadInput for a pattern that none matches.
-
-        Missing runs are performed. If that is impossible, the study has no runs, and `lacks` says
-        what to do.
+        patterns; BadInput for a pattern that none matches. Missing runs are performed, as by `on`.
         """
         every = replace(self.parameters, size="full", only="")
         names = [condition.name for condition in self.lab.conditions(every)]
-        for pattern in conditions:
-            if not _matching(names, (pattern,)):
-                raise BadInput(
-                    f"no condition of {self.lab.name} matches {pattern}"
-                    f"{did_you_mean(pattern, names)}. See labs parameters {self.lab.name}"
-                )
+        if lost := [pattern for pattern in conditions if not _matching(names, (pattern,))]:
+            raise BadInput(
+                f"no condition of {self.lab.name} matches {lost[0]}"
+                f"{did_you_mean(lost[0], names)}. See labs parameters {self.lab.name}"
+            )
         return self._compared_with(replace(every, only=",".join(_matching(names, conditions))))
 
     def _compared_with(self, requested: LabParameters) -> Study:
@@ -206,15 +198,15 @@ class Study:
         try:
             other = study(requested)
         except (Missing, BadInput) as error:
-            return self._without_runs(requested, str(error))
+            return self.without_runs(requested, str(error))
         if self.live and self.file is not None:
-            write_study(
-                self.folder,
-                self.lab.name,
-                asdict(self.parameters),
-                [Planned(run.condition, run.key) for run in self.every],
-            )
+            self.write(self.folder)
         return other
+
+    def write(self, folder: Path) -> None:
+        """Write the study file into a folder of runs, as the newest of its lab."""
+        plan = [Planned(run.condition, run.key) for run in self.every]
+        write_study(folder, self.lab.name, asdict(self.parameters), plan)
 
     def on_testbed(self, testbed: str = "vagrant") -> Study:
         """The newest study of the same conditions on another testbed, from the folder of this
@@ -225,18 +217,20 @@ class Study:
     def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
-        files = on_testbed(self.lab, self.runs, self.folder, testbed, packed=not self.live)
-        if not files:
-            lacks = f"there is no study of these conditions on {testbed}. "
-            lacks += f"Run: {self.command_on(testbed)}"
-            return (self._without_runs(self.parameters, lacks),)
+        check_second(testbed)
         cls = type(self.parameters)
-        return tuple(
+        studies = tuple(
             opened(file, parameters_of(file, cls, testbed), self.lab, live=is_here and self.live)
-            for file, is_here in files
+            for file, is_here in sharing(
+                self.lab, self.runs, self.folder, testbed, packed=not self.live
+            )
         )
+        lacks = f"there is no study of these conditions on {testbed}. "
+        lacks += f"Run: {self.command_on(testbed)}"
+        return studies or (self.without_runs(self.parameters, lacks),)
 
-    def _without_runs(self, p: LabParameters, lacks: str) -> Study:
+    def without_runs(self, p: LabParameters, lacks: str) -> Study:
+        """A study with other parameters that has no runs, for the reason in `lacks`."""
         return Study(p, (), self.folder, None, self.live, lab=self.lab, lacks=lacks)
 
     def command_on(self, testbed: str) -> Text:
@@ -262,15 +256,6 @@ class Study:
         """The machines of this study and another: one column per machine."""
         return machine_columns(self.every, other.every)
 
-    def _row(self, run: Run) -> dict[str, Any]:
-        return result_row(
-            run,
-            results_of(self.lab, run),
-            group=self.lab.group_of(run),
-            source=self.source,
-            unused=self._unused(run) if run.condition in self.unused else "",
-        )
-
     @cached_property
     def unused(self) -> Mapping[str, Unused]:
         """The parameters of the study that a condition does not use, by condition."""
@@ -281,26 +266,27 @@ class Study:
         values = self.unused.get(run.condition)
         return "" if values is None else describe_unused(run.condition_asked, values)
 
-    def __repr__(self) -> str:
-        return f"<Study {self._words()}>"
-
-    def _repr_html_(self) -> str:
-        return f"<p>Study {escape(self._words())}</p>"
-
-    def _words(self) -> str:
+    def summary(self) -> str:
         if self.lacks:
             return f"of {self.lab.name} without runs: {self.lacks}"
         kernels = ", ".join(dict.fromkeys(f"Linux {run.kernel.release}" for run in self.runs))
         testbeds = ", ".join(dict.fromkeys(run.testbed for run in self.runs))
-        kept = f", in {self.folder}" if self.live else ""
-        named = few(self.conditions, NAMED)
-        return f"of {self.lab.name}: {named} · {testbeds} · {kernels} · {self.source}{kept}"
+        where = f"live, in {self.folder}" if self.live else self.source
+        names = few(self.conditions, NAMED)
+        return f"of {self.lab.name}: {names} · {testbeds} · {kernels} · {where}"
 
 
-def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> Study:
+@dataclass(frozen=True)
+class Wanted:
+    """How a call wants its missing runs: `fresh` repeats existing runs, too; `jobs` limits the
+    number of concurrent runs."""
+
+    fresh: bool = False
+    jobs: int | None = None
+
+
+def study(p: LabParameters, wanted: Wanted = Wanted()) -> Study:
     """Perform the missing runs of the study that the parameters describe; return the study.
-
-    `fresh` repeats existing runs, too; `jobs` limits the number of concurrent runs.
 
     If the parameters name several kernels, `kernels` of the study has one study per kernel. A
     kernel without runs (it is not built, or has no recorded runs) does not prevent the others.
@@ -309,69 +295,61 @@ def study(p: LabParameters, *, fresh: bool = False, jobs: int | None = None) -> 
     RUNS is a packed file (`labs runs pack`), nothing is run either; the runs are those in the file.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
-    wanted = [replace(p, kernel=name) for name in p.kernels]
-    if p.testbed not in ON_ANY_KERNEL or len(wanted) == 1:
-        return _on_one_kernel(wanted[0], fresh, jobs)
-    made: list[Study] = []
-    lacking: dict[str, LabError] = {}
+    points = [replace(p, kernel=name) for name in p.kernels]
+    if p.testbed not in ON_ANY_KERNEL or len(points) == 1:
+        return _on_one_kernel(points[0], wanted)
+    studies: list[Study] = []
+    lacking: dict[LabParameters, LabError] = {}
     # In reverse order: the study of the first kernel is then the newest one of its folder.
-    for of_kernel in reversed(wanted):
+    for point in reversed(points):
         try:
-            made.insert(0, _on_one_kernel(of_kernel, fresh, jobs, f", Linux {of_kernel.kernel}"))
+            studies.insert(0, _on_one_kernel(point, wanted, f", Linux {point.kernel}"))
         except (Missing, BadInput) as error:
-            lacking[of_kernel.kernel] = error
-    if not made:
-        reason = lacking.pop(wanted[0].kernel)
-        more = f". The same holds for {', '.join(lacking)}" if lacking else ""
-        raise type(reason)(f"{reason}{more}")
-    first, *others = made
-    bare = replace(first, runs=(), every=(), file=None)
-    without_runs = [
-        replace(bare, parameters=of_kernel, lacks=str(lacking[of_kernel.kernel]))
-        for of_kernel in wanted
-        if of_kernel.kernel in lacking
-    ]
-    return replace(first, others=(*others, *without_runs))
+            lacking[point] = error
+    if not studies:
+        reason = lacking.pop(points[0])
+        others = ", ".join(point.kernel for point in lacking)
+        raise type(reason)(f"{reason}{others and f'. The same holds for {others}'}")
+    first, *more = studies
+    more += [first.without_runs(point, str(lacking[point])) for point in points if point in lacking]
+    return replace(first, others=tuple(more))
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
-def _on_one_kernel(p: LabParameters, fresh: bool, jobs: int | None, title: str = "") -> Study:
+def _on_one_kernel(p: LabParameters, wanted: Wanted, title: str = "") -> Study:
     packed = Path(p.runs)
     if is_packed(packed):
         return _recorded(p, unpacked(packed))
     if packed.name.endswith(ENDINGS) and not packed.exists():
         raise BadInput(f"there is no packed file {packed}. Name a file that exists, or a folder")
-    return _recorded(p) if p.testbed == RECORDED else _made(p, fresh, jobs, title)
+    return _recorded(p) if p.testbed == RECORDED else _performed(p, wanted, title)
 
 
-def _made(p: LabParameters, fresh: bool, jobs: int | None, title: str) -> Study:
+def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
     # Performing runs needs a Unix system; reading recorded ones does not.
-    from labs.launch import launch  # noqa: PLC0415
-    from labs.launch.plan import titles  # noqa: PLC0415
+    from labs.launch import launch, plan, progress  # noqa: PLC0415
 
     lab = lab_of(p)
     groups = [lab.title_of(condition.group) for condition in lab.conditions(p)]
-    with Bar(f"{lab.name}{title}", titles(lab, p), groups) as bar:
-        made = launch.run(lab, p, fresh=fresh, jobs=jobs, progress=bar.tell)
+    runs = len(groups) * plan.least_repetitions(p)
+    with progress.Bar(f"{lab.name}{title}", runs, groups) as bar:
+        made = launch.run(lab, p, progress=bar.tell, **vars(wanted))
     return of_made(made, p, lab)
 
 
 def of_made(made: Made, p: LabParameters, lab: Lab) -> Study:
     """The study of runs that were performed here."""
-    return _of_runs(made.file, made.runs, p, lab, live=True)
+    return opened(made.file, p, lab, live=True, runs=made.runs)
 
 
-def opened(file: StudyFile, p: LabParameters, lab: Lab, *, live: bool) -> Study:
-    """The study of a study file; all of its runs must exist."""
-    return _of_runs(file, tuple(map(open_run, file.folders())), p, lab, live=live)
-
-
-def _of_runs(
-    file: StudyFile, every: tuple[Run, ...], p: LabParameters, lab: Lab, *, live: bool
+def opened(
+    file: StudyFile, p: LabParameters, lab: Lab, *, live: bool, runs: tuple[Run, ...] = ()
 ) -> Study:
+    """The study of a study file, whose runs must all exist; `runs` if they are open already."""
+    every = runs or tuple(map(open_run, file.folders()))
     return Study(p, in_the_middle(lab, every), file.runs, file.path, live, lab=lab, every=every)
 
 
@@ -380,19 +358,21 @@ def _recorded(p: LabParameters, packed: Path | None = None) -> Study:
     lab = lab_of(p)
     folder = packed or recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
-    file = folder / STUDIES / f"{lab.name}.json"
     default = str(declared(type(p))["testbed"].default)
     testbed = p.testbed if packed and p.testbed != RECORDED else default
-    if testbed != VIRTUAL:  # on a wall clock, so its runs were repeated
-        every = tuple(recorded.repetitions(lab.name, requested, testbed, packed))
-        middle = in_the_middle(lab, every)
-        path = file if file.is_file() else None
-        return Study(p, middle, folder, path, False, lab=lab, every=every)
+    inputs: dict[str, Any] = {"kernel": p.kernel, "seed": p.seed, "memory_mib": p.memory_mib}
     try:
-        runs = recorded.matching(
-            lab.name, requested, kernel=p.kernel, seed=p.seed, memory_mib=p.memory_mib, data=packed
+        every = (
+            recorded.matching(lab.name, requested, data=packed, **inputs)
+            if testbed == VIRTUAL
+            # On a wall clock, so its runs were repeated.
+            else recorded.repetitions(lab.name, requested, testbed, packed)
         )
     except recorded.NotRecorded as error:
-        reason = "" if packed else refusal(lab, p, error.condition)
+        is_told = not packed and testbed == VIRTUAL
+        reason = refusal(lab, p, error.condition) if is_told else None
         raise BadInput(reason or str(error)) from None
-    return Study(p, tuple(runs), folder, file if file.is_file() else None, False, lab=lab)
+    file = folder / STUDIES / f"{lab.name}.json"
+    runs = in_the_middle(lab, every)
+    named = file if file.is_file() else None
+    return Study(p, runs, folder, named, False, lab=lab, every=tuple(every))

@@ -32,7 +32,10 @@ def verdicts(study: Study, *others: Study) -> Table:
     if study.lab.ledger is None:
         raise BadInput(f"the lab {study.lab.name} has no claims to judge")
     alike: dict[frozenset[object], list[Study]] = {}
-    for given in sorted((study, *others), key=_in_order):
+    # Most runs first, whatever the order in which studies are given.
+    for given in sorted(
+        (study, *others), key=lambda of: (-len(of.runs), sorted(run.key for run in of.runs))
+    ):
         if given.runs:
             where = {(run.testbed, run.kernel.release) for run in given.runs}
             how = but_how_much(asdict(given.parameters)).items()
@@ -56,11 +59,6 @@ def _together(studies: Sequence[Study]) -> Source:
     return Source(
         str(first.file or first.folder), tuple(runs), tuple(every), asdict(first.parameters)
     )
-
-
-def _in_order(study: Study) -> tuple[int, list[str]]:
-    """The study with most runs first, whatever the order in which studies are given."""
-    return -len(study.runs), sorted(run.key for run in study.runs)
 
 
 def _row(verdict: Verdict) -> dict[str, str]:

@@ -148,13 +148,13 @@ def write_parts(folder: Path, **changed: str | None) -> Path:
 @pytest.fixture(autouse=True)
 def no_own_labs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test starts without labs of the reader's own, and leaves none behind."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     yield
     for name in [name for name in sys.modules if name.startswith("labs_own_")]:
         del sys.modules[name]
 
 
-def own(folder: Path, text: str, name: str = "mine.py") -> str:
+def written(folder: Path, text: str, name: str = "mine.py") -> str:
     path = folder / name
     path.write_text(text)
     return str(path)
@@ -171,7 +171,7 @@ def test_find_by_name() -> None:
     lab = catalog.find("buffers")
     assert lab.Parameters is Buffers
     assert catalog.lab_of(Buffers()) is lab
-    assert [one.name for one in lab.conditions(Buffers(only="both"))] == ["both"]
+    assert [condition.name for condition in lab.conditions(Buffers(only="both"))] == ["both"]
 
 
 def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
@@ -181,11 +181,10 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
         assert lab.conditions(lab.Parameters())
 
 
-def test_find_gives_a_lab_the_parts_that_it_shares() -> None:
-    """PARTS of a lab names their modules."""
+def test_find_gives_a_lab_its_parts() -> None:
     lab = catalog.find("queues")
-    assert lab.require("narrative").__name__ == "labs.read.display.traffic"
-    assert lab.require("results").__name__ == "labs.read.readings.traffic_results"
+    assert lab.require("narrative") is lab.require("charts") is lab.require("notebook")
+    assert lab.require("results").__name__ == "labs.experiments.queues.results"
     assert lab.part("prediction") is None
 
 
@@ -204,17 +203,17 @@ def test_find_refuses_an_unknown_lab_with_the_nearest_and_the_list(
     assert f"Available: {', '.join(catalog.LABS)}, or a file" in refused("zork")
     assert "no such file" in refused("./nothing.py")
     monkeypatch.chdir(tmp_path)
-    own(tmp_path, new.source("mine"))
+    written(tmp_path, new.source("mine"))
     assert 'did you mean "./mine.py"? Available' in refused("mine")
 
 
 def test_find_of_an_own_file(tmp_path: Path) -> None:
-    lab = catalog.find(own(tmp_path, new.source("mine")))
+    lab = catalog.find(written(tmp_path, new.source("mine")))
     assert (lab.name, lab.source) == ("mine", tmp_path / "mine.py")
     assert lab.title.startswith("The time to transfer")
     p = lab.Parameters(only="far")
     assert catalog.lab_of(p) is lab
-    assert [one.name for one in lab.conditions(p)] == ["far"]
+    assert [condition.name for condition in lab.conditions(p)] == ["far"]
     assert callable(vars(lab.require("results"))["measure"])
     assert catalog.find("mine") is lab  # from now on by name, as its runs call it
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
@@ -223,16 +222,16 @@ def test_find_of_an_own_file(tmp_path: Path) -> None:
 
 
 def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
-    path = own(tmp_path, new.source("mine"))
+    path = written(tmp_path, new.source("mine"))
     first = catalog.find(path)
     assert catalog.find(path) is first
-    own(tmp_path, new.source("mine").replace("100, unit", "200, unit"))
+    written(tmp_path, new.source("mine").replace("100, unit", "200, unit"))
     changed = catalog.find(path)
     assert vars(changed.Parameters())["file_kib"] == 200
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "part"),
     [
         ("def (", "mine.py, line 1: SyntaxError"),
         ("x = 1\ny = 1 / 0\n", "mine.py, line 2: ZeroDivisionError: division by zero"),
@@ -261,22 +260,22 @@ def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, said: str) -> None:
-    assert said in refused(own(tmp_path, text))
+def test_find_refuses_a_file_that_is_not_a_lab(tmp_path: Path, text: str, part: str) -> None:
+    assert part in refused(written(tmp_path, text))
     assert "labs_own_mine" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "part"),
     [
         ("My-Lab.py", "lower-case letters, digits and underscores"),
         ("buffers.py", "buffers is a lab of the package"),
     ],
 )
 def test_find_refuses_a_file_name_that_no_lab_can_have(
-    tmp_path: Path, name: str, said: str
+    tmp_path: Path, name: str, part: str
 ) -> None:
-    assert said in refused(own(tmp_path, new.source("mine"), name))
+    assert part in refused(written(tmp_path, new.source("mine"), name))
 
 
 def test_conditions_refuses_a_name_used_twice_for_some_parameters(tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_conditions_refuses_a_name_used_twice_for_some_parameters(tmp_path: Path
     text = new.source("mine").replace(
         "Condition(name,", 'Condition(name if p.file_kib == 100 else "one",'
     )
-    lab = catalog.find(own(tmp_path, text))
+    lab = catalog.find(written(tmp_path, text))
     with pytest.raises(BadInput, match=r"mine\.py: two conditions have the name one\."):
         lab.conditions(replace(lab.Parameters(), **{"file_kib": 200}))  # type: ignore[arg-type]
 
@@ -337,7 +336,7 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
         "Two delays (delays)",
     ]
     steps = json.loads(labs("run", "echo", "--dry-run", "--json"))
-    assert [(one["group"], one["condition"]) for one in steps["conditions"]] == [
+    assert [(step["group"], step["condition"]) for step in steps["conditions"]] == [
         ("none", "here"),
         ("delays", "near"),
         ("delays", "far"),
@@ -346,9 +345,12 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
     assert steps["parameters"]["words"] == 4
     commands = [" ".join(line["argv"]) for line in steps["conditions"][0]["commands"]]
     assert any("netem delay 50ms" in line for line in commands)
-    found = json.loads(labs("claims", "--from", "runs", "--json"))
-    assert [(one["id"], one["verdict"]) for one in found] == [("A9.1", "holds"), ("A9.2", "holds")]
-    assert found[1]["reason"] == "delays"  # by name: the run does not say its group
+    verdicts = json.loads(labs("claims", "--from", "runs", "--json"))
+    assert [(verdict["id"], verdict["verdict"]) for verdict in verdicts] == [
+        ("A9.1", "holds"),
+        ("A9.2", "holds"),
+    ]
+    assert verdicts[1]["reason"] == "delays"  # by name: the run does not say its group
     assert python("-c", LOOK).split() == ["1", "echoes", str(2**30), "short"]
     assert files_of(package, "echo") == before
 
@@ -381,7 +383,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
 
 
 @pytest.mark.parametrize(
-    ("changed", "file", "said"),
+    ("changed", "file", "part"),
     [
         ({"results": None}, "", "missing: results.py"),
         ({"conditions": None}, "", "missing: conditions.py"),
@@ -427,17 +429,17 @@ def test_load_folder_refuses(
     monkeypatch: pytest.MonkeyPatch,
     changed: dict[str, str | None],
     file: str,
-    said: str,
+    part: str,
 ) -> None:
     """When the lab is loaded, in one line that names the file."""
     with pytest.raises(BadInput) as caught:
         loaded_folder(tmp_path, monkeypatch, changed)
     text = str(caught.value)
-    assert text.startswith(str(tmp_path / "labs_echo" / file)) and said in text and "\n" not in text
+    assert text.startswith(str(tmp_path / "labs_echo" / file)) and part in text and "\n" not in text
 
 
 @pytest.mark.parametrize(
-    ("changed", "file", "said"),
+    ("changed", "file", "part"),
     [
         ({"results": TAKEN}, "results.py", "declares link, which every study has already"),
         ({"results": NOT_A_COLUMN}, "results.py", "predicted_by byte, which is not a column"),
@@ -454,27 +456,27 @@ def test_columns_refused_when_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
     changed: dict[str, str | None],
     file: str,
-    said: str,
+    part: str,
 ) -> None:
     """In one line that names the file; the run is never reached."""
     with pytest.raises(BadInput) as caught:
         lab = loaded_folder(tmp_path, monkeypatch, changed)
         verdicts_from(lab, [Source("", ())])
     text = str(caught.value)
-    assert text.startswith(str(tmp_path / "labs_echo" / file)) and said in text
+    assert text.startswith(str(tmp_path / "labs_echo" / file)) and part in text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize(
-    ("ledger", "said"),
+    ("ledger", "part"),
     [
         (ECHO["article9.toml"].replace("bytes", "took_ms"), "A9.2: grouped is not a judging"),
         (ECHO["article9.toml"].replace("[article]", "[article"), "mine.toml: "),
     ],
 )
-def test_find_checks_the_ledger_of_an_own_file(tmp_path: Path, ledger: str, said: str) -> None:
+def test_find_checks_the_ledger_of_an_own_file(tmp_path: Path, ledger: str, part: str) -> None:
     (tmp_path / "mine.toml").write_text(ledger)
-    assert said in refused(own(tmp_path, new.source("mine")))
+    assert part in refused(written(tmp_path, new.source("mine")))
 
 
 @pytest.mark.parametrize("name", ["./evil.py", "evil.py", "../evil", "evil", "/tmp/evil.py", ""])
@@ -485,16 +487,16 @@ def test_known_never_loads_a_file_that_a_run_names(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("raise SystemExit('executed')")
     with pytest.raises(BadInput, match="not one of the package"):
-        catalog.known(name)
+        catalog.loaded(name)
 
 
 def test_known_finds_labs_of_the_package_and_those_that_were_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     (tmp_path / "mine.py").write_text(new.source("mine"))
     with pytest.raises(BadInput):
-        catalog.known("mine")
+        catalog.loaded("mine")
     mine = catalog.find(str(tmp_path / "mine.py"))
-    assert catalog.known("mine") is mine
-    assert catalog.known("nagle").name == "nagle"
+    assert catalog.loaded("mine") is mine
+    assert catalog.loaded("nagle").name == "nagle"

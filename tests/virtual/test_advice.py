@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labs.read.theory.advice import advise, between_bytes_s, reached
-from labs.studies.advice import at_least, measure
+from labs.read.theory.advice import advise, at_least, between_bytes_s, reached
+from labs.studies.advice import measure
 from tests.conftest import DEFAULT_KERNEL
 
 
@@ -27,14 +27,16 @@ def test_advised_buffers_fill_a_link_and_smaller_ones_do_not(kernel: str, tmp_pa
         rcvbuf_bytes=8 * advice.receive_bytes // 10,
     )
     wanted = {"advised": at_least(advice), "smaller": smaller}
-    found = {one.name: one for one in measure(advice, wanted, into=str(tmp_path))}
-    share = {name: one.goodput_bytes_s / advice.line_bytes_s for name, one in found.items()}
+    measured = {result.name: result for result in measure(advice, wanted, into=str(tmp_path))}
+    share = {
+        name: result.goodput_bytes_s / advice.line_bytes_s for name, result in measured.items()
+    }
     assert share["advised"] >= 0.95
     assert share["smaller"] < 0.95
-    for one in found.values():
-        assert all(run.link.ok for run in one.runs)
+    for result in measured.values():
+        assert all(run.link.ok for run in result.runs)
         # The goal of the model: at most 5 % at any point.
-        assert one.predicted.goodput_bytes_s == pytest.approx(one.goodput_bytes_s, rel=0.05)
+        assert result.predicted.goodput_bytes_s == pytest.approx(result.goodput_bytes_s, rel=0.05)
 
 
 @pytest.mark.parametrize("control", ["cubic", "bbr"])
@@ -42,15 +44,15 @@ def test_measure_repeats_a_lossy_path_with_other_seeds(control: str, tmp_path: P
     """10 Mbit/s, 100 ms and 1 %: by the formula of Mathis 16 % of the link for CUBIC. BBR fills
     nearly all of it."""
     advice = advise(10, 100, DEFAULT_KERNEL, loss_pct=1, control=control)
-    (found,) = measure(advice, {"least": at_least(advice)}, into=str(tmp_path))
-    assert len({run.name for run in found.runs}) == len(found.goodputs_bytes_s) == 5
-    for run in found.runs:
+    (result,) = measure(advice, {"least": at_least(advice)}, into=str(tmp_path))
+    assert len({run.name for run in result.runs}) == len(result.goodputs_bytes_s) == 5
+    for run in result.runs:
         assert run.link.asked.loss_pct == 1
         assert run.sysctl("server", "net.ipv4.tcp_congestion_control") == control
-    assert len(set(found.goodputs_bytes_s)) == 5
+    assert len(set(result.goodputs_bytes_s)) == 5
     if control == "bbr":
-        assert found.predicted.cannot_say
-        assert found.goodput_bytes_s > 0.85 * advice.line_bytes_s
+        assert result.predicted.cannot_say
+        assert result.goodput_bytes_s > 0.85 * advice.line_bytes_s
     else:
-        low, high = between_bytes_s(advice, found.predicted) or (0, 0)
-        assert low < found.goodput_bytes_s < high < 0.3 * advice.line_bytes_s
+        low, high = between_bytes_s(advice, result.predicted) or (0, 0)
+        assert low < result.goodput_bytes_s < high < 0.3 * advice.line_bytes_s

@@ -19,9 +19,9 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 VARYING = re.compile(NUMBER.pattern + r"|[A-Z_]{2,}(?: or [A-Z_]{2,})?")
 
 
-def figures(said: str) -> list[float]:
+def figures(text: str) -> list[float]:
     """The numbers of a line; those in brackets are limits."""
-    return [float(one) for one in NUMBER.findall(said)]
+    return [float(number) for number in NUMBER.findall(text)]
 
 
 def near(value: float) -> object:
@@ -31,7 +31,7 @@ def near(value: float) -> object:
 
 
 def performed(kernel: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     lab = catalog.find(str(RECIPE))
     make(lab, lab.Parameters(kernel=kernel, runs=str(folder)))
 
@@ -39,12 +39,12 @@ def performed(kernel: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_page_has_the_figures_of_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     performed(SHOWN_KERNEL, tmp_path / "runs", monkeypatch)
     expected = MEASURED.findall(PAGE.read_text("utf-8"))
-    found = MEASURED.findall(page(judged(every_run(tmp_path / "runs"))))
-    assert len(found) == len(expected)
-    for (said, met), (on_page, met_there) in zip(found, expected, strict=True):
-        assert met == met_there, said
-        assert VARYING.sub("", said) == VARYING.sub("", on_page)
-        assert figures(said) == [near(value) for value in figures(on_page)], said
+    cells = MEASURED.findall(page(judged(every_run(tmp_path / "runs"))))
+    assert len(cells) == len(expected)
+    for (text, met), (on_page, met_there) in zip(cells, expected, strict=True):
+        assert met == met_there, text
+        assert VARYING.sub("", text) == VARYING.sub("", on_page)
+        assert figures(text) == [near(value) for value in figures(on_page)], text
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,10 @@ def test_page_has_the_verdicts_of_other_kernels(
     kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     performed(kernel, tmp_path / "runs", monkeypatch)
-    (found,) = judged(every_run(tmp_path / "runs")).values()
-    for one, (case, words) in zip(found, ROW.findall(PAGE.read_text("utf-8")), strict=True):
+    (verdicts,) = judged(every_run(tmp_path / "runs")).values()
+    for judgement, (case, words) in zip(
+        verdicts, ROW.findall(PAGE.read_text("utf-8")), strict=True
+    ):
         shown, *others = words.split("; ")
         there = dict(reversed(other.rsplit(" on ", 1)) for other in others)
-        assert there.get(kernel, shown) == one.verdict, case
+        assert there.get(kernel, shown) == judgement.verdict, case

@@ -41,7 +41,7 @@ KERNELS = [
 
 def modes(made: Made) -> set[str]:
     """The modes in which the runs of a study were performed."""
-    return {json.loads((one.path / HOST).read_text())["boot"] for one in made.runs}
+    return {json.loads((run.path / HOST).read_text())["boot"] for run in made.runs}
 
 
 def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -49,7 +49,7 @@ def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.Mo
     kept per key of these runs, which does not contain the mode; runs in seccomp mode, in which
     other tests perform theirs, are kept, too."""
     p = find(lab).Parameters(kernel=kernel, runs=str(runs / mode), **FEWER.get(lab, {}))
-    keys = "".join(one.key for one in plan(find(lab), p))
+    keys = "".join(run.key for run in plan(find(lab), p))
 
     def perform() -> str:
         monkeypatch.setenv("LABS_BOOT", mode)
@@ -57,7 +57,7 @@ def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.Mo
         if modes(made) != {mode}:  # kept runs of a machine that denied this mode
             made = run(find(lab), p, fresh=True)
         assert modes(made) == {mode}
-        return json.dumps({one.path.name: one.digest for one in made.runs}, indent=1)
+        return json.dumps({run.path.name: run.digest for run in made.runs}, indent=1)
 
     return text(STORE, hashlib.sha256(f"{mode} {keys}".encode()).hexdigest(), perform)
 
@@ -68,9 +68,9 @@ def test_both_modes_leave_the_same_bytes(
     kernel: str, lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.find(kernel)
-    found = {mode: digests(lab, kernel, mode, tmp_path, monkeypatch) for mode in EITHER}
-    assert len(json.loads(found[PTRACE])) > 1
-    assert found[SECCOMP] == found[PTRACE]
+    kept = {mode: digests(lab, kernel, mode, tmp_path, monkeypatch) for mode in EITHER}
+    assert len(json.loads(kept[PTRACE])) > 1
+    assert kept[SECCOMP] == kept[PTRACE]
 
 
 def test_a_mode_that_does_not_exist_is_refused(
@@ -79,13 +79,13 @@ def test_a_mode_that_does_not_exist_is_refused(
     monkeypatch.setenv("LABS_BOOT", "kvm")
     with pytest.raises(BadInput, match=r"LABS_BOOT=kvm is not allowed\. Allowed: auto, seccomp"):
         run(find("nagle"), find("nagle").Parameters(runs=str(tmp_path), only="off"))
-    assert not [one for one in tmp_path.iterdir() if not one.name.startswith(".")]
+    assert not [path for path in tmp_path.iterdir() if not path.name.startswith(".")]
 
 
 def test_a_lab_of_a_file_is_booted_with_ptrace_unless_told_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     monkeypatch.chdir(tmp_path)
     assert main(["new", "ownlab"]) == 0
     lab = find("./ownlab.py")
@@ -136,15 +136,15 @@ def test_a_sandbox_that_denies_both_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"), [(SECCOMP, "Use --boot ptrace"), (PTRACE, "use --boot seccomp")]
+    ("mode", "advice"), [(SECCOMP, "Use --boot ptrace"), (PTRACE, "use --boot seccomp")]
 )
 def test_a_forced_mode_that_is_denied_is_told_in_a_line(
-    mode: str, said: str, tmp_path: Path
+    mode: str, advice: str, tmp_path: Path
 ) -> None:
     denied = {SECCOMP: "seccomp,prctl", PTRACE: "ptrace"}[mode]
     done = under_the_profile(denied, tmp_path, "--boot", mode)
     assert done.returncode == 3
-    assert said in done.stderr.strip().splitlines()[-1]
+    assert advice in done.stderr.strip().splitlines()[-1]
 
 
 def test_a_kernel_without_the_mode_is_refused_by_name(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_run_refuses_what_a_lab_plants(
 ) -> None:
     if name == "disk" and os.geteuid() != 0:
         pytest.skip("only root's lab can make a device")
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     assert main(["new", "mylab"]) == 0
     first = "    settings, port = read_settings("
     source = Path("mylab.py").read_text()
@@ -93,8 +93,8 @@ def test_run_refuses_what_a_lab_plants(
     Path("mylab.py").write_text(source.replace(first, f"    import os\n    {PLANT[name]}\n{first}"))
     capsys.readouterr()
     assert main(["run", "./mylab.py", "--only", "near", "--into", "runs"]) == 4
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert name in said
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    assert name in message
     assert os.listdir(home) == ["letter.txt"] and (home / "letter.txt").read_text() == "dear"
     assert stat.S_IMODE((home / "letter.txt").stat().st_mode) == 0o644
     assert not [path for path in Path("runs").iterdir() if path.name.startswith("mylab")]

@@ -29,11 +29,11 @@ MOST_LINES = 10
 CHANCE = 0.7
 
 
-@pytest.mark.parametrize("recipe", SHOWN, ids=[one.name.split()[-1] for one in SHOWN])
+@pytest.mark.parametrize("recipe", SHOWN, ids=[recipe.name.split()[-1] for recipe in SHOWN])
 def test_page_shows_what_a_recipe_prints(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "_own", {})  # other tests know no such lab
+    monkeypatch.setattr(catalog, "_of_files", {})  # other tests know no such lab
     monkeypatch.setenv("LABS_BOOT", "seccomp")  # faster, and the bytes are the same
     monkeypatch.chdir(tmp_path)
     with kept(*of_the_command(recipe.commands[0])):
@@ -72,10 +72,10 @@ def test_page_shows_the_questions_as_they_are() -> None:
     sources = [inspect.getsource(question) for question in module.QUESTIONS]
     assert CODE.findall(TEXT) == sources
     assert max(len(source.splitlines()) for source in sources) <= MOST_LINES
-    asked = [one.commands[0][-1] for one in SHOWN if "questions.py" in one.commands[0][2]]
+    asked = [recipe.commands[0][-1] for recipe in SHOWN if "questions.py" in recipe.commands[0][2]]
     assert asked == [",".join(question()) for question in module.QUESTIONS]
 
 
 def test_every_table_of_the_page_is_that_of_a_recipe() -> None:
     assert TEXT.count("```text\n") == len(SHOWN)
-    assert all(one.table and goodputs(one.table) for one in SHOWN)
+    assert all(recipe.table and goodputs(recipe.table) for recipe in SHOWN)

@@ -9,7 +9,7 @@ import pytest
 from labs.catalog import find
 from labs.experiments.queues.conditions import Parameters as Queues
 from labs.experiments.sharing.conditions import Parameters as Sharing
-from labs.read.display.traffic import describe_run, flows, segments_per_ack
+from labs.read.display.traffic import acks_of_runs, describe_run, flows
 from labs.read.figures import traffic as charts
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
@@ -102,7 +102,7 @@ def test_tables_and_charts_show_every_flow(queues: dict[str, Run], pair: Run) ->
     assert list(table["Own RTT (ms)"]) == [160, 40]
     assert sum(table["Share (%)"]) == pytest.approx(100, abs=0.1)
     assert "flow 1 reno" in describe_run(pair)
-    acks = segments_per_ack(queues)
+    acks = acks_of_runs(queues)
     # Delayed ACKs: at most two segments, except for those that arrive coalesced.
     assert 1 < acks["Segments per ACK"].iloc[0] < 3
     for figure in (

@@ -13,11 +13,11 @@ import pytest
 from labs.catalog import find
 from labs.drive.units import KIB
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.packets import printed_drops
 from labs.experiments.windows.results import Results
 from labs.launch.launch import run as perform
 from labs.read import capture
 from labs.read.parse.socket_samples import SocketSample, samples
+from labs.read.readings.receive_queue import printed_drops
 from labs.read.runs.raw_files import as_text
 from labs.read.runs.run import Run
 from tests.kept_runs import make

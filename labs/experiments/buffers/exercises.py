@@ -338,7 +338,7 @@ EXERCISES = (
     Exercise("new_window_mib", COMPARED, "the largest window on 7.2", NEW_WINDOW, "MiB"),
     Exercise("granted_6_1_kib", COMPARED, "1 MiB requested on 6.1", granted_by("6.1"), "KiB"),
     Exercise("granted_7_2_kib", COMPARED, "1 MiB requested on 7.2", granted_by(NEW), "KiB"),
-    Exercise("lowest_rate_mbit", WITNESSES, "the rate default fills", lowest_rate_mbit, "Mbit/s"),
+    Exercise("lowest_rate_mbit", WITNESSES, "rate default just fills", lowest_rate_mbit, "Mbit/s"),
 )
 LINK_BDP_MIB = bdp_bytes(LINK.rate_mbit, LINK.delay_ms) / MIB
 GUESSES = (

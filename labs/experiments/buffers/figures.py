@@ -475,7 +475,8 @@ def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
         "in the steady state": row["article_steady_mib_s"],
     }
     theirs = " and ".join(f"{n:g} MiB/s {of}" for of, n in published.items() if is_known(n))
-    if NO_RATE in row["note_codes"].split():
+    machines = ", the speed of its machines" if NO_RATE in row["note_codes"].split() else ""
+    if machines:
         yield f"{UNLIMITED}."
     else:
         steady = row["steady_mib_s"]
@@ -487,8 +488,8 @@ def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
                 f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
             )
     if theirs:
-        yield f"The article ({row['article_claim']}) reports {theirs}."
-    if row["notes"] and NO_RATE not in row["note_codes"].split():
+        yield f"The article ({row['article_claim']}) reports {theirs}{machines}."
+    if row["notes"] and not machines:
         yield f"Note: {row['notes']}."
 
 

@@ -223,4 +223,3 @@ def _reverse_path_and_loss() -> Iterator[Row]:
 
 
 tools, lines = traffic.tools, traffic.lines
-PARTS = {"narrative": "labs.read.display.traffic", "results": "labs.read.readings.traffic_results"}

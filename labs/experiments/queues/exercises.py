@@ -23,7 +23,7 @@ PCT, SAWTOOTH = 3.0, "the theory of the sawtooth"
 RENO_BUFFER = (
     around(BDP_BYTES / KIB, BDP_BYTES / 1e3, pct=PCT, checked=SAWTOOTH)
     .mistake(8 * BDP_BYTES / KIB, BITS)
-    .mistake(BDP_BYTES / 2 / KIB, "This is half. Reno halves a window of pipe and buffer.")
+    .mistake(BDP_BYTES / 2 / KIB, "Reno halves a window that fills pipe and buffer together.")
     .mistake(BDP_BYTES / MIB, "This is in MiB.")
 )
 CUBIC_BUFFER = (

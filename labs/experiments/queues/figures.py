@@ -1,20 +1,20 @@
-"""What a notebook shows of the lab `queues`: figures, tables, and formulas of theory."""
+"""What the notebook shows of the lab `queues`: figures, tables, and runs in sentences."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from labs.experiments.queues.conditions import AQM, BUFFERS
+from labs.experiments.queues.results import Results
 from labs.read.display.format import in_digits, in_three_digits
 from labs.read.display.rich_output import Table, Words
-from labs.read.display.traffic import segments_per_ack as acks_of_runs
+from labs.read.display.traffic import acks_of_runs, describe, describe_run
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
 from labs.read.figures.lines import CONTROLS, Lines, Prediction
 from labs.read.figures.style import BLUE, GREY, ORANGE
 from labs.read.figures.traffic import goodput, latency_against_throughput, queue, windows
-from labs.read.readings.traffic_results import Results
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.mathis import losses_per_bdp, mathis_utilisation
 from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
@@ -23,24 +23,11 @@ from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
 if TYPE_CHECKING:
     from labs.read.study import Study
 
-__all__ = [
-    "bandwidth_ratio",
-    "bdp_bytes",
-    "clocked_goodput_bytes_s",
-    "compare_queues",
-    "full_buffer_bdp",
-    "goodput",
-    "latency_against_throughput",
-    "losses_per_bdp",
-    "mathis_utilisation",
-    "queue",
-    "reno_utilisation",
-    "requests",
-    "segments_per_ack",
-    "utilisation",
-    "windows",
-]
-
+__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues"]
+__all__ += ["describe", "describe_run", "full_buffer_bdp"]
+__all__ += ["goodput", "latency_against_throughput"]
+__all__ += ["losses_per_bdp", "mathis_utilisation", "queue", "reno_utilisation", "requests"]
+__all__ += ["segments_per_ack", "utilisation", "windows"]
 
 utilisation = Lines(
     "Utilisation against the size of a FIFO",
@@ -81,17 +68,17 @@ requests = Bars(
 
 def compare_queues(study: Study, over: str, under: str) -> Words:
     """How many times longer packets wait in one queue than in another, by the median over time."""
-    rows = {row["condition"]: row for row in study.results().to_dict("records")}
-    first, second = (float(rows[name]["queue_p50_ms"]) for name in (over, under))
-    factor = f", a factor of {in_digits(first / second)}" if second else ""
+    rows = study.results().set_index("condition").loc[[over, under]]
+    longer, shorter = rows["queue_p50_ms"].astype(float)
+    factor = f", a factor of {in_digits(longer / shorter)}" if shorter else ""
+    utilisations = (f"{in_digits(value)} %" for value in rows["utilisation_pct"])
     return Words(
-        f"The median queueing delay is {in_digits(first)} ms in `{over}` and "
-        f"{in_digits(second)} ms in `{under}`{factor}. The utilisation is "
-        f"{in_digits(rows[over]['utilisation_pct'])} % and "
-        f"{in_digits(rows[under]['utilisation_pct'])} %."
+        f"The median queueing delay is {in_digits(longer)} ms in `{over}` and "
+        f"{in_digits(shorter)} ms in `{under}`{factor}. The utilisation is "
+        f"{' and '.join(utilisations)}."
     )
 
 
 def segments_per_ack(study: Study, *conditions: str) -> Table:
     """One row per condition: how many segments each ACK that arrived acknowledged."""
-    return acks_of_runs({name: study.run(name) for name in conditions})
+    return acks_of_runs({condition: study.run(condition) for condition in conditions})

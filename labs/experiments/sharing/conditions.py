@@ -232,4 +232,3 @@ def _incast() -> Iterator[Row]:
 
 
 tools, lines = traffic.tools, traffic.lines
-PARTS = {"narrative": "labs.read.display.traffic", "results": "labs.read.readings.traffic_results"}

@@ -1,4 +1,4 @@
-"""What a notebook shows of the lab `sharing`: figures, tables, and formulas of theory."""
+"""What the notebook shows of the lab `sharing`: figures, tables, and runs in sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.experiments.sharing.conditions import AGAINST_BBR
+from labs.experiments.sharing.results import Results
 from labs.read.display.rich_output import Table
-from labs.read.display.traffic import flows
+from labs.read.display.traffic import describe, describe_run, flows
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.declaration import in_group
 from labs.read.figures.lines import Lines
@@ -26,7 +27,6 @@ from labs.read.readings.flows import (
     traffic_of,
 )
 from labs.read.readings.traffic_prediction import buffer_segments, predicted
-from labs.read.readings.traffic_results import Results
 from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_share
 from labs.read.theory.buffer_sizing import needed_bdp
 from labs.read.theory.fair_queueing import jain
@@ -36,21 +36,9 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = [
-    "assumptions",
-    "bbr_share",
-    "flows",
-    "goodput",
-    "jain",
-    "latency_against_throughput",
-    "needed_bdp",
-    "phase",
-    "powers",
-    "queue",
-    "share_against_buffer",
-    "synchronised",
-    "windows",
-]
+__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "flows"]
+__all__ += ["goodput", "jain", "latency_against_throughput", "needed_bdp", "phase"]
+__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "windows"]
 
 share_against_buffer = Lines(
     "BBR's share against one CUBIC flow",
@@ -72,29 +60,30 @@ def assumptions(study: Study, *conditions: str) -> Table:
     It assumes a full queue, an estimate of the RTT that is the path's and the others' queue, and a
     window of two BDPs by these estimates. One row per condition, in steady state.
     """
-    rows = ({"Condition": name} | _assumed(study.run(name)) for name in conditions)
-    return Table([row for row in rows if len(row) > 1]).round(1)
+    rows = ((condition, _of_bbr(study.run(condition))) for condition in conditions)
+    return Table([{"Condition": condition, **row} for condition, row in rows if row]).round(1)
 
 
-def _assumed(run: Run) -> dict[str, float | None]:
-    """The figures of a run with a flow of BBR through a queue of known size; none of others."""
-    traffic = traffic_of(run)
+def _of_bbr(run: Run) -> dict[str, float | None]:
+    """The row of one run; empty without a BBR flow, a rate or a queue of a size."""
+    traffic, senders = traffic_of(run), downward(run)
     rate, size = traffic.path.down.rate_mbit, buffer_segments(traffic)
-    bbr = next((flow for flow in downward(run) if flow.flow.control == "bbr"), None)
+    bbr = next((sender for sender in senders if sender.flow.control == "bbr"), None)
     if bbr is None or rate is None or size is None:
         return {}
     per_s = bytes_per_second(rate) / FRAME_BYTES
     samples, steady_s = sockets(run), (steady_ns(run)[0] - begin_ns(run)) / SECOND_NS
     samples = samples[(samples["flow"] == bbr.name) & (samples["t_s"] >= steady_s)]
-    rates, delays, outside = goodputs_mbit(run), delays_ms(run), outside_probe_rtt(run)
-    share = rates[downward(run).index(bbr)] / sum(rates)
-    model_ms = traffic.path.rtt_ms + 1e3 * ((1 - share) * size + PROBE_RTT_SEGMENTS) / per_s
+    rates, delays = goodputs_mbit(run), delays_ms(run)
+    share = rates[senders.index(bbr)] / sum(rates)
+    outside = outside_probe_rtt(run)
     return {
         "Predicted share (%)": predicted(traffic).share_pct,
         "Measured share (%)": 100 * share,
         "Mean queue (% of the buffer)": 100 * sum(delays) / len(delays) / (1e3 * size / per_s),
         "RTT estimate (ms)": samples["bbr_min_rtt_us"].astype(float).median() / 1e3,
-        "The model's (ms)": model_ms,
+        "The model's (ms)": traffic.path.rtt_ms
+        + 1e3 * ((1 - share) * size + PROBE_RTT_SEGMENTS) / per_s,
         "Window (segments)": samples["snd_cwnd_segments"].median(),
         "Time in ProbeRTT (%)": None if outside is None else 100 * (1 - outside),
     }
@@ -103,18 +92,22 @@ def _assumed(run: Run) -> dict[str, float | None]:
 def powers(study: Study, *conditions: str) -> Table:
     """One row per condition with two flows: the ratios of their RTTs, without and with the queue,
     and of their goodputs, and the power of 1/RTT that the goodputs follow."""
-    return Table({"Condition": name} | _ratios(study.run(name)) for name in conditions).round(2)
-
-
-def _ratios(run: Run) -> dict[str, float | None]:
-    traffic = traffic_of(run)
-    (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
-    path_ms = [traffic.path.rtt_ms + flow.flow.extra_delay_ms for flow in downward(run)]
-    return {
-        "Ratio of RTTs": path_ms[0] / path_ms[1],
-        "With the queue": far_ms / near_ms if far_ms and near_ms else None,
-        "Ratio of goodputs": near / far if far else None,
-        "Power of 1/RTT": power_of_rtt((far, near), (far_ms, near_ms)),
-        "Share of the distant flow (%)": 100 * far / (far + near) if far + near else None,
-        "Predicted (%)": predicted(traffic).share_pct,
-    }
+    rows = []
+    for condition in conditions:
+        run = study.run(condition)
+        traffic = traffic_of(run)
+        (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
+        path_ms = [traffic.path.rtt_ms + sender.flow.extra_delay_ms for sender in downward(run)]
+        total = far + near
+        rows.append(
+            {
+                "Condition": condition,
+                "Ratio of RTTs": path_ms[0] / path_ms[1],
+                "With the queue": far_ms / near_ms if far_ms and near_ms else None,
+                "Ratio of goodputs": near / far if far else None,
+                "Power of 1/RTT": power_of_rtt((far, near), (far_ms, near_ms)),
+                "Share of the distant flow (%)": 100 * far / total if total else None,
+                "Predicted (%)": predicted(traffic).share_pct,
+            }
+        )
+    return Table(rows).round(2)

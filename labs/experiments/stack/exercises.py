@@ -56,7 +56,7 @@ LAST_WAIT = (
         pct=0.5,
     )
     .mistake(LAST_MS / 2, "This is the median. The last request waits for all before it.")
-    .mistake(AT_LOAD_MS, "The requests that wait at the end are served at the server's rate.")
+    .mistake(AT_LOAD_MS, "Those that wait at the end are served at the rate of the server.")
     .mistake(WORK_MS, "More requests arrive than can be served, so they wait.")
 )
 STOPPED = around(CONNECTIONS, checked="one request in flight per connection").mistake(

@@ -5,7 +5,8 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -102,12 +103,12 @@ def in_unit(us: float) -> str:
 LATENCY = Axis("latency_us", "latency", log=True, ticks=DIGITS, written=in_unit)
 
 
-def _source_of(study: Study, compared: Iterable[Repeated]) -> Callable[[DataFrame], str]:
-    """Testbed, kernels, link and source of the runs that are compared, as a caption."""
+def _source(study: Study, compared: Iterable[Repeated], _: DataFrame) -> str:
+    """Testbed, kernels, link and source of the runs that are compared."""
     table = study.results()
     kernels = {some.condition: some.runs[0].kernel.release for some in compared}
     rows = table[table["condition"].isin(list(kernels))]
-    return lambda _: of_table(rows.assign(kernel=rows["condition"].map(kernels)))
+    return of_table(rows.assign(kernel=rows["condition"].map(kernels)))
 
 
 def distribution(study: Study, *conditions: str) -> Figure:
@@ -128,19 +129,10 @@ def distribution(study: Study, *conditions: str) -> Figure:
         by="condition",
         named={name: f"{name}, n = {total.requests:,}" for name, total in latencies.items()},
         words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
-        caption=_source_of(study, compared) if compared else of_table,
+        caption=partial(_source, study, compared),
         note="the requests of all undisturbed repetitions together",
-        describe=lambda rows: (
-            "Medians of the latency. "
-            + "; ".join(
-                f"{name}: {total.percentile_us(50)} µs" for name, total in latencies.items()
-            )
-        ),
-        table=lambda rows: (
-            rows.assign(percent=rows["percent"].map("{:g} %".format))
-            .pivot_table(index="condition", columns="percent", values="latency_us", sort=False)
-            .reset_index()
-        ),
+        describe=lambda rows: _describe_medians(latencies),
+        table=_table_of_percentiles,
         height=470,
     )(latencies)
 
@@ -161,6 +153,19 @@ def _percentiles(latencies: Mapping[str, Latencies]) -> DataFrame:
         if (100 - percent) * max(total.requests, FEWEST_SLOWER + 1) >= 100 * FEWEST_SLOWER
     ]
     return DataFrame(rows, columns=["condition", "percent", "times_slower", "latency_us"])
+
+
+def _table_of_percentiles(rows: DataFrame) -> DataFrame:
+    table = []
+    for name, some in rows.groupby("condition", sort=False):
+        values = zip(some["percent"], some["latency_us"], strict=True)
+        table.append({"condition": name, **{f"{percent:g} %": us for percent, us in values}})
+    return DataFrame(table, dtype=object)
+
+
+def _describe_medians(latencies: Mapping[str, Latencies]) -> str:
+    medians = {name: in_three_digits(total.percentile_us(50)) for name, total in latencies.items()}
+    return f"Medians. {'; '.join(f'{name}: {value} µs' for name, value in medians.items())}."
 
 
 def load_and_latency(study: Study) -> Figure:
@@ -267,7 +272,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
     return Panels(
         "Latency and work per request",
         panels=tuple(_panel(column, *look) for column, look in WORK.items()),
-        caption=_source_of(study, compared) if compared else of_table,
+        caption=partial(_source, study, compared),
         note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole "
         "machine",
         table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
@@ -349,72 +354,57 @@ def interactions(study: Study) -> Table:
     """One row per pair of settings: the effect of the first one alone, and together with the second
     one, as ratios of medians. The settings interact if the interval of the ratio of the two
     effects excludes 1."""
-    return Table(
-        [
-            {
-                "Settings": pair.name,
-                "Alone": COMPARED.describe_headline(pair.alone),
-                "Together": COMPARED.describe_headline(pair.together),
-                "Together / alone": describe_ratio(pair.ratio),
-                "They interact": "yes" if pair.matters else "not shown",
-            }
-            for pair in COMPARED.interactions_of(study.repeated)
-        ]
-    )
+    rows = [
+        (
+            pair.name,
+            COMPARED.describe_headline(pair.alone),
+            COMPARED.describe_headline(pair.together),
+            describe_ratio(pair.ratio),
+            "yes" if pair.matters else "not shown",
+        )
+        for pair in COMPARED.interactions_of(study.repeated)
+    ]
+    columns = ["Settings", "Alone", "Together", "Together / alone", "They interact"]
+    return Table(rows, columns=columns) if rows else Table()
 
 
 def settings(study: Study) -> Table:
     """One row per setting of a condition: as requested, as read back, and whether it was applied.
     Settings that were not applied come first."""
-    columns = {
-        "condition": "Condition",
-        "factor": "Setting",
-        "requested": "Requested",
-        "found": "Read back",
-        "effective": "Applied",
-        "because": "Reason",
-    }
     rows = sorted(COMPARED.settings_of(study.repeated), key=lambda row: bool(row["effective"]))
-    table = Table(rows, columns=list(columns)).rename(columns=columns)
+    names = ("condition", "factor", "requested", "found", "effective", "because")
+    columns = ["Condition", "Setting", "Requested", "Read back", "Applied", "Reason"]
+    table = Table([[row[name] for name in names] for row in rows], columns=columns)
     table["Applied"] = ["yes" if applied else "no" for applied in table["Applied"]]
-    return Table(table)
+    return table
 
 
 def littles_law(study: Study, *conditions: str) -> Table:
     """One row per closed loop: connections, responses per second, the mean latency that
     Little's law predicts from both, and the measured one."""
     by_name, rows = _counted(study), []
-    for some in (by_name[name] for name in conditions if name in by_name):
-        columns = ("connections", "requests_s", "mean_us")
-        connections, per_s, mean_us = (some.median(name) or 0.0 for name in columns)
-        rows.append(
-            {
-                "Condition": some.condition,
-                "Connections": int(connections),
-                "Throughput (per second)": round(per_s),
-                "Connections / throughput (µs)": closed_loop_us(
-                    int(connections), SECOND_US / per_s
-                ),
-                "Measured mean (µs)": mean_us,
-            }
-        )
-    return Table(rows)
+    for name in conditions:
+        if name in by_name:
+            values = (by_name[name].median(c) for c in ("connections", "requests_s", "mean_us"))
+            connections, per_s, mean_us = (value or 0.0 for value in values)
+            predicted_us = closed_loop_us(int(connections), SECOND_US / per_s)
+            rows.append((name, int(connections), round(per_s), predicted_us, mean_us))
+    predicted = ["Connections / throughput (µs)", "Measured mean (µs)"]
+    columns = ["Condition", "Connections", "Throughput (per second)", *predicted]
+    return Table(rows, columns=columns) if rows else Table()
 
 
 def article_figures(*studies: Study) -> Table:
     """The article's own figures, and those of each study: one row per condition and figure. The
     figures depend on the machine, so they are not judged. Studies without runs are left out, and so
     are the figures of runs whose parameters are not the article's."""
-    by_place = {place: _counted(some) for place, some in places(studies).items()}
-    rows = []
+    by_place, rows = {place: _counted(some) for place, some in places(studies).items()}, []
     for claim in article().claims:
         for condition, figures in claim.rows.items():
             for column, figure in figures.items():
-                row = {"Condition": condition, "Figure": FIGURES[column], "Article": figure}
-                for place, by_name in by_place.items():
-                    row[place] = _comparable(by_name.get(condition), column, claim.id)
-                rows.append(row)
-    return Table(rows)
+                ours = (_comparable(c.get(condition), column, claim.id) for c in by_place.values())
+                rows.append((condition, FIGURES[column], figure, *ours))
+    return Table(rows, columns=["Condition", "Figure", "Article", *by_place])
 
 
 def _comparable(some: Repeated | None, column: str, claim: str) -> float | None:
@@ -450,20 +440,15 @@ def as_printed(study: Study) -> Table:
 def instructions() -> Table:
     """One row per kernel of benchmarks/netfilter: the instructions per request, and their ratio to
     those of the kernel with neither option."""
-    counts = counted_instructions()
-    return Table(
-        [
-            {
-                "Kernel": words,
-                "Instructions per request": round(median(counts[name])),
-                "Lowest round": round(min(counts[name])),
-                "Highest round": round(max(counts[name])),
-                "Ratio": round(median(counts[name]) / median(counts["none"]), 4),
-            }
-            for name, words in KERNELS.items()
-            if name in counts
-        ]
-    )
+    rounds = counted_instructions()
+    counts = {words: rounds[name] for name, words in KERNELS.items() if name in rounds}
+    base = median(rounds["none"])
+    rows = [
+        (kernel, *map(round, (median(each), min(each), max(each))), round(median(each) / base, 4))
+        for kernel, each in counts.items()
+    ]
+    shown = ["Instructions per request", "Lowest round", "Highest round", "Ratio"]
+    return Table(rows, columns=["Kernel", *shown])
 
 
 def describe(table: DataFrame) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB, bytes_carried
+from labs.drive.units import GIB, KIB, MIB
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.claims.ledger import article_beside
@@ -266,14 +266,6 @@ def _fixed_by(*buffers: Buffer) -> str:
     return max(
         (buffer.fixed_by for buffer in buffers), key=("automatic", "sysctl", "setsockopt").index
     )
-
-
-def parameter(run: Run, name: str) -> int | None:
-    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
-    link = run.condition_asked.link
-    if name != "bdp_bytes" or link.rate_mbit is None:
-        return None
-    return round(bytes_carried(link.rate_mbit, link.delay_ms))
 
 
 def refusal(run: Run) -> str | None:

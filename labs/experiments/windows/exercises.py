@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.drive.units import KIB
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows.results import packets
 from labs.experiments.windows.settings import Settings
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Measured, around, guesses
 from labs.read.runs.run import Run

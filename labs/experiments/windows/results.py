@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column, part
+from labs.drive.units import KIB, SECOND_NS
 from labs.experiments.windows.conditions import PATCHED
-from labs.experiments.windows.packets import (
-    Agreement,
-    Collapse,
-    SynAck,
-    accepted,
-    agreement,
-    collapses,
-    drop_times,
-    overhead_bytes,
-    packets,
-    printed_drops,
-    right_edge,
-    round_trips,
-    samples_of,
-    syn_ack,
-)
-from labs.experiments.windows.settings import NEVER, Settings
+from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, NEVER, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.socket_samples import SocketSample
+from labs.read.readings import receive_queue as queue
 from labs.read.readings.instruments import capture_losses
+from labs.read.readings.receive_queue import RECEIVER, Agreement, Collapse, SynAck, samples_of
 from labs.read.runs.run import Run
+from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
+from labs.read.theory.receive_window_steps import Read
 from labs.read.theory.windows import RATIO_SINCE, series
 
 article = partial(article_beside, __file__)
@@ -42,8 +31,15 @@ PROGRAM_S = 5.0
 """How long the author's program takes."""
 DIGITS = 12
 """Of a digest."""
-TOOTH_PACKETS = 2
-"""A sawtooth has several teeth, each of them higher than one packet."""
+VIRTUAL = "virtual"
+KEPT_TABLES = 64
+SPACING_NS = 32_000
+"""The time that a packet takes on the loopback path (SPACING in
+labs/experiments/windows/paths.py)."""
+DEFAULT_SCALE = 1
+"""net.ipv4.tcp_adv_win_scale."""
+HZ = 250
+"""The tick rate of Debian's kernels; used if a run does not record its own."""
 
 
 class Results:
@@ -72,16 +68,16 @@ class Results:
 
     @cached_property
     def offered(self) -> SynAck:
-        return syn_ack(self.run)
+        return queue.syn_ack(self.run)
 
     @cached_property
     def rounds(self) -> DataFrame:
         """One row per round trip."""
-        return round_trips(self.run)
+        return queue.by_round_trip(self.table, self.run.link.asked.delay_ms)
 
     @cached_property
     def agreement(self) -> Agreement:
-        return agreement(self.table)
+        return queue.agreement(self.table)
 
     skmem_rb = part("last.rcvbuf", "receive buffer (sk_rcvbuf) at the end", unit="bytes")
     skmem_r = part("last.rmem_alloc", "memory in use (sk_rmem_alloc) at the end", unit="bytes")
@@ -110,14 +106,16 @@ class Results:
 
     @column("memory besides payload per queued packet, at the end", unit="bytes")
     def metadata_bytes(self) -> float | None:
-        return metadata_bytes(self.table, self.settings)
+        return queue.metadata_bytes(self.table) if self.settings.reader == NEVER else None
 
     @column("memory besides payload of the first packet", unit="bytes", hidden=True)
     def first_metadata_bytes(self) -> int | None:
-        return first_metadata_bytes(self.table)
+        return queue.first_metadata_bytes(self.table)
 
     overhead_bytes = hidden(
-        overhead_bytes, "least memory besides payload of any packet on this kernel", unit="bytes"
+        queue.overhead_bytes,
+        "least memory besides payload of any packet on this kernel",
+        unit="bytes",
     )
 
     @column("data packets that arrived")
@@ -126,7 +124,7 @@ class Results:
 
     @column("packets with new data: no retransmissions, no probes", hidden=True)
     def first_flight_packets(self) -> int | None:
-        return new_packets(self.table)
+        return queue.new_packets(self.table)
 
     @column("data packets without a sample of their own")
     def unsampled_packets(self) -> int | None:
@@ -144,11 +142,11 @@ class Results:
 
     @column("packets dropped although the window had room for them")
     def dropped_in_window(self) -> int | None:
-        return dropped_in_window(self.table) if self.settings.sampled else None
+        return queue.dropped_in_window(self.table) if self.settings.sampled else None
 
     @column("packets sent beyond every window that was offered", hidden=True)
     def beyond_window(self) -> int | None:
-        return beyond_window(self.table, self.offered.window_bytes)
+        return queue.beyond_window(self.table, self.offered.window_bytes)
 
     coalesced = part(
         "last.counters.TCPRcvCoalesce", "packets coalesced with the one before (TCPRcvCoalesce)"
@@ -161,7 +159,7 @@ class Results:
 
     @column("window of the first ACK of data", unit="bytes", hidden=True)
     def second_window_bytes(self) -> int | None:
-        return second_window_bytes(self.table)
+        return queue.second_window_bytes(self.table)
 
     @column("largest window that was offered", unit="bytes")
     def window_max_bytes(self) -> int | None:
@@ -199,7 +197,7 @@ class Results:
 
     @cached_property
     def collapses(self) -> tuple[Collapse, ...]:
-        return collapses(self.run)
+        return queue.collapses(self.table)
 
     @cached_property
     def drops(self) -> DataFrame:
@@ -207,12 +205,17 @@ class Results:
         return self.table[self.table["dropped"].fillna(0) > 0]
 
     @cached_property
+    def drop_times(self) -> list[float]:
+        """When TCPRcvQDrop grew, in seconds since the first write."""
+        return queue.drop_times(self.run, int(self.table["time_ns"].iloc[0]) - return_ns(self.run))
+
+    @cached_property
     def pause(self) -> tuple[int, int]:
-        return longest_pause(self.table)
+        return queue.longest_pause(self.table)
 
     @cached_property
     def teeth(self) -> list[int]:
-        return teeth(self.table)
+        return queue.teeth(self.table)
 
     @cached_property
     def batches(self) -> DataFrame:
@@ -242,15 +245,15 @@ class Results:
 
     @column("TCPRcvQDrop when the author's program prints it, after 5 s", hidden=True, costly=True)
     def printed_drops(self) -> int | None:
-        return sum(time_s <= PROGRAM_S for time_s in drop_times(self.run))
+        return sum(time_s <= PROGRAM_S for time_s in self.drop_times)
 
     @column("the first drop after that", unit="s", hidden=True, costly=True)
     def next_drop_s(self) -> float | None:
-        return next((time_s for time_s in drop_times(self.run) if time_s > PROGRAM_S), None)
+        return next((time_s for time_s in self.drop_times if time_s > PROGRAM_S), None)
 
     @column("TCPRcvQDrop as nstat -az prints it: of all runs", hidden=True, costly=True)
     def total_drops(self) -> int | None:
-        return int(printed_drops(self.run).split()[1])
+        return int(queue.printed_drops(self.run).split()[1])
 
     @column("intervals at which the first dropped packet is resent, in s", hidden=True, costly=True)
     def backoff(self) -> str | None:
@@ -294,7 +297,7 @@ class Results:
         promised = self.table[self.table["acked_bytes"].diff() > 0]
         before = self.table.shift(1).loc[promised.index]
         free = before["rcvbuf_bytes"] - before["rmem_bytes"]
-        shares = (promised["window_left_bytes"] / free).dropna().tolist()  # without samples, none
+        shares = (promised["window_left_bytes"] / free).tolist()  # without samples, none
         return 100 * float(max([(self.window_max_bytes or 0) / self.last.rcvbuf, *shares]))
 
     pause_at = costly("pause.0", "packet at which window updates pause")
@@ -314,7 +317,7 @@ class Results:
 
     @column("growth of rcv_ssthresh per packet, in full segments", hidden=True, costly=True)
     def growth_segments(self) -> float | None:
-        return growth_segments(self.table, float(self.settings.mss_bytes))
+        return queue.growth_segments(self.table, float(self.settings.mss_bytes))
 
     @column("all round trips", hidden=True)
     def rounds_count(self) -> int | None:
@@ -357,51 +360,6 @@ class Results:
             yield Note("capture_lost", f"tcpdump lost {lost} packets")
 
 
-def dropped_in_window(table: DataFrame) -> int:
-    """The dropped packets that ended within the window that was offered when they arrived. Since
-    6.6 the ACK of a drop takes that window back."""
-    end = table["seq"] + table["payload_bytes"] - 1
-    fits = end <= right_edge(table).shift(1)
-    return int((fits & (table["dropped"].fillna(0) > 0)).sum())
-
-
-def beyond_window(table: DataFrame, first_window_bytes: int) -> int:
-    """The packets that ended beyond the right edge of every window offered before them."""
-    edges = right_edge(table).cummax().shift(1, fill_value=first_window_bytes)
-    return int((table["seq"] + table["payload_bytes"] - 1 > edges).sum())
-
-
-def new_packets(table: DataFrame) -> int:
-    """The packets that carry data beyond all earlier ones: neither retransmissions nor probes."""
-    end = table["seq"] + table["payload_bytes"]
-    return int((end > end.cummax().shift(fill_value=0)).sum())
-
-
-def metadata_bytes(table: DataFrame, settings: Settings) -> float | None:
-    """The memory besides payload per queued packet at the end; None if packets were read."""
-    sampled = table[table["rmem_bytes"].notna()]
-    queued = int((accepted(table) > 0).sum())
-    if settings.reader != NEVER or sampled.empty or not queued:
-        return None
-    last = sampled.iloc[-1]
-    return float(last["rmem_bytes"] - last["recv_q_bytes"]) / queued
-
-
-def first_metadata_bytes(table: DataFrame) -> int | None:
-    """The memory besides payload that the first packet needs; None if it has no sample."""
-    first = table.iloc[0]
-    if pandas.isna(first["rmem_bytes"]):
-        return None
-    return int(first["rmem_bytes"] - first["recv_q_bytes"])
-
-
-def second_window_bytes(table: DataFrame) -> int:
-    """The window of the receiver's first ACK of data: the one that the sender uses in the second
-    round trip, and the first one that is scaled."""
-    first = table.iloc[0]
-    return int(right_edge(table).iloc[0] - first["acked_bytes"])
-
-
 def granted(run: Run) -> Iterator[Note]:
     """A note with the reason if the buffer is not twice the requested size."""
     for buffer in run.buffers:
@@ -412,28 +370,66 @@ def granted(run: Run) -> Iterator[Note]:
         yield Note("granted", f"SO_RCVBUF of {wanted:,} bytes gave {got:,}, because of {why}")
 
 
-def longest_pause(table: DataFrame) -> tuple[int, int]:
-    """The first of the longest series of packets without a window update, and the packet with the
-    next update; zeros if there is no update."""
-    moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
-    places = [int(table["packet"].iloc[0]), *moved]
-    rests = [(earlier + 1, later) for earlier, later in pairwise(places)]
-    return max(rests, key=lambda rest: rest[1] - rest[0], default=(0, 0))
+@lru_cache(maxsize=KEPT_TABLES)
+def packets(run: Run) -> DataFrame:
+    """One row per data segment that arrived, with the columns of `receive_queue.observed` and of
+    `receive_queue.simulated`."""
+    is_loopback = run.settings_as(Settings).path == LOOPBACK
+    segments, table = queue.observed(run, return_ns(run))
+    setup = setup_of(run, segments, table)
+    until_ns = int(segments["time_ns"].max()) - return_ns(run)
+    predicted = queue.simulated(table, setup, reads_of(run), until_ns, on_loopback=is_loopback)
+    return table.join(predicted)
 
 
-def teeth(table: DataFrame) -> list[int]:
-    """The rises of the window left after a fall, in bytes, without those of less than two
-    packets."""
-    steps = [int(step) for step in table["window_left_bytes"].diff().dropna() if step]
-    least = TOOTH_PACKETS * int(table["payload_bytes"].max())
-    return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
+def return_ns(run: Run) -> int:
+    """How much later the receiver's ACKs appear in the capture than the receiver sent them.
+
+    Packets of the loopback device are captured where they arrive, after netem.
+    """
+    if run.settings_as(Settings).path != LOOPBACK:
+        return 0
+    return round(run.condition_asked.link.delay_ms / 2 * 1e6) + SPACING_NS
 
 
-def growth_segments(table: DataFrame, mss_bytes: float) -> float:
-    """The growth of rcv_ssthresh per packet, in full segments, from its first value to its largest;
-    0 if it does not grow."""
-    values = table["rcv_ssthresh_bytes"].astype(float)
-    highest = int(values.argmax())
-    if highest == 0:
-        return 0.0
-    return float(values.iloc[highest] - values.iloc[0]) / highest / mss_bytes
+def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
+    """The receiver before data arrives: its settings, and what its SYN-ACK announced.
+
+    On machines the device's driver determines the memory of a segment, which is taken from the
+    first sample. In virtual time the kernel's own rule determines it.
+    """
+    settings = run.settings_as(Settings)
+    syn = queue.syn_of_receiver(segments)
+    granted = samples_of(run)[0].rcvbuf
+    rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
+    on_listener = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == LISTEN
+    on_accepted = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == ACCEPT
+    return Setup(
+        rules=rules(run.kernel.release),
+        listen_rcvbuf_bytes=granted if on_listener else rmem[1],
+        listen_locked=on_listener,
+        accept_rcvbuf_bytes=granted if on_accepted else None,
+        mss_bytes=int(syn["mss"].iloc[0]),
+        timestamps=bool((syn["tsval"] >= 0).iloc[0]),
+        adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
+        rmem_max_bytes=rmem[2],
+        core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
+        initrwnd_segments=settings.initrwnd,
+        quickack=settings.quickack,
+        window_clamp_bytes=(settings.window_clamp_kib or 0) * KIB,
+        head_bytes=None if run.testbed == VIRTUAL else queue.head_bytes(table),
+        rtt_ms=run.condition_asked.link.delay_ms,
+        hz=run.kernel.hz or HZ,
+    )
+
+
+def reads_of(run: Run) -> Iterator[Read]:
+    """The program's reads, which begin at its first sample, right after accepting."""
+    settings = run.settings_as(Settings)
+    reads, taken = settings.reads, samples_of(run)
+    if not reads.read_bytes:
+        return
+    at_ns = taken[0].time_ns + reads.after_ms * 1_000_000
+    while at_ns <= taken[-1].time_ns + SECOND_NS:
+        yield Read(at_ns, reads.read_bytes)
+        at_ns += reads.every_us * 1000

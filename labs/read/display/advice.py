@@ -12,7 +12,7 @@ from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Text
 from labs.read.theory import advice as theory
-from labs.read.theory.advice import Advice, Reached, between_bytes_s, reached
+from labs.read.theory.advice import Advice, Reached, advise, between_bytes_s, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
@@ -71,7 +71,10 @@ class End(NamedTuple):
     stop_share: float
 
     def lines(self) -> list[str]:
-        return [] if self.suffices else [f"net.ipv4.{self.sysctl} = {self.value}"]
+        return [] if self.suffices else [f"net.ipv4.{self.to_set()}"]
+
+    def to_set(self) -> str:
+        return ENOUGH if self.suffices else f"{self.sysctl} = {self.value}"
 
     def to_paste(self) -> str:
         if self.suffices:
@@ -330,25 +333,21 @@ def sizes_by_kernel(rate_mbit: float, rtt_ms: float, *kernels: str) -> Table:
     `receive buffer` is for packets that are coalesced in pairs (GRO), as in virtual time, the next
     size for packets that are not coalesced. The values to set suffice for both.
     """
-    every = {kernel: theory.advise(rate_mbit, rtt_ms, kernel) for kernel in kernels}
-    return Table(
-        [
-            {
-                "Linux": kernel,
-                "BDP": size_in_words(advice.bdp_bytes),
-                "receive buffer": size_in_words(advice.receive_bytes),
-                "of the BDP": _of_the_bdp(advice.receive_bytes, advice),
-                "without coalescing": size_in_words(advice.receive_alone_bytes),
-                "send buffer": size_in_words(advice.send_bytes),
-                "of the BDP ": _of_the_bdp(advice.send_bytes, advice),
-                "on the receiver": (
-                    ENOUGH if advice.receive_suffices else f"tcp_rmem = {advice.rmem()}"
-                ),
-                "on the sender": ENOUGH if advice.send_suffices else f"tcp_wmem = {advice.wmem()}",
-            }
-            for kernel, advice in every.items()
-        ]
-    )
+    rows = []
+    for kernel in kernels:
+        advice = advise(rate_mbit, rtt_ms, kernel)
+        receive, send = advice.receive_bytes, advice.send_bytes
+        row = {
+            "Linux": kernel,
+            "BDP": size_in_words(advice.bdp_bytes),
+            "receive buffer": size_in_words(receive),
+            "of the BDP": _of_the_bdp(receive, advice),
+            "without coalescing": size_in_words(advice.receive_alone_bytes),
+            "send buffer": size_in_words(send),
+            "of the BDP ": _of_the_bdp(send, advice),
+        }
+        rows.append(row | {f"on the {end.name}": end.to_set() for end in ends(advice)})
+    return Table(rows)
 
 
 def _of_the_bdp(size: int, advice: Advice) -> str:
@@ -357,4 +356,4 @@ def _of_the_bdp(size: int, advice: Advice) -> str:
 
 def sysctls_to_paste(rate_mbit: float, rtt_ms: float, kernel: str) -> Text:
     """The sysctl lines for both ends of a path; a remark if the defaults are sufficient."""
-    return Text(to_paste(theory.advise(rate_mbit, rtt_ms, kernel)))
+    return Text(to_paste(advise(rate_mbit, rtt_ms, kernel)))

@@ -56,6 +56,19 @@ class Words(_Lines):
         return str(self)
 
 
+class Summary:
+    """A value of which a notebook shows a line: the name of its class and `summary()`."""
+
+    def summary(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{type(self).__name__} {escape(self.summary())}</p>"
+
+
 class Folded(str):
     """A text whose details are folded behind it in a notebook; anywhere else the text alone.
 

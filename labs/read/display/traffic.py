@@ -88,7 +88,7 @@ def flows(run: Run) -> Table:
     return Table(rows).round(2)
 
 
-def segments_per_ack(runs: Mapping[str, Run]) -> Table:
+def acks_of_runs(runs: Mapping[str, Run]) -> Table:
     """One row per run: how many segments each ACK that arrived at the sender acknowledged, on
     average, and the maximum rate of the reverse path."""
     rows = []

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from pandas import DataFrame
-from plotly.graph_objects import Bar, Figure
+from plotly.graph_objects import Figure
 
 from labs.read.figures.ladder import ladder
 from labs.read.figures.offline_page import drawn_figures, offline_page
+from labs.read.figures.plot import level_bars
 from labs.read.figures.style import (
     BLUE,
     GREEN,
@@ -42,7 +43,8 @@ AROUND: Final = 8
 MOST_DRAWN: Final = 60
 CODE: Final = re.compile("`([^`]+)`")
 COLOURS: Final = (VERMILION, ORANGE, PURPLE, BLUE, GREEN, SKY)
-USUAL, OTHER = "#c9ced6", GREY
+PALE = "#c9ced6"
+USUAL, OTHER = "usual: round trips, slow start, sending", "other reasons"
 
 
 def time_by_cause(explained: FileAccount) -> Figure:
@@ -56,35 +58,24 @@ def time_by_cause(explained: FileAccount) -> Figure:
                 totals[finding.reason] = totals.get(finding.reason, 0.0) + finding.time_ms
     named = [name for name, ms in sorted(totals.items(), key=lambda total: -total[1]) if ms > 0]
     named = named[:MOST_REASONS]
-    groups = [*named, "other reasons", "usual: round trips, slow start, sending"]
+    groups = [*named, OTHER, USUAL]
     labels = [
         f"{account.connection}: {account.client}<br>to {account.server}" for account in chosen
     ]
-    figure = Figure()
-    rows = []
+    traces, rows = [], []
     for place, group in enumerate(groups):
         seconds = [_share(account, group, named) / 1e3 for account in chosen]
-        if not any(seconds):
-            continue
-        colour = COLOURS[place] if group in named else USUAL if place else OTHER
-        colour = OTHER if group == "other reasons" else colour
-        figure.add_trace(
-            Bar(
-                y=labels,
-                x=seconds,
-                name=group,
-                orientation="h",
-                marker={"color": colour, "line": {"color": "white", "width": 0.5}},
-                hovertemplate="%{y}<br>" + group + ": %{x:.4g} s<extra></extra>",
-            )
-        )
-        rows.append({"reason": group, **dict(zip(labels, seconds, strict=True))})
-    figure.update_layout(barmode="stack", legend=LEGEND_ABOVE)
-    figure.update_xaxes(title="time, s")
-    figure.update_yaxes(title="connection", autorange="reversed", type="category")
+        if any(seconds):
+            colour = {OTHER: GREY, USUAL: PALE}.get(group) or COLOURS[place]
+            template = f"%{{y}}<br>{group}: %{{x:.4g}} s<extra></extra>"
+            traces.append(level_bars(seconds, labels, group, colour, hovertemplate=template))
+            rows.append({"reason": group, **dict(zip(labels, seconds, strict=True))})
+    layout = {"barmode": "stack", "legend": LEGEND_ABOVE, "xaxis": {"title": {"text": "time, s"}}}
+    up = {"title": {"text": "connection"}, "autorange": "reversed", "type": "category"}
     left = len(explained.accounts) - len(chosen)
     return dressed(
-        figure,
+        Figure(traces),
+        {**layout, "yaxis": up},
         title="Time by cause",
         caption=Path(explained.file).name + (f" · {left:,} more connections" if left > 0 else ""),
         height=170 + 44 * len(chosen),
@@ -96,7 +87,7 @@ def time_by_cause(explained: FileAccount) -> Figure:
 def _share(account: Account, group: str, named: list[str]) -> float:
     if group in named:
         return sum(finding.time_ms for finding in account.findings if finding.reason == group)
-    usual = group.startswith("usual")
+    usual = group == USUAL
     return sum(
         finding.time_ms
         for finding in account.findings
@@ -105,7 +96,7 @@ def _share(account: Account, group: str, named: list[str]) -> float:
 
 
 def page(segments: DataFrame, explained: FileAccount) -> str:
-    """The page; `segments` is the table of segments that `found` explains."""
+    """The page; `segments` is the table of segments that the account explains."""
     name = Path(explained.file).name
     figures = [time_by_cause(explained)] if explained.accounts else []
     first = explained.accounts[0] if explained.accounts else None

@@ -85,7 +85,13 @@ class Axis:
             return self.written(value)
         if self.is_size:
             return size_in_words(value * self.unit_bytes)
+        if self.is_counted(columns):
+            return f"{value:,.0f} {self.unit_of(columns)}"
         return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
+
+    def is_counted(self, columns: Columns) -> bool:
+        """Whether its values are counted, and written with all their digits: those in bytes."""
+        return self.unit_of(columns) == "bytes"
 
     def place_in_words(self, value: Any, columns: Columns) -> str:
         """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
@@ -105,6 +111,8 @@ class Axis:
             return axis | {"type": "category", "showgrid": False}
         if self.log:
             axis["type"] = "log"
+        if self.is_counted(columns):
+            axis["tickformat"] = ","
         if self.range is not None:
             axis["range"] = [self.scaled(end) for end in self.range]
         elif self.begins_at_0:

@@ -15,7 +15,17 @@ from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis, Columns
 from labs.read.figures.declaration import Declared
 from labs.read.figures.marks import Mark, across_all
-from labs.read.figures.plot import Plot, Trace, assembled
+from labs.read.figures.plot import (
+    Look,
+    Plot,
+    Trace,
+    apart,
+    assembled,
+    level_bars,
+    points,
+    published_points,
+    text_at,
+)
 from labs.read.figures.style import BLUE, GREEN, GREY, LEGEND_ABOVE, ORANGE, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
@@ -93,6 +103,7 @@ class Bars(Declared):
 
     bars: tuple[Bar, ...]
     words: str = ""
+    unit: str | None = None
     row: str = "condition"
     row_name: Callable[[Any], str] = str
     by: str | None = None
@@ -107,7 +118,7 @@ class Bars(Declared):
 
     def axis(self) -> Axis:
         """The axis of the values: that of the first bar."""
-        return Axis(self.bars[0].column, self.words, begins_at_0=True)
+        return Axis(self.bars[0].column, self.words, self.unit, begins_at_0=True)
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
@@ -160,8 +171,7 @@ class Bars(Declared):
     def _bar(self, row: Record, bar: Bar, columns: Columns) -> _Placed:
         value = float(row[bar.column])
         predicted, article = (
-            _number(row, bar.predicted_column(columns)),
-            _number(row, bar.published),
+            _number(row, name) for name in (bar.predicted_column(columns), bar.published)
         )
         compared = ((PREDICTED, predicted), (ARTICLE, article))
         beside = "".join(
@@ -219,51 +229,27 @@ class Bars(Declared):
     def _measured(self, placed: list[_Placed], end: float, columns: Columns) -> Iterator[Trace]:
         unit = self.axis().unit_of(columns)
         for kind in dict.fromkeys(bar.bar for bar in placed):
-            bars = [
-                (bar.middle, bar.value)
-                for bar in placed
-                if bar.bar == kind and bar.value is not None
-            ]
-            yield {
-                "type": "bar",
-                "x": [min(value, end) for _, value in bars],
-                "y": [middle for middle, _ in bars],
-                "width": BAR_PX,
-                "orientation": "h",
-                "name": kind.name,
-                "marker": {"color": kind.colour},
-                "customdata": [value for _, value in bars],
-                "hovertemplate": f"%{{customdata:.4g}} {unit}<extra>{kind.name}</extra>",
-            }
+            bars = [bar for bar in placed if bar.bar == kind and bar.value is not None]
+            values = [bar.figure for bar in bars]
+            xs, ys = (min(value, end) for value in values), (bar.middle for bar in bars)
+            template = f"%{{customdata:.4g}} {unit}<extra>{kind.name}</extra>"
+            more = {"width": BAR_PX, "customdata": values, "hovertemplate": template}
+            yield level_bars(xs, ys, kind.name, kind.colour, **more)
 
     def _compared(self, placed: list[_Placed], end: float, columns: Columns) -> Iterator[Trace]:
         """The predictions as lines across their bars, the article's figures as dots."""
         unit = self.axis().unit_of(columns)
         half = BAR_PX / 2 + MARK_PX
-        predicted = [(bar.predicted, bar.middle) for bar in placed if bar.predicted is not None]
-        if predicted:
-            yield {
-                "type": "scatter",
-                "x": [x for value, _ in predicted for x in (*[min(value, end)] * 2, None)],
-                "y": [y for _, middle in predicted for y in (middle - half, middle + half, None)],
-                "mode": "lines",
-                "name": "predicted",
-                "line": {"color": VERMILION, "width": 3},
-                "hovertemplate": f"predicted %{{x:.4g}} {unit}<extra></extra>",
-            }
-        published = [bar for bar in placed if bar.article is not None]
-        if published:
-            yield {
-                "type": "scatter",
-                "x": [min(bar.article or 0.0, end) for bar in published],
-                "y": [bar.middle for bar in published],
-                "mode": "markers",
-                "cliponaxis": False,
-                "name": "the article",
-                "text": [f"{bar.claim}: {bar.article:g} {unit}" for bar in published],
-                "marker": {"size": 11, "color": ORANGE, "line": {"color": GREY, "width": 1}},
-                "hovertemplate": "%{text}<extra></extra>",
-            }
+        if predicted := [bar for bar in placed if bar.predicted is not None]:
+            xs = [min(bar.predicted or 0.0, end) for bar in predicted]
+            upper, lower = ([bar.middle + far for bar in predicted] for far in (-half, half))
+            shown = {"hovertemplate": f"predicted %{{x:.4g}} {unit}<extra></extra>"}
+            look = Look(VERMILION, width=3)
+            yield points(apart(xs, xs), apart(upper, lower), "predicted", look, "lines", **shown)
+        if published := [bar for bar in placed if bar.article is not None]:
+            xs = [min(bar.article or 0.0, end) for bar in published]
+            words = (f"{bar.claim}: {bar.article:g} {unit}" for bar in published)
+            yield published_points(xs, [bar.middle for bar in published], words)
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """Each row in words: what its bars are, and what is compared with them."""
@@ -297,16 +283,5 @@ def _number(row: Record, column: str) -> float | None:
 
 def write_above(plot: Plot, top: float, words: str) -> None:
     """Add words at the left end of a plot whose y axis has pixels, below `top`."""
-    plot.annotations.append(
-        {
-            "x": 0,
-            "xref": "x domain",
-            "y": top,
-            "text": words,
-            "showarrow": False,
-            "xanchor": "left",
-            "yanchor": "top",
-            "align": "left",
-            "font": {"size": 12},
-        }
-    )
+    place: dict[str, Any] = {"xref": "x domain", "xanchor": "left", "yanchor": "top"}
+    plot.annotations.append(text_at(0, top, words, align="left", **place))

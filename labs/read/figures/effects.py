@@ -126,6 +126,7 @@ def _table(rows: DataFrame) -> DataFrame:
             {
                 "condition": effects[0].condition,
                 "compared with": effects[0].against,
+                **dict.fromkeys(rows["series"], ""),
                 **dict(zip(some["series"], some["text"], strict=True)),
                 "not applied, because": "; ".join(ignored),
                 "also differs": "; ".join(_besides(effects)),

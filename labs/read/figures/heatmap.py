@@ -2,99 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from plotly.graph_objects import Figure, Heatmap
-
 from labs.drive.parameters.declare import plain
-from labs.errors import BadInput
-from labs.read.display.format import heading, in_three_digits
-from labs.read.figures.style import BLACK, NO_RUNS, dressed, nothing
+from labs.read.display.format import in_three_digits
+from labs.read.figures.axes import Axis, Columns
+from labs.read.figures.declaration import Declared
+from labs.read.figures.plot import Look, Trace, points, text_at
+from labs.read.figures.style import LEGEND_ABOVE, VERMILION
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from plotly.graph_objects import Figure
 
 SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
 """Translucent, so that numbers on them are legible in print and on a dark screen."""
 MOST_NUMBERED = 8
 """The maximum number of columns of cells whose numbers are legible on a phone."""
 LEAST_PX, MOST_PX, ROW_PX, FRAME_PX = 240, 620, 34, 190
+Cells = dict[tuple[Any, Any], float]
+"""A value for each pair of x and y."""
 
 
-def heatmap(
-    table: DataFrame,
-    column: str,
-    x: str,
-    y: str,
-    *,
-    unit: str,
-    units: Mapping[str, str] | None = None,
-    caption: str = "",
-    title: str | None = None,
-) -> Figure:
-    """A column of a table by the parameters `x` and `y`, whose values are evenly spaced.
+@dataclass(frozen=True, kw_only=True)
+class HeatMap(Declared):
+    """The column of `value` over those of `x` and `y`, whose values are evenly spaced.
 
-    `table` has one row per pair of values. If it has several, BadInput says what to restrict. Cells
-    contain numbers if there are few columns; otherwise there is a colour scale.
+    There is one row per pair of values. Cells contain numbers if there are few columns; otherwise
+    there is a colour scale. `named` makes the words of a value of an axis. Numbers are bold from
+    `bold_pct` of the largest one on. Cells whose rows have `framed` have a frame, which is called
+    `frames`.
     """
-    title = title or f"{heading(column, unit)} by {_of(x)} and {_of(y)}"
-    rows = table[table[column].notna()]
-    if rows.empty:
-        return nothing(title, NO_RUNS, caption)
-    if rows.duplicated([x, y]).any():
-        raise BadInput(
-            f"several rows have the same {x} and {y}. Restrict the other parameters, as in "
-            'heatmap(COLUMN, X, Y, condition="default")'
+
+    value: Axis
+    x: Axis
+    y: Axis
+    named: Callable[[Any], object] = plain
+    bold_pct: float = inf
+    framed: str = ""
+    frames: str = ""
+    row_px: int = ROW_PX
+    least_px: int = LEAST_PX
+
+    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+        """The figure of rows, of which there is at least one."""
+        xs, ys = (sorted(rows[axis.column].unique().tolist()) for axis in (self.x, self.y))
+        cells = self._cells(rows)
+        numbered = len(xs) <= MOST_NUMBERED
+        x, y = (replace(axis, category=True).layout([], columns) for axis in (self.x, self.y))
+        layout: dict[str, Any] = {
+            "xaxis": x,
+            "yaxis": y,
+            "annotations": self._written(cells) if numbered else [],
+        }
+        traces = [self._shades(cells, xs, ys, columns, numbered)]
+        if self.framed and rows[self.framed].any():
+            traces.append(self._frames(rows[rows[self.framed]]))
+            layout |= {"showlegend": True, "legend": LEGEND_ABOVE}
+        height = FRAME_PX + min(MOST_PX, max(self.least_px, self.row_px * len(ys)))
+        return self._finished(rows, columns, (traces, layout), height)
+
+    def _cells(self, rows: DataFrame) -> Cells:
+        pairs = zip(rows[self.x.column], rows[self.y.column], strict=True)
+        return dict(zip(pairs, rows[self.value.column].astype(float), strict=True))
+
+    def _names(self, values: Iterable[Any]) -> list[object]:
+        return [self.named(value) for value in values]
+
+    def _shades(
+        self, cells: Cells, xs: Sequence[Any], ys: Sequence[Any], columns: Columns, numbered: bool
+    ) -> dict[str, Any]:
+        return {
+            "type": "heatmap",
+            "x": self._names(xs),
+            "y": self._names(ys),
+            "z": [[cells.get((at_x, at_y)) for at_x in xs] for at_y in ys],
+            "colorscale": SHADES if numbered else "Cividis",
+            "showscale": not numbered,
+            "colorbar": {"thickness": 12, "outlinewidth": 0},
+            "xgap": 2 * numbered,
+            "ygap": 2 * numbered,
+            "hovertemplate": f"%{{x}}, %{{y}}: %{{z:.4g}}"
+            f"<extra>{self.value.title(columns)}</extra>",
+        }
+
+    def _written(self, cells: Cells) -> list[dict[str, Any]]:
+        enough = self.bold_pct / 100 * max(cells.values())
+        return [
+            text_at(self.named(x), self.named(y), f"<b>{words}</b>" if value >= enough else words)
+            for (x, y), value in cells.items()
+            for words in [in_three_digits(value)]
+        ]
+
+    def _frames(self, rows: DataFrame) -> Trace:
+        xs, ys = (self._names(rows[axis.column]) for axis in (self.x, self.y))
+        trace = points(xs, ys, self.frames, Look(VERMILION, symbol="square-open", size=38))
+        trace["marker"]["line"]["width"] = 3
+        return {**trace, "hoverinfo": "skip"}
+
+    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+        """The smallest and the largest value, each with its place."""
+        records = rows.to_dict("records")
+        low, high = (
+            end(records, key=lambda row: float(row[self.value.column])) for end in (min, max)
         )
-    xs, ys = (sorted(rows[name].unique().tolist()) for name in (x, y))
-    records = rows.to_dict("records")
-    cells = {(row[x], row[y]): float(row[column]) for row in records}
-    figure = Figure(_shades(cells, xs, ys, heading(column, unit)))
-    numbered = len(xs) <= MOST_NUMBERED
-    for (at_x, at_y), value in cells.items() if numbered else ():
-        figure.add_annotation(
-            x=plain(at_x),
-            y=plain(at_y),
-            text=in_three_digits(value),
-            showarrow=False,
-            font={"size": 12, "color": BLACK},
-        )
-    for name, update in ((x, figure.update_xaxes), (y, figure.update_yaxes)):
-        update(title=heading(name, (units or {}).get(name, "")), type="category", showgrid=False)
-    low, high = (end(records, key=lambda row: float(row[column])) for end in (min, max))
-    return dressed(
-        figure,
-        title=title,
-        caption=caption,
-        height=FRAME_PX + min(MOST_PX, max(LEAST_PX, ROW_PX * len(ys))),
-        tell=f"{title}: from {_place(low, column, x, y)} to {_place(high, column, x, y)}.",
-        table=rows[[x, y, column]],
-    )
+        return f"{self.title_of(rows)}: from {self._place(low)} to {self._place(high)}."
 
+    def _place(self, row: Mapping[Any, Any]) -> str:
+        at = ", ".join(f"{axis.column} {plain(row[axis.column])}" for axis in (self.x, self.y))
+        return f"{in_three_digits(float(row[self.value.column]))} at {at}"
 
-def _shades(
-    cells: Mapping[tuple[Any, Any], float], xs: list[Any], ys: list[Any], name: str
-) -> Heatmap:
-    numbered = len(xs) <= MOST_NUMBERED
-    return Heatmap(
-        x=[plain(value) for value in xs],
-        y=[plain(value) for value in ys],
-        z=[[cells.get((at_x, at_y)) for at_x in xs] for at_y in ys],
-        colorscale=SHADES if numbered else "Cividis",
-        showscale=not numbered,
-        colorbar={"thickness": 12, "outlinewidth": 0},
-        xgap=2 * numbered,
-        ygap=2 * numbered,
-        hovertemplate=f"%{{x}}, %{{y}}: %{{z:.4g}}<extra>{name}</extra>",
-    )
-
-
-def _of(name: str) -> str:
-    words = heading(name).partition(" (")[0]
-    return words[:1].lower() + words[1:] if words[1:].islower() else words
-
-
-def _place(row: Mapping[Any, Any], column: str, x: str, y: str) -> str:
-    value = in_three_digits(float(row[column]))
-    return f"{value} at {x} {plain(row[x])}, {y} {plain(row[y])}"
+    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+        """Both parameters and the value of each cell."""
+        return rows[[self.x.column, self.y.column, self.value.column]]

@@ -17,7 +17,17 @@ from labs.read.figures.bars import FRAME_PX, LEFT_PX, write_above
 from labs.read.figures.declaration import Declared
 from labs.read.figures.lines import LOOKS
 from labs.read.figures.marks import Mark, across_all
-from labs.read.figures.plot import Look, Plot, Trace, assembled
+from labs.read.figures.plot import (
+    Look,
+    Plot,
+    Trace,
+    apart,
+    assembled,
+    error_bars,
+    hover,
+    points,
+    text_at,
+)
 from labs.read.figures.style import BLACK, LEGEND_ABOVE, plain
 
 if TYPE_CHECKING:
@@ -141,23 +151,17 @@ class Intervals(Declared):
         axis = as_axis(self.x)
         kinds = dict.fromkeys(row[self.by] for row in records) if self.by else {"measured": None}
         for place, kind in enumerate(kinds):
-            look = self.looks.get(kind, LOOKS[place % len(LOOKS)])
+            look, name = self.looks.get(kind, LOOKS[place % len(LOOKS)]), self.named.format(kind)
             some = [row for row in records if not self.by or row[self.by] == kind]
             if self.draws:
                 yield self._draws(some, look)
-            symbols = [look.symbol + "-open" * self.hollow(row) for row in some]
-            yield {
-                **self._marks(some, axis.column, self.spread, 0.0),
-                "name": self.named.format(kind),
-                "marker": {
-                    "color": look.colour,
-                    "symbol": symbols,
-                    "size": look.size,
-                    "line": {"width": 2, "color": look.colour},
-                },
-                "text": [self._says(row, columns) for row in some],
-                "hovertemplate": f"%{{text}}<extra>{self.named.format(kind)}</extra>",
+            words = hover((self._says(row, columns) for row in some), name)
+            trace = self._marks(some, axis.column, self.spread, (name, look), 0.0)
+            trace["marker"] |= {
+                "symbol": [look.symbol + "-open" * self.hollow(row) for row in some],
+                "line": {"width": 2, "color": look.colour},
             }
+            yield {**trace, **words}
 
     def _says(self, row: Record, columns: Columns) -> str:
         if self.says:
@@ -169,102 +173,71 @@ class Intervals(Declared):
         return f"{row[self.row]}: {middle} {unit}".strip() + f" ({' to '.join(ends)})"
 
     def _marks(
-        self, records: list[dict[Any, Any]], column: str, ends: tuple[str, str], below_px: float
+        self,
+        records: list[dict[Any, Any]],
+        column: str,
+        ends: tuple[str, str],
+        look: tuple[str, Look],
+        below_px: float,
     ) -> Trace:
-        middles = [float(row[column]) for row in records]
-        low, high = ([float(row[end]) for row in records] for end in ends)
-        return {
-            "type": "scatter",
-            "x": middles,
-            "y": [row[TOP] + self.mark_px / 2 + below_px for row in records],
-            "mode": "markers",
-            "cliponaxis": False,
-            "showlegend": True,
-            "error_x": {
-                "type": "data",
-                "symmetric": False,
-                "array": [end - middle for end, middle in zip(high, middles, strict=True)],
-                "arrayminus": [middle - end for end, middle in zip(low, middles, strict=True)],
-                "thickness": 2,
-                "width": 6,
-            },
-        }
+        """Middles with their intervals, so far below their places."""
+        middles, low, high = ([float(row[name]) for row in records] for name in (column, *ends))
+        ys = (row[TOP] + self.mark_px / 2 + below_px for row in records)
+        bars = error_bars(low, middles, high)
+        more = {"showlegend": True, "error_x": {**bars, "thickness": 2, "width": 6}}
+        return {**points(middles, ys, *look), **more}
 
     def _beside(self, row: Record, axis: Mapping[str, Any], words: str) -> dict[str, Any]:
         """Words at the end of an interval that has more room."""
         is_log = axis.get("type") == "log"
-        column, (low, high) = as_axis(self.x).column, self.spread
         middle, begin, end = (
-            log10(row[name]) if is_log else float(row[name]) for name in (column, low, high)
+            log10(row[name]) if is_log else float(row[name])
+            for name in (as_axis(self.x).column, *self.spread)
         )
         at_left = middle > sum(axis["range"]) / 2
-        return {
-            "x": begin if at_left else end,
-            "y": row[TOP] + self.mark_px / 2,
-            "text": words,
-            "showarrow": False,
-            "xanchor": "right" if at_left else "left",
-            "xshift": -10 if at_left else 10,
-        }
+        place: dict[str, Any] = {"xanchor": "right" if at_left else "left"}
+        shift, y = -10 if at_left else 10, row[TOP] + self.mark_px / 2
+        return text_at(begin if at_left else end, y, words, size=13, xshift=shift, **place)
 
     def _draws(self, records: list[dict[Any, Any]], look: Look) -> Trace:
         """Every value behind the middles, as faint dots."""
-        return {
-            "type": "scatter",
-            "x": [float(value) for row in records for value in row[self.draws]],
-            "y": [row[TOP] + self.mark_px / 2 for row in records for _ in row[self.draws]],
-            "mode": "markers",
-            "showlegend": False,
-            "marker": {"color": look.colour, "size": 6, "opacity": FAINT},
-            "hoverinfo": "skip",
-            "name": "",
-        }
+        places = [(row[TOP] + self.mark_px / 2, n) for row in records for n in row[self.draws]]
+        faint = points((float(n) for _, n in places), (y for y, _ in places), "", Look(look.colour))
+        faint["marker"] = {"color": look.colour, "size": 6, "opacity": FAINT}
+        return {**faint, "showlegend": False, "hoverinfo": "skip"}
 
     def _predicted(self, records: list[dict[Any, Any]], columns: Columns) -> Iterator[Trace]:
         """The predicted middles and intervals, just below the measured ones."""
         if self.expected is None:
             return
         expected = self.expected
-        some = [row for row in records if is_known(row[expected.middle])]
-        if some:
-            ends = (expected.low, expected.high)
-            yield {
-                **self._marks(some, expected.middle, ends, PREDICTED_PX),
-                "name": expected.name,
-                "marker": {"color": BLACK, "size": 9, "symbol": "line-ns", "line": {"width": 2}},
-                "text": [in_three_digits(row[expected.middle]) for row in some],
-                "hovertemplate": f"%{{text}}<extra>{expected.name}</extra>",
-            }
+        if some := [row for row in records if is_known(row[expected.middle])]:
+            look = expected.name, Look(BLACK, symbol="line-ns", size=9)
+            ends = expected.low, expected.high
+            trace = self._marks(some, expected.middle, ends, look, PREDICTED_PX)
+            trace["marker"]["line"]["width"] = 2
+            words = (in_three_digits(row[expected.middle]) for row in some)
+            yield {**trace, **hover(words, expected.name)}
 
     def _refer(self, plot: Plot, records: list[dict[Any, Any]], reference: Reference) -> None:
         """Draw the value that the marks below a name share."""
         some = [row for row in records if is_known(row[reference.column])]
-        line: Trace = {
-            "type": "scatter", "x": [], "y": [], "mode": "lines", "name": reference.name,
-            "line": {"color": BLACK, "dash": "dash", "width": 2},
-            "hovertemplate": f"%{{x:.3g}}<extra>{reference.name}</extra>",
-        }  # fmt: skip
+        middles, ends = [], []
         for value in dict.fromkeys(row[self.row] for row in some):
             rows = [row for row in some if row[self.row] == value]
             at, top = float(rows[0][reference.column]), rows[0][TOP]
             bottom = rows[-1][TOP] + self.mark_px + (PREDICTED_PX if self.expected else 0)
             place = as_axis(self.x).scaled(at)
             is_right = place > sum(plot.x["range"]) / 2
-            line["x"] += [at, at, None]
-            line["y"] += [top, bottom, None]
+            middles.append(at)
+            ends.append((top, bottom))
             words = f"{reference.words}{in_three_digits(at)}"
-            plot.annotations.append(
-                {
-                    "x": place,
-                    "y": bottom,
-                    "text": words,
-                    "showarrow": False,
-                    "xanchor": "right" if is_right else "center",
-                    "yanchor": "top",
-                    "font": {"size": 12},
-                }
-            )
+            anchors: dict[str, Any] = {"xanchor": "right" if is_right else "center"}
+            plot.annotations.append(text_at(place, bottom, words, yanchor="top", **anchors))
         if some:
+            look, template = Look(BLACK, "dash"), f"%{{x:.3g}}<extra>{reference.name}</extra>"
+            xs, ys = apart(middles, middles), apart(*zip(*ends, strict=True))
+            line = points(xs, ys, reference.name, look, "lines", hovertemplate=template)
             plot.traces.append(line)
 
     def text_of(self, rows: DataFrame, columns: Columns) -> str:

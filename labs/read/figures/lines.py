@@ -13,7 +13,18 @@ from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis, Columns, as_axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
-from labs.read.figures.plot import Look, Plot, Trace, assembled, once_in_legend, stacked
+from labs.read.figures.plot import (
+    Look,
+    Plot,
+    Trace,
+    assembled,
+    error_bars,
+    hover,
+    once_in_legend,
+    points,
+    published_points,
+    stacked,
+)
 from labs.read.figures.steps import even_parts
 from labs.read.figures.style import (
     BLACK,
@@ -58,12 +69,16 @@ AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
 FRAME_PX = 172
 """The height around the plots: title, legend, axis and caption."""
-ROOM, LOG_ROOM = 1.1, 2.5
+ROOM, LOG_ROOM = 1.1, 2.0
 """The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
+BAND_ROOM = 0.2
+"""The room around a band, as a share of the heights that are drawn."""
 
 
 DASHED = Look(BLACK, "dash", "diamond-open", width=1)
 """The look of predicted values."""
+Curve = Callable[["DataFrame"], tuple[Sequence[float], Sequence[float]]]
+"""Computes the x and y of the points of a curve from rows."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +87,24 @@ class Prediction:
 
     They are those of `column`, by default of the one that the measured column declares; or a
     `curve`: the x and y of its points, computed from the rows. With `each`, a line per series in
-    its colour; else one for all, with each place once. `name` may contain the series as `{}`.
+    its colour; else one for all, with each place once, or with `every` point. `name` may contain
+    the series as `{}`.
     """
 
     column: str = ""
-    curve: Callable[[DataFrame], tuple[Sequence[float], Sequence[float]]] | None = None
+    curve: Curve | None = None
     each: bool = False
+    every: bool = False
     name: str = "predicted"
     look: Look = DASHED
     mode: str = "lines+markers"
     fill: bool = False
+
+    def look_of(self, line: Series) -> Look:
+        """The look of what is predicted for a line: in its colour, and without a dash in its
+        dash."""
+        dash = self.look.dash or line.look.dash
+        return replace(self.look, colour=line.look.colour, dash=dash)
 
 
 @dataclass(frozen=True)
@@ -106,15 +129,15 @@ class Series:
 class Lines(Declared):
     """The column `y` against the column `x`, a line for each value of the column `by`.
 
-    `lines` are several columns of one row instead, with the name of the line of each. `named` is a
-    name with the value as `{}`, or a name for each value. `looks` are the looks of some values.
-    With `kind_of`, lines of a kind share look and name if there are too many to tell apart.
-    `published` is the column of an article's figures; `published_in` makes the rows that have them,
-    if they are others. `spread` are the columns with the lowest and the highest value. Points are
-    joined in the order of the x axis, or of the rows without `in_order`. Several `predicted` are
-    curves. `mode` is plotly's: lines,
-    markers, text. `words` is what a point says, from its row. The table has all points, or so many
-    `moments` of each line.
+    `lines` are several columns of one row instead, with the name of the line of each; those without
+    a value are left out. `named` is a name with the value as `{}`, or a name for each value.
+    `looks` are the looks of some values. With `kind_of`, lines of a kind share look and name if
+    there are too many to tell apart. `published` is the column of an article's figures;
+    `published_in` makes the rows that have them, if they are others. `spread` are the columns with
+    the lowest and the highest value. Points are joined in the order of the x axis, or of the rows
+    without `in_order`. Several `predicted` are curves. `mode` is plotly's: lines, markers. `words`
+    is what a point says, `label` what is written above it, from its row. The table has all points,
+    or so many `moments` of each line.
     """
 
     x: Axis | str
@@ -134,6 +157,7 @@ class Lines(Declared):
     moments: int = 0
     mode: str = "lines+markers"
     words: Callable[[Mapping[Any, Any]], str] | None = None
+    label: Callable[[Mapping[Any, Any]], str] | None = None
     height: int = 400
 
     @property
@@ -163,8 +187,9 @@ class Lines(Declared):
         x = self.across.column
         if self.lines:
             return [
-                Series(name, self._look(column, place), rows.sort_values(x), column)
+                Series(name, self._look(column, place), rows.sort_values(x, kind="stable"), column)
                 for place, (column, name) in enumerate(self.lines.items())
+                if rows[column].notna().any()
             ]
         in_order = self.in_order and not self.across.category
         alone = self.named if isinstance(self.named, str) and self.named != "{}" else MEASURED
@@ -201,10 +226,12 @@ class Lines(Declared):
         traces, layout = assembled(plots, stacked(shares))
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
+        if _is_stack(traces):
+            layout["hovermode"] = "x unified"
         places = [] if self.across.category else even_parts(traces)
         name = self.across.name(columns)
         words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
-        steps = {"x": [*zip(places, words, strict=True)]}
+        steps = {"x": [*zip(places, words, strict=True)]} if places else None
         return self._finished(rows, columns, (traces, layout), self.height, steps)
 
     def panel(
@@ -238,11 +265,14 @@ class Lines(Declared):
         ups = [*ys, *levels]
         plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ups, columns))
         tallest = ROOM * max(ups, default=1.0)
-        if self.up.begins_at_0 and not self.up.log:
+        if self.up.begins_at_0 and not self.up.log and not _is_stack(traces):
             plot.y["range"] = [0, tallest]
         elif self.up.log and levels:
             plot.y["range"] = [log10(min(ups) / LOG_ROOM), log10(max(ups) * LOG_ROOM)]
-        ends = plot.y.get("range") or (self.up.scaled(min(ys, default=1.0)), tallest)
+        elif any(mark.until is not None for mark in self.marks if mark.axis == "y"):
+            room = BAND_ROOM * (max(ups) - min(ups))
+            plot.y["range"] = [min(ups) - room, max(ups) + room]
+        ends = plot.y.get("range") or tuple(map(self.up.scaled, (min(ys, default=1.0), tallest)))
         if self.across.category:
             xs = [0.0, float(len({*xs}) - 1)]
         x_ends = self.across.range or (min(xs), max(xs))
@@ -253,46 +283,40 @@ class Lines(Declared):
         return plot
 
     def _levels(self, rows: DataFrame) -> list[float]:
-        values = (mark.value(rows) for mark in self.marks if mark.axis == "y")
+        marks = [mark for mark in self.marks if mark.axis == "y"]
+        values = [*(mark.value(rows) for mark in marks), *(mark.until for mark in marks)]
         return [value for value in values if value is not None]
 
     def _measured(self, line: Series, columns: Columns) -> Trace:
         trace = self._trace(line, line.column, line.look, columns)
         if self.spread:
-            low, high = (line.rows[column].astype(float) for column in self.spread)
-            middle = line.rows[line.column].astype(float)
-            trace["error_y"] = {
-                "type": "data",
-                "symmetric": False,
-                "array": (high - middle).tolist(),
-                "arrayminus": (middle - low).tolist(),
-            }
+            names = (self.spread[0], line.column, self.spread[1])
+            low, middle, high = (line.rows[name].astype(float).tolist() for name in names)
+            trace["error_y"] = error_bars(low, middle, high)
         declared = columns.get(line.column)
         if declared and declared.steady and "settled" in line.rows:
             settled = line.rows["settled"].fillna(False).astype(bool)
             trace["marker"]["opacity"] = [1.0 if still else NOT_SETTLED for still in settled]
+        if self.label:
+            trace |= {
+                "mode": f"{trace['mode']}+text",
+                "hovertext": trace["text"],
+                "hovertemplate": f"%{{hovertext}}<extra>{line.name}</extra>",
+                "text": [self.label(row) for row in line.rows.to_dict("records")],
+                "textposition": "top center",
+                "textfont": {"size": 11, "color": BLACK},
+            }
         return trace
 
     def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
-        values = line.rows[line.rows[column].notna()] if column != line.column else line.rows
+        with_gaps = column == line.column and look.mode != "markers"
+        values = line.rows if with_gaps else line.rows[line.rows[column].notna()]
         heights = values[column].astype(float).clip(lower=self.up.least)
-        return {
-            "type": "scatter",
-            "x": self._places(values),
-            "y": heights.where(heights > 0 if self.up.log else heights.notna()).tolist(),
-            "mode": look.mode or self.mode,
-            "name": line.name,
-            "legendgroup": line.name,
-            "cliponaxis": False,
-            "line": {
-                "color": look.colour,
-                "dash": look.dash,
-                "width": look.width,
-                "shape": look.shape,
-            },
-            "marker": _marker(look),
-            **self._hover(line.name, values, column, columns),
-        }
+        heights = heights.where(heights > 0 if self.up.log else heights.notna())
+        part = {"stackgroup": "parts", "fillcolor": look.colour} if look.stacked else {}
+        more = {"legendgroup": line.name, **part, **self._hover(line.name, values, column, columns)}
+        mode = look.mode or self.mode
+        return points(self._places(values), heights.tolist(), line.name, look, mode, **more)
 
     def _places(self, rows: DataFrame) -> list[Any]:
         places = rows[self.across.column]
@@ -302,14 +326,14 @@ class Lines(Declared):
         """What a point says: place and value; the condition, and that a run is not settled."""
         if len(rows) > MANY_POINTS and not self.up.is_size:
             unit = self.up.unit_of(columns)
-            return {"hovertemplate": f"%{{y:.4g}} {unit} at %{{x:.4g}}<extra>{name}</extra>"}
+            digits = "," if self.up.is_counted(columns) else ".4g"
+            return {"hovertemplate": f"%{{y:{digits}}} {unit} at %{{x:.6g}}<extra>{name}</extra>"}
         words = self.words or (lambda row: self._point(row, column, columns))
-        return {
-            "text": [words(row) for row in rows.to_dict("records")],
-            "hovertemplate": f"%{{text}}<extra>{name}</extra>",
-        }
+        return hover(map(words, rows.to_dict("records")), name)
 
     def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
+        if pandas.isna(row[column]):
+            return ""  # a gap
         place = self.across.place_in_words(row[self.across.column], columns)
         value = self.up.value_in_words(row[column], columns)
         condition = f"<br>{row['condition']}" if "condition" in row else ""
@@ -320,79 +344,59 @@ class Lines(Declared):
     def _predictions(
         self, rows: DataFrame, series: Sequence[Series], columns: Columns
     ) -> Iterator[Trace]:
+        """The traces of what is compared with the measured lines."""
+        column = self.predicted_column(columns)
         for shown in self.predictions:
             if shown.curve:
-                yield from self._curves(shown, rows, series)
-            elif column := self.predicted_column(columns):
-                yield from self._predicted_values(shown, rows, series, column, columns)
+                yield from self._curves(shown, shown.curve, rows, series)
+            elif column:
+                for line in self._predicted_lines(shown, rows, series, column):
+                    if line.rows[column].notna().any():
+                        trace = self._trace(line, column, line.look, columns)
+                        yield {**trace, "mode": shown.mode, "legendrank": AFTER}
 
     def _curves(
-        self, shown: Prediction, rows: DataFrame, series: Sequence[Series]
+        self, shown: Prediction, curve: Curve, rows: DataFrame, series: Sequence[Series]
     ) -> Iterator[Trace]:
-        assert shown.curve is not None
         all_rows = [Series(shown.name, shown.look, rows, self.up.column)]
         for line in series if shown.each else all_rows:
-            xs, ys = map(list, shown.curve(line.rows))
-            look = replace(shown.look, colour=line.look.colour)
+            xs, ys = map(list, curve(line.rows))
             name = shown.name.format(line.name)
-            enclosed = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
-            yield {
-                "type": "scatter", "x": xs, "y": ys, "mode": "lines" if xs[1:] else "markers",
-                "name": name, "legendgroup": name,
-                "hoverinfo": "skip", "legendrank": AFTER,
-                "line": {"color": look.colour, "dash": look.dash, "width": look.width},
-                **({} if xs[1:] else {"marker": _marker(look)}),
-                **enclosed,
-            }  # fmt: skip
+            more = {"legendgroup": name, "hoverinfo": "skip", "legendrank": AFTER}
+            more |= {"fill": "toself", "opacity": 0.5} if shown.fill else {}
+            mode = "lines" if xs[1:] else "markers"
+            yield points(xs, ys, name, shown.look_of(line), mode, **more)
 
-    def _predicted_values(
-        self,
-        shown: Prediction,
-        rows: DataFrame,
-        series: Sequence[Series],
-        column: str,
-        columns: Columns,
-    ) -> Iterator[Trace]:
-        predicted = rows[rows[column].notna()].drop_duplicates(self.across.column)
-        every = [Series(shown.name, shown.look, predicted.sort_values(self.across.column), column)]
+    def _predicted_lines(
+        self, shown: Prediction, rows: DataFrame, series: Sequence[Series], column: str
+    ) -> list[Series]:
         if shown.each:
-            every = [
-                replace(line, name=shown.name.format(line.name.removesuffix(", measured")),
-                        look=replace(shown.look, colour=line.look.colour))
-                for line in series
-            ]  # fmt: skip
-        for line in every:
-            if line.rows[column].notna().any():
-                trace = self._trace(line, column, line.look, columns)
-                yield {**trace, "mode": shown.mode, "legendrank": AFTER}
+            names = (line.name.removesuffix(", measured") for line in series)
+            return [
+                replace(line, name=shown.name.format(name), look=shown.look_of(line))
+                for line, name in zip(series, names, strict=True)
+            ]
+        predicted = rows[rows[column].notna()]
+        if not shown.every:
+            x = self.across.column
+            predicted = predicted.drop_duplicates(x).sort_values(x)
+        return [Series(shown.name, shown.look, predicted, column)]
 
     def _published(self, rows: DataFrame, columns: Columns) -> Iterator[Trace]:
         """The article's figures, each with its claim."""
         if not self.published:
             return
-        published = rows[rows[self.published].notna() & rows[self.across.column].notna()]
-        if published.empty:
+        rows = rows[rows[self.published].notna() & rows[self.across.column].notna()]
+        if rows.empty:
             return
-        claims = (
-            published[CLAIM].astype(str) if CLAIM in published else ["the article"] * len(published)
+        claims = rows[CLAIM].astype(str) if CLAIM in rows else ["the article"] * len(rows)
+        ys = rows[self.published].astype(float).tolist()
+        words = (
+            f"{claim}: {self.up.value_in_words(y, columns)} with "
+            f"{self.across.place_in_words(x, columns)}"
+            for claim, x, y in zip(claims, rows[self.across.column], ys, strict=True)
         )
-        points = zip(claims, published[self.across.column], published[self.published], strict=True)
-        yield {
-            "type": "scatter",
-            "x": self._places(published),
-            "y": published[self.published].astype(float).tolist(),
-            "mode": "markers",
-            "name": "the article",
-            "legendrank": AFTER + 1,
-            "cliponaxis": False,
-            "text": [
-                f"{claim}: {self.up.value_in_words(y, columns)} with "
-                f"{self.across.place_in_words(x, columns)}"
-                for claim, x, y in points
-            ],
-            "marker": {"size": 11, "color": ORANGE, "line": {"color": BLACK, "width": 1}},
-            "hovertemplate": "%{text}<extra></extra>",
-        }
+        yield {**published_points(self._places(rows), ys, words), "legendrank": AFTER + 1}
 
     def differences(self, rows: DataFrame, columns: Columns) -> Plot:
         """The plot of the differences of the predictions, with the tolerance as a band."""
@@ -429,13 +433,13 @@ class Lines(Declared):
         column, several = self.predicted_column(columns), len(self.series(rows)) > 1
         phrases = []
         for line in self.series(rows):
-            points = line.rows[line.rows[line.column].notna()].to_dict("records")
-            points = points if len(points) <= FEW_POINTS else [points[0], points[-1]]
+            records = line.rows[line.rows[line.column].notna()].to_dict("records")
+            records = records if len(records) <= FEW_POINTS else [records[0], records[-1]]
             values = ", ".join(
                 f"{in_three_digits(row[line.column])}"
                 + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
                 + f" at {self.across.place_in_words(row[self.across.column], columns)}"
-                for row in points
+                for row in records
             )
             phrases.append(f"{line.name}: {values}" if several else values)
         unit = self.up.unit_of(columns)
@@ -459,14 +463,12 @@ class Lines(Declared):
         return rows[list(heads)].rename(columns=heads)
 
 
+def _is_stack(traces: Sequence[Trace]) -> bool:
+    return any("stackgroup" in trace for trace in traces)
+
+
 FEW_POINTS = 12
 """Of a line: so many are said in its text alternative."""
-
-
-def _marker(look: Look) -> dict[str, Any]:
-    is_outline = "open" in look.symbol or "thin" in look.symbol
-    line = {"width": 1.5 * is_outline, "color": look.colour}
-    return {"color": look.colour, "symbol": look.symbol, "size": look.size, "line": line}
 
 
 def _has(row: Mapping[Any, Any], column: str) -> bool:

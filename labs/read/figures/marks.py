@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.figures.axes import Axis
-from labs.read.figures.plot import Plot
+from labs.read.figures.plot import Plot, text_at
 from labs.read.figures.style import GREY, VEIL
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ HEIGHTS = tuple(step / 25 for step in range(1, 24))
 """Where words can stand, as shares of the height of the plot."""
 Point = tuple[float, float, float]
 """A place in a plot, as shares of its width and height, and what it costs to hide it."""
+Box = tuple[float, float, float, float, float]
+"""Of words: the width of the plot in pixels, then from and to on both axes, as shares."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,16 @@ class Mark:
         return text.format(digits=in_three_digits(value), size=size_in_words(value))
 
     def shape(self, value: float) -> dict[str, Any]:
-        """The line as plotly has it."""
-        other = "y" if self.axis == "x" else "x"
-        band = {"type": "rect", "fillcolor": self.colour, "opacity": 0.18, "layer": "below"}
-        return {
-            **({"type": "line"} if self.until is None else band),
-            f"{self.axis}0": value,
-            f"{self.axis}1": value if self.until is None else self.until,
-            f"{self.axis}ref": self.axis,
-            f"{other}0": 0,
-            f"{other}1": 1,
-            f"{other}ref": f"{other} domain",
-            "line": {
-                "color": self.colour,
-                "dash": self.dash,
-                "width": self.width * (self.until is None),
-            },
-        }
+        """The line or the band as plotly has it."""
+        this, other = ("x", "y") if self.axis == "x" else ("y", "x")
+        across = {f"{other}0": 0, f"{other}1": 1, f"{other}ref": f"{other} domain"}
+        end = value if self.until is None else self.until
+        ends = {f"{this}0": value, f"{this}1": end, f"{this}ref": this}
+        if self.until is None:
+            line = {"color": self.colour, "dash": self.dash, "width": self.width}
+            return {"type": "line", **ends, **across, "line": line}
+        filled = {"fillcolor": self.colour, "opacity": 0.18, "layer": "below"}
+        return {"type": "rect", **ends, **across, **filled, "line": {"width": 0}}
 
 
 @dataclass
@@ -93,12 +88,11 @@ class Space:
     """The ends of the axis as plotly has them: logarithms on a logarithmic one."""
     height_px: float
     points: list[Point] = field(default_factory=list)
-    boxes: list[tuple[float, float, float, float, float]] = field(default_factory=list)
-    """Of words: the width of the plot, then from and to on both axes, as shares."""
+    boxes: list[Box] = field(default_factory=list)
 
     def across(self, value: float) -> float:
         """A value of the x axis as a share of the plot's width."""
-        low, high, at = (log10(n) if self.x.log else n for n in (*self.x_ends, value))
+        low, high, at = map(self.x.scaled, (*self.x_ends, value))
         return (at - low) / ((high - low) or 1)
 
     def add(self, xs: Iterable[Any], ys: Iterable[Any], cost: float = POINT) -> None:
@@ -122,13 +116,13 @@ class Space:
 
     def _box(
         self, width_px: float, at: float, side: str, bottom: float, lines: Sequence[str]
-    ) -> tuple[float, float, float, float, float]:
+    ) -> Box:
         wide = (6 + LETTER_PX * max(map(len, lines))) / width_px
         tall = TEXT_LINE_PX * len(lines) / self.height_px
         begin = at - wide if side == "right" else at
         return width_px, begin, begin + wide, bottom, bottom + tall
 
-    def _cost(self, box: tuple[float, float, float, float, float]) -> float:
+    def _cost(self, box: Box) -> float:
         """How many points and other words a text would hide; much if it leaves the figure."""
         width_px, left, right, bottom, top = box
         outside = left < 0 or right > 1 + MARGIN_PX / width_px or top > 1
@@ -136,12 +130,8 @@ class Space:
             cost for x, y, cost in self.points if left <= x <= right and bottom <= y <= top
         )
         crossed = sum(
-            other[0] == width_px
-            and other[1] < right
-            and left < other[2]
-            and other[3] < top
-            and bottom < other[4]
-            for other in self.boxes
+            width == width_px and begin < right and left < end and low < top and bottom < high
+            for width, begin, end, low, high in self.boxes
         )
         return WIDTHS_PX[width_px] * (1000 * outside + 100 * crossed + hidden)
 
@@ -150,7 +140,7 @@ class Space:
         the fewest points."""
         lines, share = words.split("<br>"), self.across(at)
 
-        def boxes(side: str, bottom: float) -> list[tuple[float, float, float, float, float]]:
+        def boxes(side: str, bottom: float) -> list[Box]:
             return [self._box(width, share, side, bottom, lines) for width in WIDTHS_PX]
 
         choices = product(("right", "left"), HEIGHTS)
@@ -161,8 +151,7 @@ class Space:
 
 def draw_marks(plot: Plot, marks: Sequence[Mark], rows: DataFrame, space: Space) -> None:
     """Add the lines of the marks to a plot, and their words where they hide the fewest points."""
-    drawn = [(mark, value) for mark in marks if (value := mark.value(rows)) is not None]
-    drawn = [(mark, value) for mark, value in drawn if value == value]
+    drawn = with_values(marks, rows)
     for place, (mark, value) in enumerate(drawn):
         plot.shapes.append(mark.shape(value))
         words = mark.words(rows, value)
@@ -178,57 +167,34 @@ def draw_marks(plot: Plot, marks: Sequence[Mark], rows: DataFrame, space: Space)
             plot.annotations.append(_along(mark, space.y.scaled(value), words, anchor))
 
 
+def with_values(marks: Sequence[Mark], rows: DataFrame) -> list[tuple[Mark, float]]:
+    """The marks that have a value, each with it."""
+    drawn = [(mark, value) for mark in marks if (value := mark.value(rows)) is not None]
+    return [(mark, value) for mark, value in drawn if value == value]
+
+
 def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any]:
     if "<br>" not in words:
         words = "<br>".join(wrap(words, LETTERS, break_long_words=False))
     side, height = space.place(value, words)
-    return {
-        "x": log10(value) if space.x.log else value,
-        "y": height,
-        "yref": "y domain",
-        "text": words,
-        "showarrow": False,
-        "xanchor": side,
-        "yanchor": "bottom",
-        "xshift": -6 if side == "right" else 6,
-        "align": side,
-        "font": {"color": mark.colour},
-        "bgcolor": VEIL,
-    }
+    shift = {"xshift": -6 if side == "right" else 6, "xanchor": side, "align": side}
+    place: dict[str, Any] = {"yref": "y domain", "yanchor": "bottom", **shift}
+    return text_at(
+        space.x.scaled(value), height, words, mark.colour, size=13, bgcolor=VEIL, **place
+    )
 
 
 def _along(mark: Mark, at: float, words: str, anchor: str) -> dict[str, Any]:
     """Words at the left end of a line, above or below it."""
-    return {
-        "x": 0.005,
-        "xref": "x domain",
-        "y": at,
-        "text": words,
-        "showarrow": False,
-        "xanchor": "left",
-        "yanchor": anchor,
-        "font": {"color": mark.colour},
-        "bgcolor": VEIL,
-    }
+    place: dict[str, Any] = {"xref": "x domain", "xanchor": "left", "yanchor": anchor}
+    return text_at(0.005, at, words, mark.colour, size=13, bgcolor=VEIL, **place)
 
 
 def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
     """Add upright lines over the rows of a plot, with their words at the top."""
-    for mark in marks:
-        value = mark.value(rows)
-        if value is None or value != value:
-            continue
+    for mark, value in with_values(marks, rows):
         plot.shapes.append(mark.shape(value))
         if words := mark.words(rows, value):
-            plot.annotations.append(
-                {
-                    "x": log10(value) if plot.x.get("type") == "log" else value,
-                    "y": 1,
-                    "yref": "y domain",
-                    "text": words,
-                    "showarrow": False,
-                    "xanchor": "right",
-                    "yanchor": "bottom",
-                    "font": {"size": 12, "color": mark.colour},
-                }
-            )
+            x = log10(value) if plot.x.get("type") == "log" else value
+            place: dict[str, Any] = {"yref": "y domain", "xanchor": "right", "yanchor": "bottom"}
+            plot.annotations.append(text_at(x, 1, words, mark.colour, **place))

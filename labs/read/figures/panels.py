@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas
 
+from labs.drive.parameters.declare import plain
 from labs.read.figures.axes import Columns, declared
 from labs.read.figures.bars import LEFT_PX
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend
-from labs.read.figures.style import LEGEND_ABOVE
+from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend, text_at
+from labs.read.figures.style import LEGEND_ABOVE, LINE_PX
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 HEADING_PX, AXIS_PX, FRAME_PX = 26, 46, 172
 """The height of a panel's heading, of an axis with its title, and of title, legend and caption."""
+NARROW = 3
+"""With more panels in a row, there is no room for all ticks of their x axes."""
 BETWEEN = 0.07
 """The width between two panels, as a share of the figure's."""
 
@@ -31,8 +34,8 @@ class Panels(Declared):
 
     The rows of a panel are those that its `rows` make of what the figure is called with; the rows
     of the figure, for caption and text, are those of all panels. `same_x`: all have one x axis, and
-    only the last one has its title. Panels without axes need no legend beside their headings.
-    `legends`: each has a legend of its own beside it.
+    only the last one has its title. `legends`: each has a legend of its own beside it. Panels
+    without axes need no legend beside their headings.
     """
 
     panels: tuple[Declared, ...]
@@ -108,45 +111,103 @@ class Together(Declared):
 class Multiples(Declared):
     """The same plot for each value of the column `by`, `across` in a row, with common axes.
 
-    `named` makes the heading of a panel from its rows, `remark` the lines below it.
+    `named` makes the heading of a panel from its rows, `remark` the lines below it. With `below`,
+    there is a row of panels for each value of that column, which is at its right end; the values of
+    `by` are above the first row, and `above` says what both are. Headings have `letters` of a size.
     """
 
     panel_of: Declared
     by: str
-    named: Callable[[DataFrame], str]
+    named: Callable[[DataFrame], str] | None = None
     remark: Callable[[DataFrame], str] = lambda rows: ""
+    letters: int = 13
     across: int = 2
+    below: str = ""
+    above: str = ""
+
+    def _heading(self, rows: DataFrame) -> str:
+        return self.named(rows) if self.named else plain(rows[self.by].iloc[0])
+
+    def _groups(self, rows: DataFrame) -> list[DataFrame]:
+        """The rows of each panel; those of a panel without any are empty."""
+        if not self.by and not self.below:
+            return [rows]
+        if not self.below:
+            return [some for _, some in rows.groupby(self.by, sort=False)]
+        return [
+            line if not self.by else line[line[self.by] == value]
+            for _, line in rows.groupby(self.below, sort=False)
+            for value in (rows[self.by].unique() if self.by else [None])
+        ]
 
     def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
-        form = self.panel_of
-        groups = [some for _, some in rows.groupby(self.by, sort=False)]
-        drawn = [form.panel(some, declared(form.of), sources) for some in groups]
-        plots, height = [plot for plot, _ in drawn], drawn[0][1]
-        down = -(-len(plots) // self.across)
-        for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
-            plot.annotations.append(heading_above(self.named(some), self.remark(some)))
-            if place:
-                plot.x["matches"], plot.y["matches"] = "x", "y"
-            if place < len(plots) - self.across:
-                plot.x["title"] = {}
-            if place % self.across:
-                plot.y |= {"title": {}, "showticklabels": False}
-        lines = max(text["text"].count("<br>") for plot in plots for text in plot.annotations[-1:])
-        gap = HEADING_PX + 16 * lines + AXIS_PX / 2
-        vertical, plot_px = below_each_other([height] * down, gap)
+        form, groups = self.panel_of, self._groups(rows)
+        plots, heights = [], []
+        for some in groups:
+            drawn = form.panel(some, declared(form.of), sources) if len(some) else (no_plot(), 0.0)
+            plots.append(drawn[0])
+            heights.append(drawn[1])
+        lines = self._write_headings(plots, groups)
+        self._share_axes(plots)
+        rows_px = [max(heights[at : at + self.across]) for at in range(0, len(plots), self.across)]
+        gap = HEADING_PX + LINE_PX * lines + (0 if self.below else AXIS_PX / 2)
+        vertical, plot_px = below_each_other(rows_px, gap)
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True}
         return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
 
+    def _write_headings(self, plots: Sequence[Plot], groups: Sequence[DataFrame]) -> int:
+        """Write the headings of the panels, and return how many lines they have after the first."""
+        for place, (plot, some) in enumerate(zip(plots, groups, strict=True)):
+            if self.by and len(some) and (not self.below or place < self.across):
+                plot.annotations.append(
+                    heading_above(self._heading(some), self.remark(some), self.letters)
+                )
+            if self.below and len(some) and place % self.across == self.across - 1:
+                name = f"<b>{plain(some[self.below].iloc[0])}</b>"
+                at_right: dict[str, Any] = {
+                    "xref": "x domain",
+                    "yref": "y domain",
+                    "xanchor": "left",
+                }
+                plot.annotations.append(text_at(1, 0.5, name, xshift=4, textangle=90, **at_right))
+        if self.above:
+            words = heading_above("", self.above)
+            plots[0].annotations.append({**words, "yshift": words["yshift"] + LINE_PX})
+        lines = (text["text"].count("<br>") for plot in plots for text in plot.annotations)
+        return max(lines, default=0) + bool(self.above)
+
+    def _share_axes(self, plots: Sequence[Plot]) -> None:
+        """Give all panels the axes of the first; titles and ticks are where there is room."""
+        middle = (self.across - 1) // 2, (-(-len(plots) // self.across) - 1) // 2
+        for place, plot in enumerate(plots):
+            column, row = place % self.across, place // self.across
+            is_last = place >= len(plots) - self.across
+            if place:
+                plot.x["matches"], plot.y["matches"] = "x", "y"
+            if not is_last or (self.across > 2 and column != middle[0]):
+                plot.x["title"] = {}
+            if (self.below and not is_last) or (self.across > NARROW and column % 2):
+                plot.x["showticklabels"] = False
+            if column or (self.below and row != middle[1]):
+                plot.y["title"] = {}
+            if column:
+                plot.y["showticklabels"] = False
+        for axes in ([plot.x for plot in plots], [plot.y for plot in plots]):
+            if ends := [axis["range"] for axis in axes if "range" in axis]:
+                lows, highs = zip(*ends, strict=True)
+                for axis in axes:
+                    axis["range"] = [min(lows), max(highs)]
+
     def text_of(self, rows: DataFrame, columns: Columns) -> str:
         """The heading and the text of each panel."""
         form = self.panel_of
         describe = form.describe or (lambda some: form.text_of(some, declared(form.of)))
-        groups = (some for _, some in rows.groupby(self.by, sort=False))
         return " ".join(
-            f"{self.named(some).replace('<br>', ', ')}: {describe(some)}" for some in groups
+            f"{self._heading(some).replace('<br>', ', ')}: {describe(some)}"
+            for some in self._groups(rows)
         )
 
     def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
@@ -159,21 +220,25 @@ class Multiples(Declared):
         return pandas.concat(tables, ignore_index=True)
 
 
-def heading_above(words: str, remark: str = "") -> dict[str, Any]:
+def no_plot() -> Plot:
+    """The axes of a panel without rows."""
+    return Plot([], {}, {})
+
+
+def heading_above(words: str, remark: str = "", letters: int = 13) -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
-    return {
-        "x": 0,
-        "xref": "x domain",
-        "y": 1,
-        "yref": "y domain",
-        "text": "<br>".join(filter(None, [f"<b>{words}</b>", remark])),
-        "font": {"size": 12 if remark else 13},
-        "showarrow": False,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "yshift": 4,
-        "align": "left",
-    }
+    text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
+    place: dict[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
+    return text_at(
+        0,
+        1,
+        text,
+        size=min(letters, 12) if remark else letters,
+        yshift=4,
+        yanchor="bottom",
+        align="left",
+        **place,
+    )
 
 
 def below_each_other(heights: Sequence[float], gap_px: float) -> tuple[list[Place], float]:

@@ -19,7 +19,6 @@ MOST_LINES = 6
 """The number of colours of the palette that can be distinguished in one panel."""
 MOST_PANELS = 6
 """The maximum number of columns, and of rows, of panels: a phone shows no more."""
-DECADE = 10.0
 
 
 @dataclass(frozen=True)
@@ -37,61 +36,26 @@ class Layout:
         """The columns that determine the position of a value, except its line."""
         return tuple(name for name in (self.x, self.columns, self.rows) if name is not None)
 
+    def has_numbers(self, table: DataFrame) -> bool:
+        """Whether the x axis has numbers, so that lines are drawn; otherwise bars are drawn."""
+        return self.x != CONDITION and _is_numeric(table[self.x])
 
-@dataclass(frozen=True)
-class Quantity:
-    """The column that is drawn, its unit, and the column with its prediction."""
-
-    column: str
-    unit: str
-    predicted: str | None = None
-
-    @property
-    def drawn(self) -> tuple[str, ...]:
-        return (self.column,) if self.predicted is None else (self.column, self.predicted)
-
-
-@dataclass(frozen=True)
-class Panels:
-    """A layout with the values of each of its columns (None without a column).
-
-    `numeric`: the x axis has numbers, so lines are drawn; otherwise bars are drawn.
-    """
-
-    layout: Layout
-    xs: tuple[Any, ...]
-    lines: tuple[Any, ...]
-    columns: tuple[Any, ...]
-    rows: tuple[Any, ...]
-    numeric: bool
-    log_x: bool
-    log_y: bool
-
-    @property
-    def divided(self) -> bool:
-        """Whether there are several panels."""
-        return self.layout.columns is not None or self.layout.rows is not None
-
-    def of(self, table: DataFrame, line: Any, column: Any, row: Any) -> DataFrame:
-        """The rows of one line in one panel, in the order of the x axis."""
-        chosen = table
-        layout = self.layout
-        for name, value in ((layout.line, line), (layout.columns, column), (layout.rows, row)):
-            chosen = chosen if name is None else chosen[chosen[name] == value]
-        order = chosen[layout.x].map(self.xs.index).sort_values().index
-        return chosen.loc[order]
-
-
-def panels_of(table: DataFrame, layout: Layout, quantity: Quantity) -> Panels:
-    """The panels of a table. BadInput for two rows at one place."""
-    _check_rows(table, layout)
-    numeric = layout.x != CONDITION and _is_numeric(table[layout.x])
-    xs, lines, columns, rows = (
-        _values(table, name) for name in (layout.x, layout.line, layout.columns, layout.rows)
-    )
-    figures = [value for name in quantity.drawn for value in table[name].astype(float).dropna()]
-    log_x = numeric and _spans_a_decade(xs)
-    return Panels(layout, xs, lines, columns, rows, numeric, log_x, _spans_a_decade(figures))
+    def in_order(self, table: DataFrame) -> DataFrame:
+        """The rows in the order of panels and lines: numbers ascend, words are as they come.
+        BadInput for two rows at one place."""
+        names = [*self.names, *([self.line] if self.line else [])]
+        twice = table[table.duplicated(names)]
+        if not twice.empty:
+            where = ", ".join(f"{name} {plain(twice[name].iloc[0])}" for name in names)
+            raise BadInput(
+                f"several rows have {where}. Name the other varied parameters in `over`, or select "
+                "rows"
+            )
+        for name in (self.x, self.line, self.columns, self.rows):
+            if name:
+                place = values_of(table, name).index
+                table = table.sort_values(name, key=lambda values: values.map(place), kind="stable")
+        return table
 
 
 def together(
@@ -227,31 +191,14 @@ def _too_many(layout: Layout, counts: Mapping[str, int]) -> list[tuple[str, str,
     return [(what, name, most) for what, name, most in shown if name and counts[name] > most]
 
 
-def _check_rows(table: DataFrame, layout: Layout) -> None:
-    """BadInput for two rows at one place of the figure."""
-    names = [*layout.names, *([layout.line] if layout.line else [])]
-    twice = table[table.duplicated(names)]
-    if not twice.empty:
-        where = ", ".join(f"{name} {plain(twice[name].iloc[0])}" for name in names)
-        raise BadInput(
-            f"several rows have {where}. Name the other varied parameters in `over`, or select rows"
-        )
-
-
-def _values(table: DataFrame, name: str | None) -> tuple[Any, ...]:
-    """The values of a column, numbers in ascending order; a single None without a column."""
-    if name is None:
-        return (None,)
-    values = dict.fromkeys(table[name].tolist())
-    return tuple(sorted(values) if _is_numeric(table[name]) else values)
+def values_of(table: DataFrame, name: str) -> list[Any]:
+    """The values of a column, numbers in ascending order."""
+    values = list(dict.fromkeys(table[name].tolist()))
+    return sorted(values) if _is_numeric(table[name]) else values
 
 
 def _is_numeric(column: Any) -> bool:
     return all(isinstance(value, Real) and not isinstance(value, bool) for value in column.tolist())
-
-
-def _spans_a_decade(values: Sequence[float]) -> bool:
-    return min(values) > 0 and max(values) > DECADE * min(values)
 
 
 def _first(table: DataFrame, name: str) -> str:
@@ -260,39 +207,37 @@ def _first(table: DataFrame, name: str) -> str:
     return f'"{value}"' if isinstance(value, str) else plain(value)
 
 
-def in_words(table: DataFrame, panels: Panels, quantity: Quantity, title: str) -> str:
-    """The text alternative: the range of each line, with the positions of its extremes, and the
-    largest deviation from the predictions."""
+def in_words(table: DataFrame, layout: Layout, column: str, unit: str, predicted: str) -> str:
+    """The range of each line, with the places of its extremes, and the largest deviation from the
+    predictions."""
     phrases = []
-    for line in panels.lines:
-        of_line = table if line is None else table[table[panels.layout.line] == line]
-        rows = sorted(of_line.to_dict("records"), key=lambda row: float(row[quantity.column]))
-        ends = [
-            f"{in_three_digits(row[quantity.column])} {quantity.unit}".strip()
-            + f" at {_place(row, panels)}"
-            for row in (rows[0], rows[-1])
-        ]
-        named = "" if line is None else f"{panels.layout.line} {plain(line)}: "
+    for line in values_of(table, layout.line) if layout.line else [None]:
+        of_line = table if line is None else table[table[layout.line] == line]
+        ordered = of_line.sort_values(column, kind="stable").to_dict("records")
+        ends = (
+            f"{in_three_digits(row[column])} {unit}".strip() + f" at {_place(row, layout)}"
+            for row in (ordered[0], ordered[-1])
+        )
+        named = "" if line is None else f"{layout.line} {plain(line)}: "
         phrases.append(named + " to ".join(ends))
-    return f"{title}. {'; '.join(phrases)}.{_deviation(table, panels, quantity)}"
+    return f"{'; '.join(phrases)}.{_deviation(table, layout, column, predicted)}"
 
 
-def _deviation(table: DataFrame, panels: Panels, quantity: Quantity) -> str:
-    deviations = [
-        (abs(row[quantity.column] / row[quantity.predicted] - 1), row)
-        for row in (table.to_dict("records") if quantity.predicted else ())
-        if row[quantity.predicted] == row[quantity.predicted] and row[quantity.predicted]
-    ]
-    if not deviations:
+def _deviation(table: DataFrame, layout: Layout, column: str, predicted: str) -> str:
+    if not predicted:
         return ""
-    off, row = max(deviations, key=lambda deviation: deviation[0])
-    named = [] if CONDITION in panels.layout.names else [str(row.get(CONDITION, ""))]
-    where = ", ".join(filter(None, [*named, _place(row, panels)]))
-    return f" The largest deviation from the prediction is {100 * off:.3g} %, at {where}."
+    ratio = table[column].astype(float) / table[predicted].astype(float).replace(0.0, float("nan"))
+    off = (ratio - 1).abs()
+    if off.isna().all():
+        return ""
+    row = table.iloc[int(off.argmax())].to_dict()
+    named = [] if CONDITION in layout.names else [str(row.get(CONDITION, ""))]
+    where = ", ".join(filter(None, [*named, _place(row, layout)]))
+    return f" The largest deviation from the prediction is {100 * off.max():.3g} %, at {where}."
 
 
-def _place(row: Mapping[Any, Any], panels: Panels) -> str:
-    return ", ".join(f"{name} {plain(row[name])}" for name in panels.layout.names)
+def _place(row: Mapping[Any, Any], layout: Layout) -> str:
+    return ", ".join(f"{name} {plain(row[name])}" for name in layout.names)
 
 
 def restricted(table: DataFrame, over: Sequence[str], fixed: Mapping[str, Any]) -> DataFrame:

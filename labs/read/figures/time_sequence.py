@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
-from pandas import DataFrame
-from plotly.graph_objects import Figure, Scatter
+from pandas import DataFrame, concat
 
 from labs.errors import BadInput
 from labs.read.capture.segment_table import ACK, SYN
 from labs.read.capture.tcp_marks import marks
 from labs.read.display.format import size_in_words
+from labs.read.figures.axes import Axis
+from labs.read.figures.lines import Lines
+from labs.read.figures.plot import Look
 from labs.read.figures.style import (
     BLACK,
     BLUE,
@@ -21,28 +24,31 @@ from labs.read.figures.style import (
     SKY,
     VERMILION,
     Source,
-    dressed,
-    nothing,
     where_from,
 )
 
 if TYPE_CHECKING:
     from pandas import Series
+    from plotly.graph_objects import Figure
 
 MOST_POINTS = 4000
 MOMENTS = 12
 """Rows of the table behind the graph."""
 NAMES = ("client", "server")
 # Marks of data, of which the first that applies is drawn; and of the other side's ACKs.
-ON_DATA = (
-    ("retransmission", "retransmission", VERMILION, "x"),
-    ("out_of_order", "out of order", ORANGE, "diamond"),
-    ("window_full", "window full", BLACK, "line-ew-open"),
-)
-ON_ACKS = (
-    ("zero_window", "zero window", BLACK, "square"),
-    ("duplicate_ack", "duplicate ACK", GREY, "triangle-up-open"),
-)
+ON_DATA = ("retransmission", "out_of_order", "window_full")
+ON_ACKS = ("zero_window", "duplicate_ack")
+WORDS = {"duplicate_ack": "duplicate ACK"}
+LOOKS = {
+    "edge": Look(SKY, shape="hv"),
+    "acknowledged": Look(GREEN, "dash", shape="hv"),
+    "data": Look(BLUE, size=3, width=3, mode="lines+markers"),
+    "retransmission": Look(VERMILION, symbol="x", mode="markers"),
+    "out_of_order": Look(ORANGE, symbol="diamond", mode="markers"),
+    "window_full": Look(BLACK, symbol="line-ew-open", mode="markers"),
+    "zero_window": Look(BLACK, symbol="square", mode="markers"),
+    "duplicate_ack": Look(GREY, symbol="triangle-up-open", mode="markers"),
+}
 
 
 def time_sequence(
@@ -62,6 +68,45 @@ def time_sequence(
     more than 4,000 segments every n-th is drawn, and all that are marked; the caption says so.
     Raises BadInput for a connection that does not exist.
     """
+    packets = _connection(segments, connection)
+    packets = packets.join(marks(packets)[[*ON_DATA, *ON_ACKS]])
+    packets = packets.assign(s=(packets["time_ns"] - packets["time_ns"].iloc[0]) / 1e9)
+    if seconds is not None:
+        packets = packets[packets["s"].between(*seconds)]
+    carried = packets.groupby("direction")["payload_bytes"].sum()
+    side = int(carried.get(1, 0) > carried.get(0, 0)) if direction is None else direction
+    is_sent = packets["direction"] == side
+    data = packets[is_sent & (packets["payload_bytes"] > 0)]
+    answers = packets[~is_sent & ((packets["flags"] & (ACK | SYN)) == ACK)]
+    every = max(1, -(-max(len(data), len(answers)) // MOST_POINTS))
+    title = f"Time-sequence graph: data of the {NAMES[side]} on connection {connection}"
+    thinned = f" · every {every}th segment is drawn" if every > 1 else ""
+    names = {"edge": "edge of the window", "acknowledged": f"acknowledged by the {NAMES[1 - side]}"}
+    names |= {"data": f"data of the {NAMES[side]}"}
+    for rows, kinds in ((data, ON_DATA), (answers, ON_ACKS)):
+        first = _first_mark(rows, kinds)
+        names |= {kind: f"{_called(kind)} ({(first == kind).sum()})" for kind in kinds}
+    return Lines(
+        title,
+        rows=lambda data, answers: concat([*_series(data, answers, every)]),
+        empty=f"the {NAMES[side]} sends no data there",
+        x=Axis("s", "seconds since the connection's first segment", ""),
+        y=Axis("bytes", "sequence number", "bytes"),
+        by="series",
+        named=names,
+        looks=LOOKS,
+        mode="lines",
+        predicted=None,
+        in_order=False,
+        words=lambda row: row["words"],
+        caption=lambda rows: where_from(source) + thinned,
+        describe=lambda rows: _describe(title, data),
+        table=lambda rows: _moments(data, answers),
+        height=520,
+    )(data, answers)
+
+
+def _connection(segments: DataFrame, connection: int) -> DataFrame:
     packets = segments[segments["connection"] == connection]
     if packets.empty:
         last = -1 if segments.empty else int(segments["connection"].max())
@@ -69,138 +114,69 @@ def time_sequence(
             f"no connection {connection}; the capture has "
             f"{f'connections 0 to {last}' if last >= 0 else 'no TCP at all'}"
         )
-    marked = marks(packets)
-    packets = packets.assign(s=(packets["time_ns"] - packets["time_ns"].iloc[0]) / 1e9)
-    if seconds is not None:
-        packets = packets[(packets["s"] >= seconds[0]) & (packets["s"] <= seconds[1])]
-        marked = marked.loc[packets.index]
-    side = _busier(packets) if direction is None else direction
-    title = f"Time-sequence graph: data of the {NAMES[side]} on connection {connection}"
-    data = packets[(packets["direction"] == side) & (packets["payload_bytes"] > 0)]
+    return packets
+
+
+def _series(data: DataFrame, answers: DataFrame, every: int) -> Iterator[DataFrame]:
+    """The lines and the marks from below to above, with the words of each point."""
     if data.empty:
-        return nothing(title, f"the {NAMES[side]} sends no data there")
-    answers = packets[(packets["direction"] != side) & ((packets["flags"] & (ACK | SYN)) == ACK)]
-    figure = Figure()
-    every = max(1, -(-max(len(data), len(answers)) // MOST_POINTS))
-    _answers(figure, answers.iloc[::every], 1 - side)
-    _bars(figure, data.iloc[::every], side)
-    _marked(figure, data, marked, ON_DATA, data["seq_rel"])
-    _marked(figure, answers, marked, ON_ACKS, answers["ack_rel"])
-    figure.update_xaxes(title="seconds since the connection's first segment")
-    figure.update_yaxes(title="sequence number, bytes", tickformat=",")
-    figure.update_layout(legend={"x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top"})
-    thinned = f" · every {every}th segment is drawn" if every > 1 else ""
-    return dressed(
-        figure,
-        title=title,
-        caption=where_from(source) + thinned,
-        height=520,
-        tell=_tell(title, data, marked),
-        table=_moments(data, answers),
-    )
+        yield data
+        return
+    some = answers.iloc[::every]
+    edge = (some["ack_rel"] + some["window_bytes"]).where(some["window_bytes"] >= 0)
+    yield _line("edge", some.assign(bytes=edge), "may send up to")
+    yield _line("acknowledged", some.assign(bytes=some["ack_rel"].cummax()), "acknowledged up to")
+    ends = (data["seq_rel"], data["seq_rel"] + data["payload_bytes"], numpy.nan)
+    bars = concat([data.assign(bytes=end).iloc[::every] for end in ends])
+    yield _line("data", bars.sort_index(kind="stable"), "data:")
+    for rows, kinds, heights in ((data, ON_DATA, "seq_rel"), (answers, ON_ACKS, "ack_rel")):
+        first = _first_mark(rows, kinds)
+        for kind in kinds:
+            marked = rows[first == kind]
+            sizes = map(size_in_words, marked["payload_bytes"])
+            yield _line(kind, marked.assign(bytes=marked[heights]), f"{_called(kind)}:", sizes)
 
 
-def _tell(title: str, data: DataFrame, marked: DataFrame) -> str:
-    """The text alternative: how much was sent in which time, and how many segments again."""
-    again = int(marked.loc[data.index, "retransmission"].sum())
+def _line(
+    series: str, rows: DataFrame, what: str, values: Iterable[str] | None = None
+) -> DataFrame:
+    """The rows of a series, whose words are its values, or else its bytes."""
+    values = map("{:,.0f}".format, rows["bytes"]) if values is None else values
+    pairs = zip(values, rows["s"], strict=True)
+    return rows.assign(series=series, words=[f"{what} {value} at {s:.6f} s" for value, s in pairs])
+
+
+def _first_mark(rows: DataFrame, kinds: Sequence[str]) -> Series[str]:
+    """The first of these marks that applies to each row; empty for none."""
+    first = rows[kinds[0]].map({True: kinds[0]})
+    for kind in kinds[1:]:
+        first = first.fillna(rows[kind].map({True: kind}))
+    return first
+
+
+def _called(kind: str) -> str:
+    return WORDS.get(kind, kind.replace("_", " "))
+
+
+def _describe(title: str, data: DataFrame) -> str:
+    """How much was sent in which time, and how many segments again."""
     return (
         f"{title}. {len(data):,} segments carry {size_in_words(data['payload_bytes'].sum())} in "
-        f"{data['s'].iloc[-1] - data['s'].iloc[0]:.3g} s; {again:,} of them are retransmissions."
+        f"{data['s'].iloc[-1] - data['s'].iloc[0]:.3g} s; {int(data['retransmission'].sum()):,} of "
+        "them are retransmissions."
     )
 
 
 def _moments(data: DataFrame, answers: DataFrame) -> DataFrame:
     """The graph at a few moments: what was sent, acknowledged, and permitted until then."""
     moments = numpy.linspace(data["s"].iloc[0], data["s"].iloc[-1], MOMENTS)
-    sent = (data["seq_rel"] + data["payload_bytes"]).cummax().to_numpy()
-    acked = answers["ack_rel"].cummax().to_numpy()
-    edge = (answers["ack_rel"] + answers["window_bytes"]).to_numpy()
-    before = [int((data["s"] <= at).sum()) - 1 for at in moments]
-    heard = [int((answers["s"] <= at).sum()) - 1 for at in moments]
-    return DataFrame(
-        {
-            "time, s": [float(at) for at in moments],
-            "sent, bytes": [int(sent[place]) for place in before],
-            "acknowledged, bytes": [int(acked[place]) if place >= 0 else None for place in heard],
-            "permitted, bytes": [int(edge[place]) if place >= 0 else None for place in heard],
-        },
-        dtype=object,
-    )
-
-
-def _busier(segments: DataFrame) -> int:
-    """The direction that carried more."""
-    theirs = segments["direction"] == 1
-    carried = [int(segments.loc[which, "payload_bytes"].sum()) for which in (~theirs, theirs)]
-    return int(carried[1] > carried[0])
-
-
-def _bars(figure: Figure, data: DataFrame, side: int) -> None:
-    begin, end = data["seq_rel"], data["seq_rel"] + data["payload_bytes"]
-    figure.add_trace(
-        Scatter(
-            x=[x for at in data["s"] for x in (at, at, None)],
-            y=[y for pair in zip(begin, end, strict=True) for y in (*pair, None)],
-            mode="lines+markers",
-            name=f"data of the {NAMES[side]}",
-            line={"color": BLUE, "width": 3},
-            marker={"size": 3, "color": BLUE},
-            hovertemplate="%{y:,} at %{x:.6f} s<extra>data</extra>",
-        )
-    )
-
-
-def _answers(figure: Figure, answers: DataFrame, side: int) -> None:
-    reach, edge = answers["ack_rel"].cummax(), answers["ack_rel"] + answers["window_bytes"]
-    seconds = answers["s"].tolist()
-    if len(answers):
-        figure.add_trace(
-            Scatter(
-                x=seconds,
-                y=edge.where(answers["window_bytes"] >= 0).tolist(),
-                mode="lines",
-                name="edge of the window",
-                line={"color": SKY, "width": 2, "shape": "hv"},
-                hovertemplate="may send up to %{y:,} at %{x:.6f} s<extra></extra>",
-            )
-        )
-        figure.add_trace(
-            Scatter(
-                x=seconds,
-                y=reach.tolist(),
-                mode="lines",
-                name=f"acknowledged by the {NAMES[side]}",
-                line={"color": GREEN, "width": 2, "shape": "hv", "dash": "dash"},
-                hovertemplate="acknowledged up to %{y:,} at %{x:.6f} s<extra></extra>",
-            )
-        )
-
-
-def _marked(
-    figure: Figure,
-    rows: DataFrame,
-    marked: DataFrame,
-    kinds: tuple[tuple[str, str, str, str], ...],
-    height: Series[int],
-) -> None:
-    left = marked.loc[rows.index]
-    for column, words, colour, symbol in kinds:
-        chosen = left.index[left[column]]
-        left = left.drop(chosen)
-        if len(chosen):
-            figure.add_trace(
-                Scatter(
-                    x=rows.loc[chosen, "s"].tolist(),
-                    y=height.loc[chosen].tolist(),
-                    mode="markers",
-                    name=f"{words} ({len(chosen)})",
-                    marker={
-                        "color": colour,
-                        "symbol": symbol,
-                        "size": 9,
-                        "line": {"width": 1.5, "color": colour},
-                    },
-                    text=[size_in_words(size) for size in rows.loc[chosen, "payload_bytes"]],
-                    hovertemplate=f"{words}: %{{text}} at %{{x:.6f}} s<extra></extra>",
-                )
-            )
+    columns = {
+        "sent, bytes": (data, (data["seq_rel"] + data["payload_bytes"]).cummax()),
+        "acknowledged, bytes": (answers, answers["ack_rel"].cummax()),
+        "permitted, bytes": (answers, answers["ack_rel"] + answers["window_bytes"]),
+    }
+    table = {"time, s": moments.tolist()}
+    for head, (rows, values) in columns.items():
+        before = (int((rows["s"] <= at).sum()) - 1 for at in moments)
+        table[head] = [int(values.iloc[place]) if place >= 0 else None for place in before]
+    return DataFrame(table, dtype=object)

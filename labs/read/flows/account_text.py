@@ -250,6 +250,21 @@ def _describe_account(file: str, account: Account) -> str:
     return "\n".join(lines)
 
 
+def describe_for_notebook(account: Account) -> str:
+    """The same in Markdown: the connection, what cost time, and what to change."""
+    findings = worth_a_sentence(account)
+    lines = [f"**{describe_connection(account)}**", ""]
+    lines += [f"- {describe_finding(finding)}" for finding in findings] or [f"- {NO_TIME}"]
+    changes = [f"- {reason}: {words}" for reason, words in advice(findings).items()]
+    return "\n".join([*lines, *(["", "What to change:", ""] if changes else []), *changes])
+
+
+def named_frames(account: Account) -> list[int]:
+    """The frames that the sentences name, in their order."""
+    pairs = [pair for finding in worth_a_sentence(account) for pair in finding.frames[:3]]
+    return list(dict.fromkeys(frame for pair in pairs for frame in pair))
+
+
 def finding_as_json(finding: Finding) -> dict[str, Any]:
     meant = explained(finding.reason)
     return {

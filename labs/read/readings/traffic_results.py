@@ -282,10 +282,6 @@ class TrafficResults:
             yield Note("unanswered", text)
 
 
-Results = TrafficResults
-"""The name of this part of a lab that has no other results."""
-
-
 def beyond_transfer_ms(traffic: Traffic, took_ms: float | None) -> float | None:
     """How much of the time of flows with a size the link does not need for their bytes."""
     rate_mbit = traffic.path.down.rate_mbit

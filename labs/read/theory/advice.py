@@ -290,6 +290,12 @@ LOSSY_ROUND_TRIPS, LOSSY_SEGMENTS, LOSSY_MOST_S = 50, 150_000, 60.0
 """A flow with losses is observed for a minute, or for so many segments, if that is less."""
 
 
+def at_least(advice: Advice) -> Reached:
+    """What a flow reaches with the smallest buffers that fill the link, as in virtual time, where
+    packets are coalesced in pairs."""
+    return reached(advice, sndbuf_bytes=advice.send_bytes, rcvbuf_bytes=advice.receive_bytes)
+
+
 @lru_cache(maxsize=1024)
 def reached(
     advice: Advice, *, sndbuf_bytes: int | None = None, rcvbuf_bytes: int | None = None

@@ -6,7 +6,7 @@ import io
 
 from labs.batches.progress import Progress
 from labs.errors import RunFailed
-from labs.launch.progress_lines import EXISTS, FAILED, MADE, WAITING
+from labs.launch.progress import EXISTS, FAILED, MADE, WAITING
 
 
 class Clock:

@@ -16,7 +16,7 @@ from labs.cli.new import WITH_FLOWS, source
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalogue, "_own", {})
+    monkeypatch.setattr(catalogue, "_of_files", {})
 
 
 def test_source_is_short_and_names_the_lab() -> None:

@@ -41,7 +41,7 @@ COLUMNS = """
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalogue, "_own", {})
+    monkeypatch.setattr(catalogue, "_of_files", {})
 
 
 def own_study() -> Study:

@@ -99,7 +99,7 @@ def own_runs(folder: str, seconds: float = 11.5, note: bytes = b"") -> None:
 def test_compare_of_an_own_lab_computes_with_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(catalogue, "_own", {})
+    monkeypatch.setattr(catalogue, "_of_files", {})
     text = source("mine").replace('fetch["before_ns"]', 'fetch["connect_ns"]')
     Path("mine.py").write_text(text)
     own_runs("a")

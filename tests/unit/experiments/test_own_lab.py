@@ -84,7 +84,7 @@ column = "took_ms"
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """`labs new mine` with a few columns more, and the claims beside it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     text = source("mine")
     for old, new in CHANGES:
         assert old in text
@@ -103,8 +103,8 @@ def made(lab: Lab) -> Run:
 def test_as_text_prints_the_results(lab: Lab) -> None:
     """Columns that other labs have too, and hide."""
     study = Study(lab.Parameters(), (made(lab),), Path("runs"), None, True, lab=lab)
-    said = as_json(lab, study.parameters, study)
-    head, row = (line.split() for line in describe(lab, said).splitlines()[:2])
+    report = as_json(lab, study.parameters, study)
+    head, row = (line.split() for line in describe(lab, report).splitlines()[:2])
     assert head[:5] == ["condition", "took_ms", "bytes", "ended", "slow_ms"]
     assert (row[0], row[2], row[3]) == ("far", str(2**30), "complete")
     assert lab.headline(study.runs[0]) == ("took_ms", 11_500.0)
@@ -119,7 +119,7 @@ def test_results_that_fail_are_told_with_their_line(
     assert text.count('fetch["bytes"]') == 1
     Path("mine.py").write_text(text.replace('fetch["bytes"]', 'fetch["octets"]'))
     number = text[: text.index('fetch["bytes"]')].count("\n") + 1
-    catalog._own.clear()
+    catalog._of_files.clear()
     write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
     out = ("runs", "export", "runs", "--csv", "flat.csv", "--lab", "./mine.py")
     assert main(out) == 2
@@ -141,10 +141,10 @@ def test_claims_command_reads_the_ledger_beside_the_file(
     run = made(lab)
     write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
     assert main(["claims", "./mine.py", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [one["verdict"] for one in found] == ["holds", "differs"]
+    verdicts = json.loads(capsys.readouterr().out)
+    assert [verdict["verdict"] for verdict in verdicts] == ["holds", "differs"]
     Path("mine.toml").unlink()
-    catalog._own.clear()
+    catalog._of_files.clear()
     assert main(["claims", "./mine.py"]) == 2
     assert "Write its claims to mine.toml" in capsys.readouterr().err
 
@@ -152,9 +152,9 @@ def test_claims_command_reads_the_ledger_beside_the_file(
 def test_compare_testbeds_gives_the_kernel_as_the_reason(lab: Lab) -> None:
     run = made(lab)
     others = repetitions(Path("machines"), run, [0.5] * 5, release="6.12.9")
-    (found,) = compare_testbeds(lab, [run], others)
-    assert (found.verdict, found.because.split(":")[0]) == (DISAGREE, "kernel")
-    assert found.ratio is not None and found.ratio.middle == pytest.approx(2, rel=0.05)
+    (comparison,) = compare_testbeds(lab, [run], others)
+    assert (comparison.verdict, comparison.because.split(":")[0]) == (DISAGREE, "kernel")
+    assert comparison.ratio is not None and comparison.ratio.middle == pytest.approx(2, rel=0.05)
 
 
 def test_repeated_leaves_out_a_run_with_a_starved_sampler(lab: Lab) -> None:
@@ -162,15 +162,15 @@ def test_repeated_leaves_out_a_run_with_a_starved_sampler(lab: Lab) -> None:
     for number, period_ms in enumerate((100.4, 150.0), start=1):
         sampled = with_sampler(Path("sampled") / str(number), run, period_ms)
         repetition(Path("machines"), sampled, number)
-    (found,) = repeated(lab, map(open_run, sorted(Path("machines").iterdir())))
-    assert (len(found.runs), found.disturbed) == (2, 1)
-    assert "sampled every 150 ms, not 100" in found.why[0]
+    (condition,) = repeated(lab, map(open_run, sorted(Path("machines").iterdir())))
+    assert (len(condition.runs), condition.disturbed) == (2, 1)
+    assert "sampled every 150 ms, not 100" in condition.why[0]
 
 
 def with_sampler(runs: Path, run: Run, period_ms: float) -> Run:
     """A copy of the run with what its sampler on the client wrote of itself."""
-    said = json.dumps({"samples": 115, "mean_period_ms": period_ms})
+    sampled = json.dumps({"samples": 115, "mean_period_ms": period_ms})
     with Staging(runs, run_name(run.lab, run.condition, run.key)) as staging:
         shutil.copytree(run.path, staging.folder, dirs_exist_ok=True, ignore=UNSEALED)
-        staging.write("client/sampler.json", said.encode())
+        staging.write("client/sampler.json", sampled.encode())
         return open_run(staging.seal({}))

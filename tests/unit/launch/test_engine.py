@@ -17,7 +17,7 @@ from labs.launch.engine import Engine, Job, Lost, Say, Threads
 from labs.launch.launch import Progress, perform
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
-from labs.launch.progress_lines import FAILED, MADE
+from labs.launch.progress import FAILED, MADE
 
 
 class Result:
@@ -78,7 +78,7 @@ def test_perform_releases_each_result_before_the_next(
     alive: list[int] = []
 
     def accept(job: Job, done: Future[object]) -> str:
-        alive.append(sum(one() is not None for one in given))
+        alive.append(sum(reference() is not None for reference in given))
         given.append(weakref.ref(done.result()))
         if len(given) == 1:
             raise Damaged("an error whose traceback has the result")
@@ -173,4 +173,4 @@ def test_threads_accept_gives_a_refused_fork_as_the_failure_of_a_run(
     with Refusing(1) as threads:
         failed = performed(planned, threads, tmp_path)
     assert {type(error) for error in failed.values()} == {RunFailed}
-    assert set(failed) == {one.name for one in planned}
+    assert set(failed) == {run.name for run in planned}

@@ -8,14 +8,12 @@ from labs.catalog import find
 from labs.drive.record.seal import key
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.launch.plan import plan, titles
+from labs.launch.plan import least_repetitions, plan
 
 
-def test_titles_are_those_of_every_run_that_is_certain() -> None:
-    lab = find("buffers")
-    asked = Buffers(testbed="namespaces", only="default,both", repetitions_min=2)
-    assert titles(lab, asked) == ["default 1", "default 2", "both 1", "both 2"]
-    assert titles(lab, Buffers(only="default,both")) == ["default", "both"]
+def test_least_repetitions_are_the_runs_that_are_certain() -> None:
+    assert least_repetitions(Buffers(testbed="namespaces", repetitions_min=2)) == 2
+    assert least_repetitions(Buffers()) == 1
 
 
 def test_planned_repeated_differs_in_repetition_and_key_alone(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def flags(parser: Arguments) -> set[str]:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the commands of the pages name."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mylab.py").write_text(source("mylab"), "utf-8")
     shutil.copytree(ROOT / "docs" / "recipes", tmp_path / "docs" / "recipes")
@@ -194,9 +194,9 @@ def test_example_claim_is_read_by_the_ledger(tmp_path: Path) -> None:
     file = tmp_path / "article3.toml"
     head = article[: article.index("[[claim]]")]
     file.write_text(head + re.sub(r"A3\.\d+", "A3.1", claim), "utf-8")
-    (found,) = ledger.read(file).claims
-    assert found.expected == tomllib.loads(claim)["claim"][0]["expected"]
-    assert found.column in catalog.find("nagle").columns
+    (entry,) = ledger.read(file).claims
+    assert entry.expected == tomllib.loads(claim)["claim"][0]["expected"]
+    assert entry.column in catalog.find("nagle").columns
 
 
 def test_glossary_defines_what_the_pages_take_for_granted() -> None:

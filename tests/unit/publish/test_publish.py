@@ -194,8 +194,8 @@ def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
 
 
 BAR = """\
-from labs.studies.progress import Bar
-with Bar("nagle", ["off"]) as bar:
+from labs.launch.progress import Bar
+with Bar("nagle", 1) as bar:
     for line in ("1 s", "made"):
         bar.tell("off", line)
 print("done")"""

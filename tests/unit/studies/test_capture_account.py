@@ -37,14 +37,16 @@ def test_examples_are_ten_captures_with_the_reason_that_their_file_names() -> No
     assert "".join(examples()) == "ABCDEFGHIJ" and set(CAPTURES.values()) == set(SHOWS)
     assert sorted(examples().values()) == sorted(recorded.folder().glob("explain-*"))
     for letter, cause in CAPTURES.items():
-        one = seen(letter).chosen
-        assert one is not None and SHOWS[cause] in {finding.reason for finding in one.findings}
+        account = seen(letter).chosen
+        assert account is not None and SHOWS[cause] in {
+            finding.reason for finding in account.findings
+        }
 
 
 def test_figures_name_the_letter_and_not_the_file_that_has_the_cause_in_its_name() -> None:
     for letter in CAPTURES:
-        found = seen(letter)
-        for figure in (found.timeline(), found.chart(), found.ladder()):
+        view = seen(letter)
+        for figure in (view.timeline(), view.chart(), view.ladder()):
             assert "explain-" not in figure.to_json()
     assert "capture A" in seen(NAGLE).timeline().to_json()
 
@@ -55,39 +57,39 @@ def test_ladder_without_reasons_shows_the_silence_and_not_who_waits() -> None:
         assert words in shown and words not in asked
     assert "63.3 ms of silence" in shown and "63.3 ms of silence" in asked
     for letter in CAPTURES:
-        one, figure = seen(letter).chosen, seen(letter).ladder(reasons=False)
-        assert one is not None and one.worst is not None
-        assert one.worst.reason not in figure.layout.meta["tell"] + figure.layout.title.text
+        account, figure = seen(letter).chosen, seen(letter).ladder(reasons=False)
+        assert account is not None and account.worst is not None
+        assert account.worst.reason not in figure.layout.meta["tell"] + figure.layout.title.text
 
 
 def test_explained_shows_every_part_of_every_example() -> None:
     for letter in CAPTURES:
-        found = seen(letter)
-        assert found.capture and len(found.connections) == 1
-        assert found.account.startswith("**connection 0: ")
-        assert found.frames and len(set(found.frames)) == len(found.frames)
-        for figure in (found.chart(), found.timeline(), found.ladder()):
+        view = seen(letter)
+        assert view.capture and len(view.connections) == 1
+        assert view.account.startswith("**connection 0: ")
+        assert view.frames and len(set(view.frames)) == len(view.frames)
+        for figure in (view.chart(), view.timeline(), view.ladder()):
             assert figure.layout.meta["tell"]
 
 
 def test_packet_opens_the_frame_that_a_sentence_names() -> None:
     """By its number as tshark counts: the same acknowledgement number in scapy and in the table."""
     pytest.importorskip("scapy")
-    found = seen(NAGLE)
-    frame = found.frames[-1]
-    (row,) = found.segments[found.segments["frame"] == frame].to_dict("records")
-    assert f"ack       = {row['ack']}\n" in found.packet(frame)
+    view = seen(NAGLE)
+    frame = view.frames[-1]
+    (row,) = view.segments[view.segments["frame"] == frame].to_dict("records")
+    assert f"ack       = {row['ack']}\n" in view.packet(frame)
     with pytest.raises(BadInput, match="frame 9999 is no TCP segment"):
-        found.packet(9999)
+        view.packet(9999)
 
 
 @pytest.mark.skipif(not tshark.available(), reason="tshark is not installed")
 def test_wireshark_has_a_row_for_each_named_frame() -> None:
     pytest.importorskip("pyshark")
-    found = seen(TIMEOUT)
-    shown = found.wireshark()
+    view = seen(TIMEOUT)
+    shown = view.wireshark()
     assert isinstance(shown, pandas.DataFrame)
-    assert list(shown["Record"]) == sorted(found.frames)
+    assert list(shown["Record"]) == sorted(view.frames)
     assert shown["Wireshark's flags"].str.contains("retransmission").any()
 
 
@@ -95,11 +97,9 @@ def test_explained_takes_a_file_and_a_connection(tmp_path: Path) -> None:
     path = Path(__file__).parents[2] / "fixtures" / "exchanges" / "nagle-off.pcap.gz"
     ends = "10.77.0.2:45748-10.77.0.1:80"
     for word in ("2", ends, "10.77.0.1:80-10.77.0.2:45748"):
-        found = seen(str(path), word)
+        view = seen(str(path), word)
         assert (
-            found.chosen is not None
-            and found.chosen.connection == 2
-            and len(found.connections) == 20
+            view.chosen is not None and view.chosen.connection == 2 and len(view.connections) == 20
         )
     for wrong in ("20", "1.2.3.4:5-6.7.8.9:1"):
         with pytest.raises(BadInput, match="has no connection"):

@@ -37,16 +37,16 @@ def test_study_over_recorded_points_tells_those_that_are_lacking(grid: Grid) -> 
 
 def test_results_begin_with_the_varied_parameters(grid: Grid) -> None:
     table = grid.results()
-    one = labs.study(RECORDED).results()
-    assert list(table) == ["delay_ms", *one]
+    results = labs.study(RECORDED).results()
+    assert list(table) == ["delay_ms", *results]
     assert table["delay_ms"].tolist() == [200]
-    assert table["goodput_mib_s"].tolist() == one["goodput_mib_s"].tolist()
+    assert table["goodput_mib_s"].tolist() == results["goodput_mib_s"].tolist()
 
 
 def test_results_rename_columns_of_the_same_name() -> None:
     """The measured rate of a run has the name of the parameter."""
-    found = labs.study(RECORDED, over={"rate_mbit": [1000]})
-    (row,) = found.results().to_dict("records")
+    grid = labs.study(RECORDED, over={"rate_mbit": [1000]})
+    (row,) = grid.results().to_dict("records")
     assert row["rate_mbit"] == 1000
     assert row["run_rate_mbit"] == labs.study(RECORDED).results()["rate_mbit"][0]
 
@@ -57,18 +57,18 @@ def test_study_over_points_that_all_lack_is_the_first_error() -> None:
 
 
 def test_study_over_nothing_is_one_point() -> None:
-    found = labs.study(RECORDED, over={})
-    assert [one.values for one in found.points] == [{}]
-    assert len(found.results()) == 1
-    assert found.chart().data[0].y == (found.results()["goodput_mib_s"][0],)
+    grid = labs.study(RECORDED, over={})
+    assert [point.values for point in grid.points] == [{}]
+    assert len(grid.results()) == 1
+    assert grid.chart().data[0].y == (grid.results()["goodput_mib_s"][0],)
 
 
 def test_study_over_kernels_of_the_parameters() -> None:
     several = replace(RECORDED, kernel="6.1,5.4")
-    found = labs.study(several, over={"delay_ms": [200]})
-    assert list(found.studies) == [(200.0, "6.1"), (200.0, "5.4")]
-    assert found.lacking["kernel"].tolist() == ["5.4"]
-    assert found.results()["run_kernel"].str.startswith("6.1.").all()
+    grid = labs.study(several, over={"delay_ms": [200]})
+    assert list(grid.studies) == [(200.0, "6.1"), (200.0, "5.4")]
+    assert grid.lacking["kernel"].tolist() == ["5.4"]
+    assert grid.results()["run_kernel"].str.startswith("6.1.").all()
 
 
 @pytest.mark.parametrize("testbed", ["namespaces", "vagrant"])
@@ -86,8 +86,8 @@ def own_link() -> Grid:
         both = with_condition(base, link={"delay_ms": delay_ms})
         both = replace(both, record={**both.record, "key": f"{delay_ms:064.0f}"})
         p = Buffers(only="both,near", delay_ms=delay_ms)
-        found = Study(p, (both, near), Path("runs"), None, True, lab=BUFFERS)
-        points.append(Point({"delay_ms": delay_ms}, found))
+        study = Study(p, (both, near), Path("runs"), None, True, lab=BUFFERS)
+        points.append(Point({"delay_ms": delay_ms}, study))
     return Grid(Buffers(only="both,near"), {"delay_ms": (40.0, 80.0)}, tuple(points), BUFFERS)
 
 

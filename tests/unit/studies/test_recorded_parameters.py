@@ -32,9 +32,9 @@ def test_refusal_names_no_derived_setting() -> None:
 
 
 def test_refusal_names_two_parameters_and_omits_what_has_no_effect() -> None:
-    said = refused(delay_ms=24, kernel="6.10", repetitions_min=7)
-    assert "DELAY_MS = 24" in said and "KERNEL = 6.10" in said
-    assert "REPETITIONS_MIN" not in said
+    message = refused(delay_ms=24, kernel="6.10", repetitions_min=7)
+    assert "DELAY_MS = 24" in message and "KERNEL = 6.10" in message
+    assert "REPETITIONS_MIN" not in message
 
 
 @pytest.mark.parametrize("delay_ms", [22, 26, 30])

@@ -14,13 +14,11 @@ from labs.cli.run import as_script, preview
 from labs.drive.record.study_file import Planned, write_study
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.launch.progress_lines import FAILED, MADE, WAITING
 from labs.read.display.format import notebook_cell
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.runs import recorded
 from labs.read.runs.archive import pack
 from labs.read.runs.run import Run
-from labs.studies.progress import Bar
 from labs.studies.study import Study
 from tests.real_runs import nagle_run, real, windows_run
 from tests.stack_studies import stack_runs
@@ -102,8 +100,10 @@ def test_commands_are_those_of_a_dry_run(run: Run, program: str) -> None:
     asked = run.condition_asked
     alone = dataclasses.replace(lab, all_conditions=lambda p: (asked,), groups=(), _conditions={})
     plan = as_script(preview(alone, lab.Parameters(testbed=run.testbed)))
-    said = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab).commands(asked.name)
-    assert plan.endswith(said) and f"\n{program} " in said
+    commands = Study(lab.Parameters(), (run,), Path("runs"), None, True, lab=lab).commands(
+        asked.name
+    )
+    assert plan.endswith(commands) and f"\n{program} " in commands
 
 
 def test_describe_has_the_figures_of_the_run(study: Study) -> None:
@@ -145,8 +145,8 @@ def test_study_reads_a_packed_file_in_place_of_a_folder(tmp_path: Path) -> None:
     shutil.copytree(run.path, tmp_path / "runs" / run.path.name)
     pack(tmp_path / "runs", tmp_path / "shared.tar.xz")
     shared = dataclasses.replace(RECORDED, testbed="virtual", runs=str(tmp_path / "shared.tar.xz"))
-    found = labs.study(shared)
-    assert (found.live, [one.key for one in found.runs]) == (False, [run.key])
+    study = labs.study(shared)
+    assert (study.live, [each.key for each in study.runs]) == (False, [run.key])
     with pytest.raises(BadInput, match=r"rate_mbit = 100 \(recorded: 10\)"):
         labs.study(dataclasses.replace(shared, rate_mbit=100))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "shared.tar.xz"]
@@ -167,85 +167,17 @@ def test_study_refuses_recorded_runs_with_another_link() -> None:
 
 @pytest.mark.usefixtures("kept")
 def test_study_of_several_kernels_has_one_study_each() -> None:
-    found = labs.study(dataclasses.replace(RECORDED, kernel="6.12, 6.1"))
-    assert [one.conditions for one in found.kernels] == [("both",), ()]
-    assert [one.parameters.kernel for one in found.kernels] == ["6.1", "6.12"]
-    assert "kernel = 6.12 (recorded: 6.1.192" in found.kernels[1].lacks.lower()
-    assert found.lacks == ""
+    study = labs.study(dataclasses.replace(RECORDED, kernel="6.12, 6.1"))
+    assert [of_kernel.conditions for of_kernel in study.kernels] == [("both",), ()]
+    assert [of_kernel.parameters.kernel for of_kernel in study.kernels] == ["6.1", "6.12"]
+    assert "kernel = 6.12 (recorded: 6.1.192" in study.kernels[1].lacks.lower()
+    assert study.lacks == ""
 
 
 @pytest.mark.usefixtures("kept")
 def test_study_of_several_kernels_refuses_if_none_has_runs() -> None:
     with pytest.raises(BadInput, match=r"(?i)kernel = 5\.10 \(recorded: 6\.1\.192"):
         labs.study(dataclasses.replace(RECORDED, kernel="5.10,7.2"))
-
-
-def test_bar_is_shown_for_runs_that_are_performed(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar("buffers", ["default", "both"]) as bar:
-        bar.tell("default", "there already")
-        assert capsys.readouterr().err == ""
-        bar.tell("both", "3 s")
-        assert bar.text().endswith("1 of 2 runs | both: 3 s")
-        bar.tell("both", "made")
-    said = capsys.readouterr().err
-    assert said.startswith("buffers: 2 runs; 1 exist, 1 to perform\n")
-    assert said.endswith("2 of 2 runs\n")
-
-
-def test_bar_prints_the_plan_of_a_study_of_several_groups(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    groups = ["Sweep", "Sweep", "Memory pressure"]
-    with Bar("buffers", ["a", "b", "c"], groups) as bar:
-        bar.tell("a", "1 s")
-    assert capsys.readouterr().err == (
-        "buffers: 3 runs; 0 exist, 3 to perform. Conditions: 2 Sweep, 1 Memory pressure\n"
-    )
-
-
-def test_bar_says_how_long_the_rest_takes() -> None:
-    """By the runs that were performed: existing ones take no time."""
-    now_s = [0.0]
-    with Bar("buffers", ["a", "b", "c", "d"], clock=lambda: now_s[0]) as bar:
-        bar.tell("a", "there already")
-        bar.tell("b", "1 s")
-        assert bar.left() == ""
-        bar._at["b"] = "made"
-        now_s[0] = 20.0
-        assert bar.left() == "about 40 s left"  # two more, of 20 s each
-        now_s[0] = 300.0
-        assert bar.left() == "about 10 min left"
-
-
-def test_bar_says_at_once_what_a_run_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal the bar itself is shown only when a run is ready."""
-    with Bar("buffers", ["default"]) as bar:
-        bar.tell("default", "3 s")
-        assert capsys.readouterr().err == "buffers: 1 run; 0 exist, 1 to perform\n"
-        bar.tell("default", f"{WAITING} for a slot")
-        assert capsys.readouterr().err == f"buffers default: {WAITING} for a slot\n"
-
-
-def test_bar_counts_failed_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    """A failed run is over, but was not made."""
-    with Bar("buffers", ["a", "b", "c"]) as bar:
-        bar.tell("a", MADE)
-        bar.tell("b", f"{FAILED}: no kernel")
-        assert "2 of 3 runs (1 failed)" in bar.text()
-
-
-def test_bar_cuts_no_line_in_a_word() -> None:
-    line = f"{WAITING} for a slot: at most 2 (one per CPU); held by process 4711 (both, for 3 s)"
-    bar = Bar("buffers", ["default", "a" * 80, "both"])
-    bar._shown = True
-    bar._at = {"default": line, "a" * 80: "1 s", "both": "4 s"}
-    assert bar.text().endswith(f"0 of 3 runs | default: {WAITING} for a slot | both: 4 s")
-
-
-def test_bar_is_not_shown_if_all_runs_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar("buffers", ["default"]) as bar:
-        bar.tell("default", "there already")
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_verdicts_on_two_kernels_have_a_row_for_each_that_differs() -> None:
     table = labs.verdicts(first, second)
     on_each = table.loc[table["claim"] == "A1.11", "verdict"]
     assert on_each.tolist() == ["holds on Linux 6.1", "wrong on Linux 6.12"]
-    found = table.set_index("claim")
-    assert found.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
+    rows = table.set_index("claim")
+    assert rows.loc["A1.6", "testbed"] == "virtual · Linux 6.1.192, 6.12.117"
     titles = [line for reason in table["because"] for line in reason.more if "get rid of" in line]
     assert len(titles) == 1
 
@@ -82,8 +82,8 @@ def test_verdicts_with_further_conditions() -> None:
         Study(Buffers(), runs, RUNS.parent, None, True, lab=LAB) for runs in (rest, timed)
     )
     assert labs.verdicts(first).set_index("claim").loc["A1.4", "verdict"] == "not judged"
-    found = labs.verdicts(first, second).set_index("claim")
-    assert (found.loc["A1.4", "verdict"], found.loc["A1.6", "verdict"]) == ("holds", "holds")
+    rows = labs.verdicts(first, second).set_index("claim")
+    assert (rows.loc["A1.4", "verdict"], rows.loc["A1.6", "verdict"]) == ("holds", "holds")
 
 
 def test_verdicts_do_not_depend_on_the_order_of_studies() -> None:
@@ -98,7 +98,9 @@ def test_verdicts_do_not_depend_on_the_order_of_studies() -> None:
     assert first.set_index("claim").loc["A1.4", "verdict"] == "holds"
     for other in others:
         assert other.equals(first)
-        assert [one.more for one in other["because"]] == [one.more for one in first["because"]]
+        assert [reason.more for reason in other["because"]] == [
+            reason.more for reason in first["because"]
+        ]
 
 
 def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
@@ -132,8 +134,8 @@ def test_verdicts_of_two_testbeds_name_both_witnesses() -> None:
         if run.condition in names
     )
     second = Study(Buffers(), machines, RUNS.parent, None, True, lab=LAB)
-    found = labs.verdicts(first, second).set_index("claim")
-    both = found[found["testbed"].str.startswith("virtual, vagrant")]
+    rows = labs.verdicts(first, second).set_index("claim")
+    both = rows[rows["testbed"].str.startswith("virtual, vagrant")]
     numbers = ("2", "3a", "3b", "4", "5", "6", "7", "8", "9a", "9b", "13", "14", "15")
     assert {f"A1.{number}" for number in numbers} <= set(both.index)
     assert "disputed" not in set(both["verdict"])
@@ -166,7 +168,7 @@ def test_verdicts_judge_studies_with_the_same_parameters_together() -> None:
     """A1.20 needs a condition of each."""
     study = labs.study(labs.check("buffers", {"TESTBED": "recorded", "ONLY": "default"}))
     more = study.with_conditions("moderate-off")
-    alone = [labs.verdicts(one).set_index("claim").loc["A1.20", "verdict"] for one in (study, more)]
+    alone = [labs.verdicts(of).set_index("claim").loc["A1.20", "verdict"] for of in (study, more)]
     together = labs.verdicts(study, more).set_index("claim").loc["A1.20"]
     assert (alone, together["verdict"]) == (["not judged"] * 2, "holds")
     assert together["judged on"].startswith("moderate-off, default;")

@@ -24,16 +24,17 @@ BODY = 612
 
 
 def settings(name: str, p: Nagle | None = None) -> dict[str, object]:
-    (found,) = find("nagle").conditions(p or Nagle(only=name))
-    return dict(found.settings)
+    (condition,) = find("nagle").conditions(p or Nagle(only=name))
+    return dict(condition.settings)
 
 
 def test_conditions_by_size_and_testbed() -> None:
     names = {
-        size: [one.name for one in nagle.conditions(Nagle(size=size))] for size in ("small", "full")
+        size: [condition.name for condition in nagle.conditions(Nagle(size=size))]
+        for size in ("small", "full")
     }
     assert set(names["small"]) < set(names["full"])
-    on_machines = [one.name for one in nagle.conditions(Nagle(testbed="vagrant"))]
+    on_machines = [condition.name for condition in nagle.conditions(Nagle(testbed="vagrant"))]
     assert on_machines == ["off", "on", "off-no-k", "quickack"]
     assert set(on_machines) <= set(names["small"])
 
@@ -78,15 +79,15 @@ def test_conditions_refuse_a_missing_capture_file() -> None:
 
 def test_conditions_with_capture_add_the_client() -> None:
     every = nagle.conditions(Nagle(size="full"))
-    assert {one.settings["capture"] for one in every} == {"server"}
+    assert {condition.settings["capture"] for condition in every} == {"server"}
     both = nagle.conditions(Nagle(size="full", capture=True))
-    assert {one.settings["capture"] for one in both} == {"both"}
+    assert {condition.settings["capture"] for condition in both} == {"both"}
 
 
 def test_conditions_have_a_group() -> None:
     groups: dict[str, list[str]] = {}
-    for one in nagle.conditions(Nagle(size="full")):
-        groups.setdefault(one.group, []).append(one.name)
+    for condition in nagle.conditions(Nagle(size="full")):
+        groups.setdefault(condition.group, []).append(condition.name)
     assert {group: len(names) for group, names in groups.items()} == {
         "article": 7,
         "writes": 5,
@@ -108,7 +109,7 @@ def test_conditions_shape_the_link_for_a_delay_alone() -> None:
 def test_lines_have_the_route_with_quick_acks() -> None:
     (quick,) = nagle.conditions(Nagle(only="quickack"))
     (off,) = nagle.conditions(Nagle(only="off"))
-    shown, without = (preview(one, nagle.lines(one)) for one in (quick, off))
+    shown, without = (preview(condition, nagle.lines(condition)) for condition in (quick, off))
     (added,) = shown[len(without) :]
     assert (added.host, " ".join(added.argv)) == (
         "client",
@@ -117,7 +118,7 @@ def test_lines_have_the_route_with_quick_acks() -> None:
 
 
 def test_lines_have_the_filter_that_drops_acks() -> None:
-    every = {one.name: one for one in nagle.conditions(Nagle())}
+    every = {condition.name: condition for condition in nagle.conditions(Nagle())}
     lines = [" ".join(argv) for host, argv in nagle.lines(every["acks-dropped"])]
     assert lines[0] == "tc qdisc add dev eth0 root handle 1: htb"
     assert "match ip dport 80 0xffff match u8 0x10 0xff at 33" in lines[3]
@@ -127,10 +128,13 @@ def test_lines_have_the_filter_that_drops_acks() -> None:
 
 
 def test_conditions_over_a_long_delay_have_their_own_link() -> None:
-    every = {one.name: one for one in nagle.conditions(Nagle(delay_ms=20))}
-    links = {(one.link.rate_mbit, one.link.delay_ms) for one in every.values()}
+    every = {condition.name: condition for condition in nagle.conditions(Nagle(delay_ms=20))}
+    links = {(condition.link.rate_mbit, condition.link.delay_ms) for condition in every.values()}
     assert links == {(None, 20), (None, 0), (10, 200)}
-    other = {one.name: one for one in nagle.conditions(Nagle(requests=50, concurrency=5))}
+    other = {
+        condition.name: condition
+        for condition in nagle.conditions(Nagle(requests=50, concurrency=5))
+    }
     for name in every:
         assert (every[name] == other[name]) == (every[name].group in ("dropped", "far")), name
     small, on = (every[name].settings for name in ("small-writes", "small-writes-on"))
@@ -143,7 +147,9 @@ def test_conditions_over_a_long_delay_have_their_own_link() -> None:
 
 
 def test_tools_are_those_started() -> None:
-    used = {one.name: nagle.tools(one) for one in nagle.conditions(Nagle(size="full"))}
+    used = {
+        condition.name: nagle.tools(condition) for condition in nagle.conditions(Nagle(size="full"))
+    }
     assert used["off"] == ("nginx", "ab")
     assert used["write-two"] == ("ab",)
     assert used["ask"] == used["bulk"] == ("nginx",)
@@ -190,10 +196,10 @@ def received(port: int, requests: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(b"GET / HTTP/1.0\r\n\r\n" * requests)
         connection.shutdown(socket.SHUT_WR)
-        found = b""
+        received = b""
         while piece := connection.recv(65536):
-            found += piece
-        return found
+            received += piece
+        return received
 
 
 @pytest.mark.parametrize("writes", ["two", "one", "cork", "more", "pieces"])
@@ -235,9 +241,9 @@ def test_ask_times_every_response(tmp_path: Path, quickack: str) -> None:
             timeout=60,
         )
     assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(out.read_text())
-    assert found["quickack"] == quickack
-    assert len(found["times_ms"]) == 7 and min(found["times_ms"]) > 0
+    report = json.loads(out.read_text())
+    assert report["quickack"] == quickack
+    assert len(report["times_ms"]) == 7 and min(report["times_ms"]) > 0
 
 
 def test_ask_reports_a_wrong_response_in_one_line(tmp_path: Path) -> None:
@@ -264,8 +270,8 @@ def test_ask_reports_a_wrong_response_in_one_line(tmp_path: Path) -> None:
         )
         peer, _ = listener.accept()
         peer.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
-        _, said = client.communicate(timeout=30)
+        _, text = client.communicate(timeout=30)
         peer.close()
     assert client.returncode == 1
-    assert said.startswith("unexpected response: ") and len(said.splitlines()) == 1
+    assert text.startswith("unexpected response: ") and len(text.splitlines()) == 1
     assert not (tmp_path / "x").exists()

@@ -205,8 +205,8 @@ def test_requests_of_a_run_stall_for_one_timer() -> None:
 
 def test_usual_sequences_are_the_article_s() -> None:
     off, on = (requests_of(nagle_run(name)) for name in ("off", "on"))
-    found = following(off, ARTICLE_OFF)
-    assert (found.follow, found.requests) == (900, 1000)
+    followed = following(off, ARTICLE_OFF)
+    assert (followed.follow, followed.requests) == (900, 1000)
     assert (
         off[off["steps"] == ARTICLE_OFF][["waiting", "waited_for"]]
         .drop_duplicates()
@@ -222,9 +222,9 @@ def test_usual_sequences_are_the_article_s() -> None:
 def test_following_counts_a_second_ack_as_another_sequence() -> None:
     rows = requests_of(nagle_run("on"))
     more = rows.assign(segments=rows["segments"] + (rows["request"] == 1))
-    found = following(more, ARTICLE_ON)
-    assert found.follow == 800
-    assert found.others[(*ARTICLE_ON, "and so on")] == 100
+    followed = following(more, ARTICLE_ON)
+    assert followed.follow == 800
+    assert followed.others[(*ARTICLE_ON, "and so on")] == 100
 
 
 def test_results_of_three_instruments_agree() -> None:
@@ -280,22 +280,22 @@ def test_results_have_the_percentiles_of_ab() -> None:
     """The lines of its file for 50 and 99 %."""
     run = nagle_run("off")
     lines = dict(line.split(",") for line in run.text("client/ab.csv").splitlines()[1:])
-    found = latency(run)
-    assert (found.p50_ms, found.p99_ms) == (float(lines["50"]), float(lines["99"]))
-    assert found.p99_ms != float(lines["98"])
+    times = latency(run)
+    assert (times.p50_ms, times.p99_ms) == (float(lines["50"]), float(lines["99"]))
+    assert times.p99_ms != float(lines["98"])
 
 
 def test_results_have_the_quantiles_of_our_client() -> None:
-    found = latency(nagle_run("ask"))
-    assert (found.requests, found.failed, len(found.quantiles_ms)) == (20, 0, 101)
-    assert list(found.quantiles_ms) == sorted(found.quantiles_ms)
-    assert found.quantiles_ms[0] < 1 < found.p50_ms == pytest.approx(44, abs=0.1)
+    times = latency(nagle_run("ask"))
+    assert (times.requests, times.failed, len(times.quantiles_ms)) == (20, 0, 101)
+    assert list(times.quantiles_ms) == sorted(times.quantiles_ms)
+    assert times.quantiles_ms[0] < 1 < times.p50_ms == pytest.approx(44, abs=0.1)
 
 
 def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
-    found = [
-        (one.article_ms, one.article_claim)
-        for one in map(
+    published = [
+        (results.article_ms, results.article_claim)
+        for results in map(
             Results,
             (
                 nagle_run("off"),
@@ -305,7 +305,7 @@ def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
             ),
         )
     ]
-    assert found == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
+    assert published == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
     assert Results(nagle_run("off-no-k")).article_ms is None
 
 
@@ -337,8 +337,8 @@ def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, f
 def test_expected_mean_without_other_connections() -> None:
     """With one connection ab waits for nothing before it opens others."""
     run = with_rtt(nagle_run("on"), 20)
-    one = expected(with_condition(run, settings={"concurrency": 1, "requests": 10}))
-    assert one is not None and one.mean_ms == pytest.approx((40 + 9 * 20) / 10)
+    answer = expected(with_condition(run, settings={"concurrency": 1, "requests": 10}))
+    assert answer is not None and answer.mean_ms == pytest.approx((40 + 9 * 20) / 10)
 
 
 def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
@@ -365,32 +365,34 @@ def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
 
 def test_findings_have_the_sequences_and_their_shares() -> None:
     study = recorded_nagle()
-    found = as_json(study.lab, study.parameters, study)
-    assert found["sequence_off"] == list(ARTICLE_OFF)
-    assert found["sequence_on"] == list(ARTICLE_ON)
-    assert found["sequence_off_share"] == found["sequence_on_share"] == 0.9
-    assert sum(one["requests"] for one in found["sequence_on_others"]) == 100
-    assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(found["results"][0])
-    assert any("closed-loop" in remark for remark in found["remarks"])
-    assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in found["remarks"]
+    report = as_json(study.lab, study.parameters, study)
+    assert report["sequence_off"] == list(ARTICLE_OFF)
+    assert report["sequence_on"] == list(ARTICLE_ON)
+    assert report["sequence_off_share"] == report["sequence_on_share"] == 0.9
+    assert sum(other["requests"] for other in report["sequence_on_others"]) == 100
+    assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(report["results"][0])
+    assert any("closed-loop" in remark for remark in report["remarks"])
+    assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in report["remarks"]
 
 
 def test_findings_include_an_own_capture(tmp_path: Path) -> None:
     study = recorded_nagle()
     path = nagle_run("write-two").file("server/capture.pcap")
-    own = dataclasses.replace(study, parameters=Nagle(testbed="recorded", capture_file=str(path)))
-    found = as_json(study.lab, own.parameters, own)
-    assert (found["sequence_own"], found["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
+    with_capture = dataclasses.replace(
+        study, parameters=Nagle(testbed="recorded", capture_file=str(path))
+    )
+    report = as_json(study.lab, with_capture.parameters, with_capture)
+    assert (report["sequence_own"], report["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
     assert findings({}, Nagle(testbed="recorded")) == {"remarks": []}
 
 
 def test_describe_run_says_who_waits_for_whom() -> None:
-    said = recorded_nagle().describe("off")
-    assert said.startswith(
+    text = recorded_nagle().describe("off")
+    assert text.startswith(
         "**900 of 1000 requests** follow this sequence: request; first part; silence;"
     )
-    assert "the server waits for the client" in said
-    assert "100 follow another sequence, each the first on its connection" in said
+    assert "the server waits for the client" in text
+    assert "100 follow another sequence, each the first on its connection" in text
     assert "No request stalls." in recorded_nagle().describe("on")
     assert "**off**: mean 39.7 ms (predicted: 39.6 ms; article: 44.619 ms)" in (
         recorded_nagle().describe()
@@ -437,8 +439,8 @@ def test_figures_count_tso_pieces_as_their_segments() -> None:
                 "ack_rel": [0, 1, 1, 101, 1450],
             }
         )
-        found = figures(segments, requests)
-        assert (found.segments, found.acks) == (count, 1)
+        captured = figures(segments, requests)
+        assert (captured.segments, captured.acks) == (count, 1)
 
 
 def test_settings_of_a_run() -> None:
@@ -452,9 +454,9 @@ def test_settings_of_a_run() -> None:
 def test_own_table_of_a_file_written_again(tmp_path: Path) -> None:
     """The reader's own file keeps its name: first 30 ms to the answer, then 70 ms, then two."""
 
-    def recorded(*answered_us: int) -> Path:
+    def recorded(*capturedus: int) -> Path:
         at, packets = BEGIN_US, []
-        for number, took in enumerate(answered_us):
+        for number, took in enumerate(capturedus):
             seq, ack = 1000 + 50 * number, 2000 + 60 * number
             packets += [
                 (at, segment(20_000, 0, seq, ack, ACK | PSH, length=50)),
@@ -463,8 +465,8 @@ def test_own_table_of_a_file_written_again(tmp_path: Path) -> None:
             at += 1_000_000
         return capture(tmp_path / "own.pcap", packets)
 
-    for answered_us in ((30_000,), (70_000,), (70_000, 90_000)):
-        path = recorded(*answered_us)
-        os.utime(path, ns=(0, sum(answered_us)))  # however coarse the file system's clock is
-        assert list(own_requests(path)["latency_ms"]) == [us / 1e3 for us in answered_us]
-        assert len(own_table(path)) == 2 * len(answered_us)
+    for capturedus in ((30_000,), (70_000,), (70_000, 90_000)):
+        path = recorded(*capturedus)
+        os.utime(path, ns=(0, sum(capturedus)))  # however coarse the file system's clock is
+        assert list(own_requests(path)["latency_ms"]) == [us / 1e3 for us in capturedus]
+        assert len(own_table(path)) == 2 * len(capturedus)

@@ -38,15 +38,21 @@ def without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     """A machine with every program of the lab but one."""
 
     def lacks(program: str) -> None:
-        for name in {one for condition in FULL.values() for one in programs(condition)} - {program}:
+        for name in {needed for condition in FULL.values() for needed in programs(condition)} - {
+            program
+        }:
             (tmp_path / name).symlink_to("/bin/true")
         monkeypatch.setattr(module, "SYSTEM_PATH", str(tmp_path))
 
     return lacks
 
 
-FULL = {one.name: one for one in conditions(Stack(size="full", testbed="recorded"))}
-EVERY = {one.name: one for one in conditions(Stack(size="full", testbed="vagrant"))} | FULL
+FULL = {
+    condition.name: condition for condition in conditions(Stack(size="full", testbed="recorded"))
+}
+EVERY = {
+    condition.name: condition for condition in conditions(Stack(size="full", testbed="vagrant"))
+} | FULL
 """With the conditions of machines only."""
 OF_SYSFS = {
     f"{name}-{connections}"
@@ -60,9 +66,9 @@ def settings(name: str) -> Settings:
     return read_settings(Settings, EVERY[name].settings)
 
 
-def changed(one: Settings, other: Settings) -> set[str]:
+def changed(first: Settings, other: Settings) -> set[str]:
     names = Settings.__dataclass_fields__
-    return {name for name in names if getattr(one, name) != getattr(other, name)}
+    return {name for name in names if getattr(first, name) != getattr(other, name)}
 
 
 PAIRS = [(f.name, name, under) for f in COMPARED.factors for name, under in f.pairs.items()]
@@ -70,23 +76,25 @@ PAIRS = [(f.name, name, under) for f in COMPARED.factors for name, under in f.pa
 
 @pytest.mark.parametrize(("factor", "name", "against"), PAIRS)
 def test_compared_conditions_differ_in_one_setting(factor: str, name: str, against: str) -> None:
-    found = changed(settings(name), settings(against))
-    assert found == {"queues", "threads"} if factor == "queues and threads" else len(found) == 1
+    names = changed(settings(name), settings(against))
+    assert names == {"queues", "threads"} if factor == "queues and threads" else len(names) == 1
 
 
 @pytest.mark.parametrize("four", COMPARED.interactions.values(), ids=COMPARED.interactions)
 def test_interactions_are_of_two_settings(four: tuple[str, ...]) -> None:
     neither, first, second, both = map(settings, four)
-    one, other = changed(neither, first), changed(neither, second)
-    assert len(one) == len(other) == 1 and one != other
-    assert changed(neither, both) == one | other
+    first_names, other = changed(neither, first), changed(neither, second)
+    assert len(first_names) == len(other) == 1 and first_names != other
+    assert changed(neither, both) == first_names | other
 
 
 def test_factorial_has_every_combination() -> None:
-    found = [
-        read_settings(Settings, one.settings) for one in FULL.values() if one.group == "factorial"
+    factorial = [
+        read_settings(Settings, condition.settings)
+        for condition in FULL.values()
+        if condition.group == "factorial"
     ]
-    levels = {(one.timeout_ms, one.connections, one.rules) for one in found}
+    levels = {(level.timeout_ms, level.connections, level.rules) for level in factorial}
     assert levels == {(t, c, r) for t in (0, 1000) for c in (1, 100) for r in ("none", "100")}
 
 
@@ -104,19 +112,22 @@ def test_conditions_leave_out_those_without_a_program(
 ) -> None:
     without(program)
     full = Stack(size="full")
-    assert {one.name for one in conditions(full)} == FULL.keys() - left_out
+    assert {condition.name for condition in conditions(full)} == FULL.keys() - left_out
     (remark,) = findings({}, full)["remarks"]
     assert remark.startswith(f"{program} is not installed. Run: ") and step in remark
     assert "\n" not in remark and set(remark.partition("Left out: ")[2].split(", ")) == left_out
     for name in left_out:
-        (one,) = conditions(Stack(only=name))  # asked for by name
+        (condition,) = conditions(Stack(only=name))  # asked for by name
         with pytest.raises(Missing, match=f"{program} is not installed"):
-            tools(one)
+            tools(condition)
 
 
 def test_conditions_without_a_compiler_are_those_of_nginx(without: Callable[[str], None]) -> None:
     without("gcc")
-    assert {one.name for one in conditions(Stack(size="full"))} == {"nginx-c1", "nginx-many"}
+    assert {condition.name for condition in conditions(Stack(size="full"))} == {
+        "nginx-c1",
+        "nginx-many",
+    }
     with pytest.raises(Missing, match="gcc is not installed"):
         conditions(Stack())
 
@@ -124,12 +135,12 @@ def test_conditions_without_a_compiler_are_those_of_nginx(without: Callable[[str
 def test_recorded_conditions_need_no_program(without: Callable[[str], None]) -> None:
     without("wrk")
     recorded = conditions(Stack(size="full", testbed="recorded"))
-    assert {one.name for one in recorded} == FULL.keys()
+    assert {condition.name for condition in recorded} == FULL.keys()
 
 
 def test_conditions_of_size_small_have_every_group_but_servers() -> None:
-    small = {one.group for one in conditions(Stack(testbed="recorded"))}
-    assert small == {one.name for one in GROUPS} - {"servers"}
+    small = {condition.group for condition in conditions(Stack(testbed="recorded"))}
+    assert small == {group.name for group in GROUPS} - {"servers"}
 
 
 def test_tools_are_those_that_a_condition_starts() -> None:
@@ -172,13 +183,13 @@ def test_places_of_server_and_load(
     server: tuple[int, ...],
     load: tuple[int, ...],
 ) -> None:
-    found = places(Settings(pinning=pinning, threads=threads), cpus)
-    assert (found.server, found.load) == (server, load)
+    cpus_of = places(Settings(pinning=pinning, threads=threads), cpus)
+    assert (cpus_of.server, cpus_of.load) == (server, load)
 
 
 def test_ruleset_has_as_many_rules_as_requested() -> None:
-    found = [ruleset(rules).count("drop") for rules in (IDLE, "10", "100", CONNTRACK)]
-    assert found == [0, 10, 100, 0]
+    dropping = [ruleset(rules).count("drop") for rules in (IDLE, "10", "100", CONNTRACK)]
+    assert dropping == [0, 10, 100, 0]
     assert all(ruleset(rules).count("hook") == 4 for rules in (IDLE, "100", CONNTRACK))
 
 
@@ -226,15 +237,15 @@ def test_lines_contain_the_rules() -> None:
 def test_conditions_of_machines_only_are_left_out_elsewhere() -> None:
     """A delay beyond the round trip of emulated machines; it can still be asked for by name."""
     assert EVERY.keys() - FULL.keys() == {MACHINES_ONLY}
-    (one,) = conditions(Stack(only=MACHINES_ONLY, testbed="recorded"))
-    assert read_settings(Settings, one.settings).rx_usecs == BEYOND_ROUND_TRIP_USECS
+    (condition,) = conditions(Stack(only=MACHINES_ONLY, testbed="recorded"))
+    assert read_settings(Settings, condition.settings).rx_usecs == BEYOND_ROUND_TRIP_USECS
 
 
 def test_conditions_on_machines_have_no_open_loop() -> None:
     """The box has no vegeta; the remark says so, and a condition asked for by name is an error."""
     full = Stack(size="full", testbed="vagrant")
-    loops = {name for name, one in FULL.items() if one.group == "loops"}
-    assert {one.name for one in conditions(full)} == EVERY.keys() - loops
+    loops = {name for name, condition in FULL.items() if condition.group == "loops"}
+    assert {condition.name for condition in conditions(full)} == EVERY.keys() - loops
     (remark,) = findings({}, full)["remarks"]
     assert "open-50" in remark and "Use --testbed namespaces" in remark
     with pytest.raises(BadInput, match="open-50: the box of the machines has no vegeta"):
@@ -247,9 +258,9 @@ def test_machine_tools_are_those_of_the_machines(
 ) -> None:
     """gcc is needed here only, and root on the machines only."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    found = machine_tools(FULL[name])
-    assert "gcc" not in found and {"ethtool", "unshare", "wrk"} <= set(found)
-    assert ("nft" in found) == ("rules" in name) and ("nginx" in found) == ("nginx" in name)
+    needed = machine_tools(FULL[name])
+    assert "gcc" not in needed and {"ethtool", "unshare", "wrk"} <= set(needed)
+    assert ("nft" in needed) == ("rules" in name) and ("nginx" in needed) == ("nginx" in name)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +277,7 @@ def test_places_on_two_machines(
     asked: Settings, cpus: tuple[int, ...], expected: tuple[tuple[int, ...], ...], because: str
 ) -> None:
     """The load has the last CPU of its own machine, and shares none with the server."""
-    found = places(asked, cpus, (2, 3))
-    assert (found.server, found.load) == expected
+    cpus_of = places(asked, cpus, (2, 3))
+    assert (cpus_of.server, cpus_of.load) == expected
     knob = pinning(asked, cpus, (2, 3))
     assert (knob.effective, knob.because) == (not because, because)

@@ -130,8 +130,8 @@ def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> Non
 
 
 def test_effects_are_separate_by_number_of_connections() -> None:
-    one, many = (figures.effects(undisturbed(), connections=count) for count in (1, MANY))
-    assert all("-many" not in text.partition("/")[0] for text in texts(one))
+    single, many = (figures.effects(undisturbed(), connections=count) for count in (1, MANY))
+    assert all("-many" not in text.partition("/")[0] for text in texts(single))
     assert any(text.startswith("<b>polling-many</b> / polling-c1") for text in texts(many))
 
 
@@ -202,8 +202,8 @@ WITHOUT_RUNS = RepeatedStudy((), ())
 
 
 def test_places_name_testbed_and_driver_and_number_equal_ones() -> None:
-    found = places([undisturbed(), WITHOUT_RUNS, disturbed()])
-    assert list(found) == [VETH, f"{VETH}, number 2"]
+    by_place = places([undisturbed(), WITHOUT_RUNS, disturbed()])
+    assert list(by_place) == [VETH, f"{VETH}, number 2"]
 
 
 def test_ratio_is_that_of_the_medians() -> None:
@@ -229,7 +229,9 @@ def test_ratio_of_two_machines_is_that_of_one(two_machines: Study) -> None:
         of_kernel.setdefault(run.kernel.release, {}).setdefault(run.condition, []).append(value)
     assert len(of_kernel) == 2
     for over, under in (("polling-many", "polling-c1"), ("awake-c1", "blocking-c1")):
-        (values,) = (one for one in of_kernel.values() if {over, under} <= one.keys())
+        (values,) = (
+            values_of for values_of in of_kernel.values() if {over, under} <= values_of.keys()
+        )
         assert ratio(two_machines, over, under) == median_of(values[over]) / median_of(
             values[under]
         )
@@ -253,14 +255,14 @@ def test_effects_have_a_column_per_study_that_has_runs() -> None:
     # Equal repetitions have an interval without a width.
     assert first["blocking-c1"] == f"{ours:#.3g} ({ours:#.3g} to {ours:#.3g})"
     assert second["blocking-c1"] == TOO_FEW
-    ignored = {said for name, said in first.items() if str(name).startswith("rx-usecs-")}
+    ignored = {text for name, text in first.items() if str(name).startswith("rx-usecs-")}
     assert ignored == {"not applied here"}
 
 
 def test_settings_that_were_not_applied_are_first() -> None:
     table = settings(undisturbed())
-    said = table["Applied"].tolist()
-    assert said == sorted(said) and set(said) == {"no", "yes"}
+    applied = table["Applied"].tolist()
+    assert applied == sorted(applied) and set(applied) == {"no", "yes"}
     assert all(table.loc[table["Applied"] == "no", "Reason"])
 
 
@@ -279,13 +281,13 @@ def test_littles_law_is_connections_over_throughput() -> None:
 def test_article_figures_stand_beside_ours() -> None:
     table = article_figures(undisturbed(), WITHOUT_RUNS)
     rows = table.set_index(["Condition", "Figure"])
-    one, many = (f"polling-{name}" for name in ("c1", "many"))
+    single, many = (f"polling-{name}" for name in ("c1", "many"))
     theirs, ours = (dict(rows[place].items()) for place in ("Article", VETH))
     mean = "mean latency, as wrk prints it (µs)"
-    assert theirs[one, mean] == 24.56
-    assert ours[one, mean] == Results(stack_runs()[one]).printed_mean_us
+    assert theirs[single, mean] == 24.56
+    assert ours[single, mean] == Results(stack_runs()[single]).printed_mean_us
     # 100 connections have 10.0 times the latency of one (A2.4).
-    assert theirs[many, mean] / theirs[one, mean] == pytest.approx(10.0, abs=0.05)
+    assert theirs[many, mean] / theirs[single, mean] == pytest.approx(10.0, abs=0.05)
     # Of 50 connections no figure is shown beside those of 100.
     run = with_condition(stack_runs()[many], settings={"connections": 50})
     assert parameter(run, "many_connections") == 50
@@ -302,19 +304,19 @@ def test_as_printed_has_lines_of_wrk_beside_the_article_s() -> None:
     for condition, theirs, ours in zip(
         conditions, table["Article"], table["This run"], strict=True
     ):
-        said = Results(stack_runs()[condition])
+        results = Results(stack_runs()[condition])
         if theirs.startswith("Latency"):
             assert theirs.split()[1] == f"{figures[condition]['printed_mean_us']:.2f}us"
         if theirs.startswith("Requests/sec:"):
             assert float(theirs.split()[1]) == figures[condition]["requests_s"]
-            assert float(ours.split()[1]) == pytest.approx(said.requests_s, rel=0.001)
+            assert float(ours.split()[1]) == pytest.approx(results.requests_s, rel=0.001)
 
 
 def test_instructions_are_ratios_to_the_kernel_without_options() -> None:
     table = instructions()
     counts, ratios = table["Instructions per request"].tolist(), table["Ratio"].tolist()
     assert ratios[0] == 1
-    assert ratios == pytest.approx([one / counts[0] for one in counts], abs=0.0001)
+    assert ratios == pytest.approx([count / counts[0] for count in counts], abs=0.0001)
 
 
 def test_describe_has_a_line_per_condition() -> None:
@@ -328,5 +330,5 @@ def test_describe_has_a_line_per_condition() -> None:
 
 def test_describe_run_has_the_largest_latency() -> None:
     run = stack_runs()["blocking-c1"]
-    found = Results(run)
-    assert f"The largest latency of {found.requests:,} requests is" in describe_run(run)
+    results = Results(run)
+    assert f"The largest latency of {results.requests:,} requests is" in describe_run(run)

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from labs.errors import BadInput
-from labs.experiments.sweeps.narrative import describe_run, findings, remarks
-from labs.experiments.sweeps.notebook import granted, sizes
+from labs.experiments.sweeps.figures import describe_run, findings, granted, remarks, sizes
 from labs.experiments.sweeps.results import Results, expected, flow_of, grants, refusal, transferred
 from labs.read.readings.instruments import carried
 from tests.real_runs import codes, known, sweeps_study

@@ -14,12 +14,12 @@ import pytest
 from labs.catalog import find
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.conditions import Parameters as Windows
-from labs.experiments.windows.packets import collapses, drop_times
-from labs.experiments.windows.results import article, growth_segments, longest_pause, teeth
+from labs.experiments.windows.results import Results, article
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Verdict
+from labs.read.readings.receive_queue import growth_segments, longest_pause, teeth
 from labs.read.runs.archive import run_folders, unpacked
 from labs.read.runs.recorded import folder as data_folder
 from labs.read.runs.run import Run, open_run
@@ -139,9 +139,9 @@ def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
 
 
 def test_drop_times_are_since_the_first_write() -> None:
-    times = drop_times(windows_run("article-scale0"))
+    times = Results(windows_run("article-scale0")).drop_times
     assert times == pytest.approx([0.10, 1.41, 2.65, 5.15], abs=0.02)
-    assert drop_times(windows_run("article-scale1")) == []
+    assert Results(windows_run("article-scale1")).drop_times == []
 
 
 def test_half_of_the_free_buffer_is_exceeded_since_6_6() -> None:
@@ -221,7 +221,7 @@ def test_collapses_without_a_fall_each_time_are_not_what_the_article_says() -> N
 
 def test_messages_that_are_read_slowly_collapse_the_queue() -> None:
     """The bytes copied are the sum of the queues after each collapse."""
-    found = collapses(windows_run("messages"))
+    found = Results(windows_run("messages")).collapses
     assert measured("A4.18") == {
         "collapses": len(found),
         "bytes copied": sum(each.queued for each in found),

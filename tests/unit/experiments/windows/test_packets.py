@@ -11,16 +11,15 @@ import pytest
 from pandas import DataFrame
 
 from labs.errors import Damaged
-from labs.experiments.windows.packets import (
+from labs.experiments.windows.results import packets, setup_of
+from labs.read import capture
+from labs.read.readings.receive_queue import (
     agreement,
     arrivals,
-    packets,
     samples_of,
     sent_alone,
-    setup_of,
     window_on_the_wire,
 )
-from labs.read import capture
 from tests.real_runs import FOLDER, real
 
 RUNS = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("windows-*.tar.xz"))

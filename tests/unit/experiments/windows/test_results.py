@@ -11,17 +11,16 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.run_report import as_json
-from labs.experiments.windows.narrative import describe, describe_run, findings, remarks
-from labs.experiments.windows.notebook import as_printed
-from labs.experiments.windows.packets import packets, round_trips, syn_ack
-from labs.experiments.windows.results import (
-    Results,
+from labs.experiments.windows.figures import as_printed, describe, describe_run, findings, remarks
+from labs.experiments.windows.results import Results, packets
+from labs.experiments.windows.settings import PIECES
+from labs.read.readings.receive_queue import (
     beyond_window,
     dropped_in_window,
     metadata_bytes,
     new_packets,
+    syn_ack,
 )
-from labs.experiments.windows.settings import PIECES, Settings
 from tests.real_runs import (
     codes,
     real,
@@ -124,10 +123,12 @@ def test_metadata_of_a_packet() -> None:
 
 
 def test_metadata_bytes_of_a_queue_that_was_read_are_unknown() -> None:
-    known = packets(windows_run("article-scale1"))
-    assert metadata_bytes(known, Settings()) is not None
-    assert metadata_bytes(known, Settings(reader=PIECES)) is None
-    assert metadata_bytes(known.assign(rmem_bytes=None), Settings()) is None
+    run = windows_run("article-scale1")
+    table = packets(run)
+    assert metadata_bytes(table) is not None
+    assert metadata_bytes(table.assign(rmem_bytes=None)) is None
+    read = with_condition(run, settings={"reader": PIECES})
+    assert Results(read).metadata_bytes is None
 
 
 def test_new_packets_are_neither_retransmissions_nor_probes() -> None:
@@ -145,14 +146,15 @@ def test_syn_ack_has_the_first_window_and_its_scale() -> None:
 
 def test_round_trips_add_up_to_the_run() -> None:
     for name in ("article-scale0", "article-scale1", "article-1m", "automatic", "chunks"):
-        rounds, found = round_trips(windows_run(name)), Results(windows_run(name))
+        found = Results(windows_run(name))
+        rounds = found.rounds
         assert rounds["packets"].sum() == found.packets
         assert rounds["payload_bytes"].sum() == found.recv_q, name
         assert rounds["window_bytes"].max() <= (found.window_max_bytes or 0)
 
 
 def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() -> None:
-    batches = round_trips(windows_run("automatic"))["payload_bytes"].tolist()
+    batches = Results(windows_run("automatic")).rounds["payload_bytes"].tolist()
     assert batches == sorted(batches, reverse=True) and sum(batches) == 113 * 1024
 
 

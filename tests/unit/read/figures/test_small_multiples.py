@@ -10,6 +10,7 @@ import pytest
 from plotly.graph_objects import Bar, Figure
 
 from labs.errors import BadInput
+from labs.read.figures.lines import LOOKS
 from labs.read.figures.parameter_layout import (
     MOST_LINES,
     MOST_PANELS,
@@ -18,7 +19,7 @@ from labs.read.figures.parameter_layout import (
     layout_of,
     together,
 )
-from labs.read.figures.small_multiples import COLOURS, small_multiples
+from labs.read.figures.small_multiples import small_multiples
 
 ORIGIN: dict[str, Any] = {
     "testbed": "virtual",
@@ -133,14 +134,14 @@ def test_small_multiples_have_a_measured_and_a_predicted_line_per_condition_and_
     figure = drawn(table, "rate_mbit", "delay_ms", "client")
     assert len(panels(figure)) == 4
     assert len(figure.data) == 4 * 2 * 2
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["a", "b"]
-    own = table[(table["condition"] == "b") & (table["delay_ms"] == 50) & (table["client"] == "d")]
-    predicted, measured = figure.data[-2:]
+    assert [trace.name for trace in figure.data if trace.showlegend] == ["a", "b", "predicted"]
+    last = table[(table["condition"] == "b") & (table["delay_ms"] == 50) & (table["client"] == "d")]
+    _, measured, _, predicted = figure.data[-4:]
     assert (measured.mode, predicted.mode) == ("markers", "lines")
     assert list(measured.x) == [1, 2, 5]
-    assert list(measured.y) == own["took_ms"].tolist()
-    assert list(predicted.y) == own["predicted_ms"].tolist()
-    assert measured.marker.color == predicted.line.color == COLOURS[1]
+    assert list(measured.y) == last["took_ms"].tolist()
+    assert list(predicted.y) == last["predicted_ms"].tolist()
+    assert measured.marker.color == predicted.line.color == LOOKS[1].colour
     assert figure.layout.meta["table"]["heads"][:3] == ["Rate (Mbit/s)", "Delay (ms)", "Client"]
     assert len(figure.layout.meta["table"]["rows"]) == 24
 
@@ -170,12 +171,19 @@ def test_small_multiples_leave_out_points_without_a_value() -> None:
     assert "no run has a value of took_ms" in drawn(table, "rate_mbit").layout.meta["tell"]
 
 
-def test_small_multiples_of_choices_are_bars_with_black_lines() -> None:
+def test_choices_have_a_row_of_bars_each_with_their_predictions() -> None:
     figure = drawn(made(kernel=["6.1", "6.12"], condition="ab"), "kernel")
-    bars = [trace for trace in figure.data if isinstance(trace, Bar)]
-    assert [list(bar.y) for bar in bars] == [[100, 102], [101, 103]]
-    assert figure.layout.xaxis.ticktext == ("6.1", "6.12")
-    assert figure.layout.yaxis.range[0] == 0
+    bars = {trace.name: trace for trace in figure.data if isinstance(trace, Bar)}
+    assert [list(bars[name].x) for name in "ab"] == [[100, 102], [101, 103]]
+    assert figure.layout.yaxis.ticktext == ("6.1", "6.12")
+    assert figure.layout.xaxis.range[0] == 0 and figure.layout.xaxis.title.text == "Took (ms)"
+    assert next(trace for trace in figure.data if trace.name == "predicted").x[0] < 100
+
+
+def test_rows_of_bars_are_named_by_all_choices() -> None:
+    table = made(condition="ab", kernel=["6.1", "6.12"], client="cd", port=["p", "q"])
+    figure = drawn(table, "kernel", "client", "port")
+    assert figure.layout.yaxis.ticktext[:3] == ("p, c, 6.1", "p, c, 6.12", "p, d, 6.1")
 
 
 @pytest.mark.parametrize(("values", "kind"), [([1, 9, 10], None), ([1, 9, 11], "log")])
@@ -185,9 +193,6 @@ def test_axes_are_logarithmic_beyond_a_decade(values: list[float], kind: str | N
     figure = drawn(table, "rate_mbit")
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == (kind, kind)
     assert ("(logarithmic)" in figure.layout.xaxis.title.text) == (kind == "log")
-    table["rate_mbit"] = [str(value) for value in values]
-    with_choices = drawn(table, "rate_mbit")
-    assert isinstance(with_choices.data[0], Bar) == (kind is None)
 
 
 def test_caption_and_titles_of_small_multiples() -> None:
@@ -200,6 +205,7 @@ def test_caption_and_titles_of_small_multiples() -> None:
     assert [trace.name for trace in figure.data if trace.showlegend] == [
         "file size 3 KiB",
         "file size 4 KiB",
+        "predicted",
     ]
     assert figure.layout.yaxis.title.text == "Took (ms)"
     assert "100 ms at rate_mbit 1" in figure.layout.meta["tell"]

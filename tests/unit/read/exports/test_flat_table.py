@@ -18,14 +18,15 @@ import pytest
 from labs import catalog
 from labs.cli.__main__ import main
 from labs.cli.new import source
+from labs.read.exports.flat_table import described
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
-from labs.studies.run_table import described, flat_table
+from labs.studies.run_access import flat_table
 from tests.real_runs import STUDIES, real, real_study, sweeps_study
 from tests.run_folders import inputs, make_run
 
 STUDY = STUDIES / "6.1.tar.xz"
-TABLE_SCHEMA = Path(__file__).parents[2] / "fixtures" / "exports" / "table-schema.json"
+TABLE_SCHEMA = Path(__file__).parents[3] / "fixtures" / "exports" / "table-schema.json"
 
 
 def table() -> pandas.DataFrame:
@@ -36,12 +37,12 @@ def test_flat_table_has_all_inputs_and_results_of_each_run() -> None:
     rows = table()
     assert len(rows) == 23
     assert list(rows["run"]) == [run.name for run in real_study("6.1").runs]
-    one = rows[rows["condition"] == "sweep-set-98k"].iloc[0]
-    assert one["inputs.condition.link.rate_mbit"] == 10
-    assert one["inputs.condition.settings.client_rcvbuf_bytes"] == 49 << 10
-    assert one["inputs.condition.sysctls.server.net.core.wmem_max"] == "212992"
-    assert one["inputs.kernel.version"].startswith("6.1.")
-    assert one["buffer_bytes"] == 98 << 10
+    row = rows[rows["condition"] == "sweep-set-98k"].iloc[0]
+    assert row["inputs.condition.link.rate_mbit"] == 10
+    assert row["inputs.condition.settings.client_rcvbuf_bytes"] == 49 << 10
+    assert row["inputs.condition.sysctls.server.net.core.wmem_max"] == "212992"
+    assert row["inputs.kernel.version"].startswith("6.1.")
+    assert row["buffer_bytes"] == 98 << 10
     names = list(map(str, rows))
     inputs = [name for name in names if name.startswith("inputs.")]
     assert names[-len(inputs) :] == sorted(inputs)
@@ -67,7 +68,7 @@ def test_flat_table_column_of_several_types_is_text() -> None:
 
 def own_lab(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: object) -> Run:
     """A run of a lab of the reader's own with these results."""
-    monkeypatch.setattr(catalog, "_own", {})
+    monkeypatch.setattr(catalog, "_of_files", {})
     text = source("mine")
     columns = (
         f"    @column({name!r})\n    def {name}(self): return {value!r}\n"
@@ -97,10 +98,10 @@ def test_write_table_reads_back(
 ) -> None:
     out = tmp_path / f"study.{ending}"
     assert main(["runs", "export", str(STUDY), f"--{ending}", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     read = pandas.read_csv(out) if ending == "csv" else pandas.read_parquet(out)
     made = flat_table(every_run(STUDY))
-    assert (said["rows"], said["columns"]) == read.shape == made.shape
+    assert (report["rows"], report["columns"]) == read.shape == made.shape
     assert list(read["condition"]) == list(made["condition"])
     assert read["goodput_mib_s"].dropna().tolist() == pytest.approx(
         made["goodput_mib_s"].dropna().tolist()
@@ -133,8 +134,8 @@ def test_check_ending_refuses_parquet_without_its_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["runs", "export", str(STUDY), "--parquet", str(tmp_path / "x.parquet")]) == 3
-    said = capsys.readouterr().err
-    assert "pyarrow" in said and said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "pyarrow" in message and message.count("\n") == 1
 
 
 def test_flat_table_of_a_folder_without_runs_is_refused(
@@ -149,39 +150,39 @@ def test_write_table_as_parquet_has_units_and_meanings(tmp_path: Path) -> None:
     assert main(["runs", "export", str(STUDY), "--parquet", str(out)]) == 0
     schema = pyarrow.parquet.read_schema(out)
     column = catalog.find("buffers").columns["goodput_mib_s"]
-    said = schema.field("goodput_mib_s").metadata
-    assert said == {b"unit": b"MiB/s", b"meaning": column.meaning.encode()}
+    metadata = schema.field("goodput_mib_s").metadata
+    assert metadata == {b"unit": b"MiB/s", b"meaning": column.meaning.encode()}
     assert schema.field("inputs.condition.link.rate_mbit").metadata[b"unit"] == b"Mbit/s"
-    assert all(b"meaning" in (one.metadata or {}) for one in schema)
+    assert all(b"meaning" in (field.metadata or {}) for field in schema)
 
 
 def test_write_table_as_csv_has_a_table_schema_beside_it(tmp_path: Path) -> None:
     """Held to the schema of the format itself; the values are read by its types."""
     out = tmp_path / "study.csv"
     assert main(["runs", "export", str(STUDY), "--csv", str(out)]) == 0
-    said = json.loads((tmp_path / "study.schema.json").read_text())
-    jsonschema.validate(said, json.loads(TABLE_SCHEMA.read_text()))
+    schema = json.loads((tmp_path / "study.schema.json").read_text())
+    jsonschema.validate(schema, json.loads(TABLE_SCHEMA.read_text()))
     assert out.read_bytes().startswith(codecs.BOM_UTF8)
     with out.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    assert [one["name"] for one in said["fields"]] == list(rows[0])
+    assert [field["name"] for field in schema["fields"]] == list(rows[0])
     read: dict[str, Callable[[str], Any]] = {
         "string": str,
         "integer": int,
         "number": float,
         "boolean": ("True", "False").index,
     }
-    for one in said["fields"]:
+    for field in schema["fields"]:
         for row in rows:
-            if row[one["name"]] not in said["missingValues"]:
-                read[one["type"]](row[one["name"]])
-    units = {one["name"]: one.get("unit") for one in said["fields"]}
+            if row[field["name"]] not in schema["missingValues"]:
+                read[field["type"]](row[field["name"]])
+    units = {field["name"]: field.get("unit") for field in schema["fields"]}
     assert units["goodput_mib_s"] == "MiB/s" and units["notes"] is None
 
 
 def test_described_of_labs_that_differ_gives_each_meaning() -> None:
     rows = flat_table([real("unshaped"), sweeps_study().run("both-16k")])
-    both = described(rows)["goodput_mib_s"]
+    both = described(rows, catalog.loaded)["goodput_mib_s"]
     meanings = [catalog.find(name).columns["goodput_mib_s"] for name in ("buffers", "sweeps")]
-    assert both.meaning == "; ".join(dict.fromkeys(one.meaning for one in meanings))
+    assert both.meaning == "; ".join(dict.fromkeys(column.meaning for column in meanings))
     assert both.unit == "MiB/s"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas
 
-from labs.catalog import known
 from labs.drive.parameters.declare import declared
 from labs.drive.record.disk import write_whole
 from labs.errors import BadInput, Missing
@@ -20,9 +19,9 @@ from labs.read.runs.run import Run
 from labs.read.stats.machines import disturbances
 
 INPUTS = "inputs"
-OWN = "run"
+OF_RUN = "run"
 IDENTIFYING = 3
-"""How many of a run's own columns precede its results: its name, its lab, its condition."""
+"""How many of the columns about a run precede its results: its name, its lab, its condition."""
 CSV, PARQUET = ".csv", ".parquet"
 ENDINGS = (PARQUET, CSV)
 SCHEMA = ".schema.json"
@@ -60,18 +59,12 @@ MEANINGS = {
 """The columns of the run itself."""
 
 
-def results_of(run: Run) -> Results:
-    """The results of a run as its lab computes them, with notes; BadInput for an unknown lab."""
-    results = known(run.lab).results(run)
-    return {**results.values, "notes": [note.text for note in results.notes]}
-
-
-def flat_table(runs: Iterable[Run]) -> pandas.DataFrame:
+def flat_table(runs: Iterable[Run], results_of: Callable[[Run], Results]) -> pandas.DataFrame:
     """One row per run: its name, its lab, its results, then its inputs as `inputs.*` by path.
 
     Missing inputs and missing figures are empty; notes and lists are joined with "; ". Every
     column has one type. If a lab has a column with a name that the table uses for the run itself,
-    such as `ended`, the column is the lab's and the run's own is `run.ended`, in every row.
+    such as `ended`, the column is the lab's and that of the run is `run.ended`, in every row.
     """
     every = [(run, _of_the_run(run), results_of(run)) for run in runs]
     taken = {name for _, columns, _ in every for name in columns}
@@ -110,7 +103,9 @@ def check_ending(out: Path, *endings: str) -> None:
             ) from None
 
 
-def write_table(table: pandas.DataFrame, out: Path) -> tuple[Path, ...]:
+def write_table(
+    table: pandas.DataFrame, out: Path, lab_of: Callable[[str], Lab]
+) -> tuple[Path, ...]:
     """Write a flat table in the format of the file's ending, each file completely or not at all.
 
     Units and meanings of the columns are in the metadata of Parquet's fields; beside a .csv file
@@ -118,7 +113,7 @@ def write_table(table: pandas.DataFrame, out: Path) -> tuple[Path, ...]:
     so that spreadsheets recognise UTF-8. Returns the files written.
     """
     check_ending(out, *ENDINGS)
-    columns = described(table)
+    columns = described(table, lab_of)
     if out.suffix == PARQUET:
         write_whole(out, as_parquet(table, columns))
         return (out,)
@@ -128,23 +123,23 @@ def write_table(table: pandas.DataFrame, out: Path) -> tuple[Path, ...]:
     return out, schema
 
 
-def described(table: pandas.DataFrame) -> dict[str, Described]:
+def described(table: pandas.DataFrame, lab_of: Callable[[str], Lab]) -> dict[str, Described]:
     """The unit and the meaning of each column of a flat table.
 
     A result is described by its lab. If labs describe a name differently, each meaning is given,
     and no unit unless they agree.
     """
-    lab_column = f"{OWN}.lab" if f"{OWN}.lab" in table else "lab"
-    labs = [known(str(name)) for name in dict.fromkeys(table[lab_column])]
-    return {str(name): _described(str(name), labs) for name in table}
+    lab_column = f"{OF_RUN}.lab" if f"{OF_RUN}.lab" in table else "lab"
+    labs = [lab_of(str(name)) for name in dict.fromkeys(table[lab_column])]
+    return {str(name): _describe(str(name), labs) for name in table}
 
 
-def _described(name: str, labs: Sequence[Lab]) -> Described:
+def _describe(name: str, labs: Sequence[Lab]) -> Described:
     if name.startswith(f"{INPUTS}."):
         return _input(name, labs)
     results = [lab.columns[name] for lab in labs if name in lab.columns]
     if not results:
-        return Described(unit_of(name), MEANINGS.get(name.removeprefix(f"{OWN}."), ""))
+        return Described(unit_of(name), MEANINGS.get(name.removeprefix(f"{OF_RUN}."), ""))
     units = {column.unit for column in results}
     meanings = "; ".join(dict.fromkeys(column.meaning for column in results))
     return Described(units.pop() if len(units) == 1 else "", meanings)
@@ -182,8 +177,10 @@ def _of_the_run(run: Run) -> dict[str, Any]:
 
 
 def _row(columns: Mapping[str, Any], results: Results, taken: Collection[str]) -> dict[str, Any]:
-    """A run's own columns and its results; `taken` are the names that results use for theirs."""
-    named = {(f"{OWN}.{name}" if name in taken else name): value for name, value in columns.items()}
+    """The columns about a run and its results; `taken` are the names that results use, too."""
+    named = {
+        (f"{OF_RUN}.{name}" if name in taken else name): value for name, value in columns.items()
+    }
     first = dict(list(named.items())[:IDENTIFYING])
     return {name: _joined(value) for name, value in (first | dict(results) | named).items()}
 

@@ -8,10 +8,17 @@ import pytest
 from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
-from labs.experiments.windows import charts
-from labs.experiments.windows.charts.budget import PARTS, budget
-from labs.experiments.windows.notebook import budget_at, by_kernel, drops, rounds, same_packets
-from labs.experiments.windows.packets import packets
+from labs.experiments.windows import figures as charts
+from labs.experiments.windows.figures import (
+    PARTS,
+    budget,
+    budget_at,
+    by_kernel,
+    drops,
+    rounds,
+    same_packets,
+)
+from labs.experiments.windows.results import packets
 from tests.real_runs import windows_run, windows_study
 
 CAPTION = "virtual · Linux 6.1.192 · link as asked (200.0 ms) · live"
@@ -23,7 +30,7 @@ def named(figure: Figure) -> dict[str, Any]:
 
 
 def texts(figure: Figure) -> str:
-    return " | ".join(str(one.text) for one in figure.layout.annotations)
+    return " | ".join(str(note.text) for note in figure.layout.annotations)
 
 
 def test_by_packet_draws_the_article_s_lines_and_marks() -> None:
@@ -37,8 +44,7 @@ def test_by_packet_draws_the_article_s_lines_and_marks() -> None:
     assert drawn["collapsed"].x[0] == 62
     assert len(drawn["coalesced"].x) == 57
     assert CAPTION in texts(figure) and "62,464 bytes of data" in figure.layout.meta["tell"]
-    low, high = figure.layout.yaxis.range
-    assert low < min(drawn["coalesced"].y) < 0 and high > 73984
+    assert max(drawn["coalesced"].y) < 0
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
@@ -58,7 +64,7 @@ def test_by_packet_over_time_and_its_buttons() -> None:
     assert [button.label for button in menu.buttons] == ["by packet", "by time"]
     assert menu.active == 1
     places, title = menu.buttons[0].args
-    assert [len(own) for own in places["x"]] == [len(trace.x) for trace in figure.data]
+    assert [len(xs) for xs in places["x"]] == [len(trace.x) for trace in figure.data]
     assert places["x"][0] == packets(run)["packet"].tolist()
     assert title == {"xaxis.title.text": "packet number"}
 
@@ -94,9 +100,9 @@ def test_by_part_of_half_the_buffer_leaves_some_free() -> None:
 
 def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
     figure = charts.over_kernels("article-scale0", windows_study("6.12"), windows_study("6.1"))
-    said = texts(figure)
-    assert said.index("Linux 6.1.192") < said.index("Linux 6.12.117")
-    assert "73,984 of 65,536 bytes<br>" in said and "62,208 of 65,536 bytes" in said
+    words = texts(figure)
+    assert words.index("Linux 6.1.192") < words.index("Linux 6.12.117")
+    assert "73,984 of 65,536 bytes<br>" in words and "62,208 of 65,536 bytes" in words
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert len(shown) == len(set(shown))
     assert "Linux 6.1.192, 6.12.117" in figure.layout.meta["caption"]
@@ -104,8 +110,8 @@ def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
 
 def test_over_scales_is_in_the_order_of_the_setting() -> None:
     figure = charts.over_scales(windows_study(), "article-scale1", "article-scale0")
-    said = texts(figure)
-    assert said.index("tcp_adv_win_scale = 0") < said.index("tcp_adv_win_scale = 1")
+    words = texts(figure)
+    assert words.index("scale<br>= 0") < words.index("scale<br>= 1")
 
 
 def test_multiples_without_runs_say_so() -> None:
@@ -125,25 +131,25 @@ def test_opening_begins_with_the_handshake() -> None:
 
 
 def test_by_kernel_has_a_row_per_condition_and_kernel() -> None:
-    found = by_kernel(
+    table = by_kernel(
         windows_study("6.12"), windows_study("6.1"), conditions=("article-scale0", "automatic")
     )
-    assert found["Linux"].tolist() == ["6.1.192", "6.12.117"] * 2
-    assert found["Above the buffer (bytes)"].tolist() == [8448, 0, 0, 0]
+    assert table["Linux"].tolist() == ["6.1.192", "6.12.117"] * 2
+    assert table["Above the buffer (bytes)"].tolist() == [8448, 0, 0, 0]
 
 
 def test_budget_at_counts_from_either_end() -> None:
     run = windows_run("article-scale0")
-    found = budget_at(run, 1, -1)
-    assert found["Packet"].tolist() == [1, 68]
+    table = budget_at(run, 1, -1)
+    assert table["Packet"].tolist() == [1, 68]
     with pytest.raises(BadInput, match="there is no packet 0"):
         budget_at(run, 0)
 
 
 def test_drops_begin_at_the_article_s_packet_and_back_off() -> None:
-    found = drops(windows_run("article-scale0"))
-    assert (found["Packet"].iloc[0], found["Window left before (bytes)"].iloc[0]) == (62, 3072)
-    first = found[found["First byte"] == found["First byte"].min()]
+    table = drops(windows_run("article-scale0"))
+    assert (table["Packet"].iloc[0], table["Window left before (bytes)"].iloc[0]) == (62, 3072)
+    first = table[table["First byte"] == table["First byte"].min()]
     times = first["After the first drop (s)"].tolist()
     assert times[1:] == sorted(times[1:]) and times[-1] / times[-2] == pytest.approx(2, abs=0.1)
     assert drops(windows_run("article-scale1")).empty
@@ -155,8 +161,8 @@ def test_rounds_have_headings_for_people() -> None:
 
 def test_sampling_leaves_the_packets_as_they_are() -> None:
     for kernel in ("6.1", "6.12"):
-        found = same_packets(
+        table = same_packets(
             windows_run("article-scale0", kernel), windows_run("unsampled", kernel)
         )
-        assert found["Different packets"].tolist() == [0, 0], kernel
-        assert len(set(found["Packets"])) == 1
+        assert table["Different packets"].tolist() == [0, 0], kernel
+        assert len(set(table["Packets"])) == 1

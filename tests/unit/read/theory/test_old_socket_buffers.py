@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.drive.units import MIB
-from labs.experiments.sweeps.old_kernels import (
+from labs.read.theory.old_socket_buffers import (
     OLD_RMEM_BYTES,
     connected_send_bytes,
     granted_send_bytes,

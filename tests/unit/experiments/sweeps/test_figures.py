@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.catalog import find
-from labs.experiments.sweeps import charts
+from labs.experiments.sweeps import figures as charts
 from labs.experiments.sweeps.conditions import Parameters as Sweeps
-from labs.experiments.sweeps.curves import SERIES
+from labs.experiments.sweeps.figures import SERIES
 from labs.experiments.sweeps.results import Results
 from labs.studies.study import Study
 from tests.real_runs import known, sweeps_study, with_condition
@@ -30,7 +31,7 @@ def named(figure: Figure) -> dict[str, Any]:
 
 
 def texts(figure: Figure) -> list[str]:
-    return [str(one.text) for one in figure.layout.annotations]
+    return [str(note.text) for note in figure.layout.annotations]
 
 
 @pytest.mark.parametrize("draw", FIGURES)
@@ -105,3 +106,34 @@ def test_in_flight_by_write_shows_that_nagle_lifts_the_limit() -> None:
     assert with_nagle[burst] > 4 * 128 > 128 * 1.1 > without[burst]
     assert with_nagle["14,480"] < 128
     assert "send buffer<br>128 KiB" in texts(figure)
+
+
+def series(*points: tuple[str, float | None, float | None, float | None]) -> list[str]:
+    """The remarks on runs with these conditions, sizes of both buffers in KiB, and goodputs."""
+    columns = ["condition", "requested_send_kib", "requested_receive_kib", "steady_mib_s"]
+    return charts.remarks(DataFrame(points, columns=columns).assign(predicted_mib_s=None))
+
+
+def test_series_is_full_from_the_smallest_size_with_95_percent_of_the_best() -> None:
+    points = {1024: 96.0, 64: 7.0, 4096: 100.0, 16384: 80.0}
+    names = {1024: "1m", 64: "64k", 4096: "4m", 16384: "16m"}
+    (text,) = series(*((f"both-{names[kib]}", kib, kib, at) for kib, at in points.items()))
+    assert "7.00 MiB/s at 64 KiB" in text and "80.0 MiB/s at 16 MiB" in text
+    assert "from 1 MiB on" in text
+
+
+def test_series_take_the_size_that_varies_and_leave_out_what_belongs_to_none() -> None:
+    texts = series(
+        ("receiver-64k", None, 64.0, 7.0),
+        ("sender-1m", 1024.0, None, 90.0),
+        ("fixed-256k-4m", 4096.0, 256.0, 80.0),
+        ("fixed-8m-default", None, 8192.0, 80.0),
+        ("sender-64k", 64.0, None, None),
+        ("default", None, None, 113.0),
+        ("surface-16k-1m", 16.0, 1024.0, 2.0),
+    )
+    assert [text.partition(":")[0] for text in texts] == [
+        SERIES[name] for name in ("sender", "receiver", "fixed-256k")
+    ]
+    sizes = ("at 1 MiB", "at 64 KiB", "at 4 MiB")
+    assert all(size in text for text, size in zip(texts, sizes, strict=True))

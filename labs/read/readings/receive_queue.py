@@ -1,5 +1,5 @@
-"""One row per data segment of a run: the receiver's memory, the window on the wire, the prediction;
-the same by round trip; and its events: packets dropped, the queue collapsed.
+"""A receive queue, one row per data segment: the receiver's memory, the window on the wire, the
+prediction; the same by round trip; and its events: packets dropped, the queue collapsed.
 
 Three sources meet here: the receiver's samples of its own socket, one after each segment; the
 capture; and the simulation of labs/read/theory/receive_window_steps.py, whose input
@@ -8,9 +8,8 @@ after the handshake is the arrivals, and nothing that the receiver did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -18,9 +17,8 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from labs.drive.units import KIB, SECOND_NS
+from labs.drive.units import SECOND_NS
 from labs.errors import Damaged
-from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, Settings
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
 from labs.read.display.beside import last_match
@@ -28,26 +26,21 @@ from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
-from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES, rules
+from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
 from labs.read.theory.receive_window_memory import Fate
 from labs.read.theory.receive_window_steps import Read, Segment, steps
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
-VIRTUAL = "virtual"
-KEPT_TABLES = 64
-SPACING_NS = 32_000
-"""The time that a packet takes on the loopback path (SPACING in
-labs/experiments/windows/paths.py)."""
 TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at the same time."""
-DEFAULT_SCALE = 1
-"""net.ipv4.tcp_adv_win_scale."""
 EARLY = 0.05
 """A share of a round trip: a packet that is at most this early belongs to the next round trip."""
+STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
+"""The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
-HZ = 250
-"""The tick rate of Debian's kernels; used if a run does not record its own."""
+TOOTH_PACKETS = 2
+"""A sawtooth has several teeth, each of them higher than one packet."""
 MEMORY = {
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
@@ -71,9 +64,8 @@ MARKS = {
 """Marks, and the counters whose increase they show."""
 
 
-@lru_cache(maxsize=KEPT_TABLES)
-def packets(run: Run) -> DataFrame:
-    """One row per data segment that arrived.
+def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
+    """The segments of the receiver's capture, and one row per data segment that arrived.
 
     packet                        its number, from 1
     time_s                        time since the first of them arrived
@@ -88,16 +80,44 @@ def packets(run: Run) -> DataFrame:
     coalesced, collapsed, dropped increases of the counters in MARKS since the last sample; a
                                   segment that was not kept counts as dropped, even if no
                                   counter shows it (beyond the window, until 6.16)
-    predicted_...                 the same columns from the simulation
-    predicted_skbs, predicted_out_of_order_bytes
-                                  skbs in the queues, and the payload in the out-of-order queue
+
+    The capture shows the receiver's ACKs `return_ns` after it sent them.
     """
     segments = capture.read(run.file(f"{RECEIVER}/capture.pcap"))
     table = arrivals(segments)
     table = table.join(sampled(run, len(table)))
     table["dropped"] = table["dropped"].mask(unkept(table) & (table["dropped"] == 0), 1)
-    table = table.join(window_on_the_wire(segments, table, return_ns(run)))
-    return table.join(predicted(run, segments, table))
+    return segments, table.join(window_on_the_wire(segments, table, return_ns))
+
+
+def simulated(
+    table: DataFrame, setup: Setup, reads: Iterable[Read], until_ns: int, *, on_loopback: bool
+) -> DataFrame:
+    """The columns of a table of packets that the simulation has for the same arrivals, until a
+    time: `predicted_` and their names; also predicted_skbs and predicted_out_of_order_bytes, the
+    skbs in the queues and the payload in the out-of-order queue. Without `on_loopback`, packets are
+    treated as parts of large ones."""
+    full_bytes = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
+    fed = [
+        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
+        for time_ns, seq, payload_bytes, push, alone in zip(
+            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
+            sent_alone(table, full_bytes) & on_loopback,
+            strict=True,
+        )
+    ]
+    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
+    states = list(steps(setup, fed, reads, until_ns=until_ns))
+    return pandas.DataFrame(
+        {
+            "predicted_window_left_bytes": [
+                state.right_edge - end for state, end in zip(states, highest, strict=True)
+            ],
+            "predicted_acked_bytes": [state.ack - 1 for state in states],
+            "predicted_fate": [state.fate.name for state in states],
+            **{f"predicted_{name}": [getattr(state, name) for state in states] for name in STATE},
+        }
+    )
 
 
 def samples_of(run: Run) -> tuple[SocketSample, ...]:
@@ -131,16 +151,6 @@ def arrivals(segments: DataFrame) -> DataFrame:
             "push": (data["flags"].to_numpy() & PSH) != 0,
         }
     )
-
-
-def return_ns(run: Run) -> int:
-    """How much later the receiver's ACKs appear in the capture than the receiver sent them.
-
-    Packets of the loopback device are captured where they arrive, after netem.
-    """
-    if run.settings_as(Settings).path != LOOPBACK:
-        return 0
-    return round(run.condition_asked.link.delay_ms / 2 * 1e6) + SPACING_NS
 
 
 def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) -> DataFrame:
@@ -216,51 +226,6 @@ def unkept(table: DataFrame) -> Series[bool]:
     return lost
 
 
-def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
-    """The receiver before data arrives: its settings, and what its SYN-ACK announced.
-
-    On machines the device's driver determines the memory of a segment, which is taken from the
-    first sample. In virtual time the kernel's own rule determines it.
-    """
-    settings = run.settings_as(Settings)
-    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
-    if syn.empty:
-        raise Damaged("the capture has no SYN of the receiver")
-    granted = samples_of(run)[0].rcvbuf
-    rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
-    on_listener = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == LISTEN
-    on_accepted = bool(settings.rcvbuf_kib) and settings.set_rcvbuf == ACCEPT
-    return Setup(
-        rules=rules(run.kernel.release),
-        listen_rcvbuf_bytes=granted if on_listener else rmem[1],
-        listen_locked=on_listener,
-        accept_rcvbuf_bytes=granted if on_accepted else None,
-        mss_bytes=int(syn["mss"].iloc[0]),
-        timestamps=bool((syn["tsval"] >= 0).iloc[0]),
-        adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
-        rmem_max_bytes=rmem[2],
-        core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
-        initrwnd_segments=settings.initrwnd,
-        quickack=settings.quickack,
-        window_clamp_bytes=(settings.window_clamp_kib or 0) * KIB,
-        head_bytes=None if run.testbed == VIRTUAL else head_bytes(table),
-        rtt_ms=run.condition_asked.link.delay_ms,
-        hz=run.kernel.hz or HZ,
-    )
-
-
-def reads_of(run: Run) -> Iterator[Read]:
-    """The program's reads, which begin at its first sample, right after accepting."""
-    settings = run.settings_as(Settings)
-    reads, taken = settings.reads, samples_of(run)
-    if not reads.read_bytes:
-        return
-    at_ns = taken[0].time_ns + reads.after_ms * 1_000_000
-    while at_ns <= taken[-1].time_ns + SECOND_NS:
-        yield Read(at_ns, reads.read_bytes)
-        at_ns += reads.every_us * 1000
-
-
 def sent_alone(table: DataFrame, full_bytes: int) -> Array:
     """Which segments were packets of their own, and not parts of a large one (GSO), judged by their
     arrival: those without a neighbour, and small ones that do not end a large one.
@@ -284,31 +249,29 @@ def head_bytes(table: DataFrame) -> int | None:
     return int(memory) - int(table["payload_bytes"].iloc[0]) - SK_BUFF_BYTES
 
 
-def predicted(run: Run, segments: DataFrame, table: DataFrame) -> DataFrame:
-    """The rows of the simulation for the same arrivals."""
-    setup = setup_of(run, segments, table)
-    fed = [
-        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
-        for time_ns, seq, payload_bytes, push, alone in zip(
-            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
-            sent_alone(table, setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0))
-            & (run.settings_as(Settings).path == LOOPBACK),
-            strict=True,
-        )
-    ]
-    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
-    until_ns = int(segments["time_ns"].max()) - return_ns(run)
-    states = list(steps(setup, fed, reads_of(run), until_ns=until_ns))
-    return pandas.DataFrame(
-        {
-            "predicted_window_left_bytes": [
-                state.right_edge - end for state, end in zip(states, highest, strict=True)
-            ],
-            "predicted_acked_bytes": [state.ack - 1 for state in states],
-            "predicted_fate": [state.fate.name for state in states],
-            **{f"predicted_{name}": [getattr(state, name) for state in states] for name in STATE},
-        }
-    )
+def parts(table: DataFrame) -> DataFrame:
+    """What fills the receive buffer at each packet that has a sample of its own, in bytes.
+
+    payload_bytes      data queued for the application (Recv-Q)
+    structures_bytes   struct sk_buff and struct skb_shared_info of the skbs in the queue; the
+                       simulation provides their number
+    unused_bytes       the rest of the memory in use: head room, and the unused rest of the
+                       buffers into which the packets were written
+    promised_bytes     the window that is left on the wire
+    free_bytes         the rest of the buffer; 0 if more is promised than is free
+    """
+    seen = table[table["rmem_bytes"].notna()]
+    metadata = seen["rmem_bytes"] - seen["recv_q_bytes"]
+    structures = (STRUCTURES_BYTES * seen["predicted_skbs"]).clip(upper=metadata)
+    promised = seen["window_left_bytes"].clip(lower=0)
+    columns = {
+        "payload_bytes": seen["recv_q_bytes"],
+        "structures_bytes": structures,
+        "unused_bytes": metadata - structures,
+        "promised_bytes": promised,
+        "free_bytes": (seen["rcvbuf_bytes"] - seen["rmem_bytes"] - promised).clip(lower=0),
+    }
+    return seen.assign(**columns)[["packet", "rcvbuf_bytes", *columns]]
 
 
 @dataclass(frozen=True)
@@ -338,29 +301,31 @@ class SynAck:
     wscale: int
 
 
+def syn_of_receiver(segments: DataFrame) -> DataFrame:
+    """The receiver's SYN, with its options. Damaged for a capture without one."""
+    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    if syn.empty:
+        raise Damaged("the capture has no SYN of the receiver")
+    return syn
+
+
 def syn_ack(run: Run) -> SynAck:
     """The window and the window scale of the receiver's SYN-ACK; the scale is 0 without that
     option."""
     path = run.file(f"{RECEIVER}/capture.pcap")
-    segments = capture.read(path)
-    syn = segments[(segments["direction"] == 1) & ((segments["flags"] & SYN) != 0)]
+    syn = syn_of_receiver(capture.read(path))
     wscale = int(capture.connections(path)["server_wscale"].iloc[0])
     return SynAck(int(syn["window_bytes"].iloc[0]), max(0, wscale))
 
 
-def round_trips(run: Run) -> DataFrame:
-    """One row per round trip in which a packet arrived.
+def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
+    """One row per round trip in which a packet of a table arrived.
 
     Columns: `round_trip` (from 1), `packets`, `payload_bytes` of the accepted packets,
     `window_bytes` (the largest that the receiver offered in it: from the last acknowledged
     byte to the right edge), `rcv_ssthresh_bytes` and `window_left_bytes` at the end, and `updates`,
     the number of times that the right edge moved.
     """
-    return by_round_trip(packets(run), run.link.asked.delay_ms)
-
-
-def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
-    """The same for a table of packets."""
     edge = right_edge(table)
     seen = table.assign(
         round_trip=1 + (table["time_s"] / (rtt_ms / 1e3) + EARLY).astype(int) if rtt_ms else 1,
@@ -408,9 +373,8 @@ class Collapse:
         return self.after < self.before
 
 
-def collapses(run: Run) -> tuple[Collapse, ...]:
+def collapses(table: DataFrame) -> tuple[Collapse, ...]:
     """The collapses of a run in order."""
-    table = packets(run)
     ssthresh, coalesced = table["rcv_ssthresh_bytes"], table["coalesced"].fillna(0).cumsum()
     return tuple(
         Collapse(
@@ -424,9 +388,8 @@ def collapses(run: Run) -> tuple[Collapse, ...]:
     )
 
 
-def drop_times(run: Run) -> list[float]:
+def drop_times(run: Run, written_ns: int) -> list[float]:
     """When TCPRcvQDrop grew, in seconds since the first write."""
-    written_ns = int(packets(run)["time_ns"].iloc[0]) - return_ns(run)
     counted = [
         (sample.time_ns, sample.counters.get("TCPRcvQDrop") or 0) for sample in samples_of(run)
     ]
@@ -440,3 +403,75 @@ def drop_times(run: Run) -> list[float]:
 def printed_drops(run: Run) -> str:
     """The line with which nstat -az tells the receiver's drops at the end of a run."""
     return last_match(run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$")
+
+
+def dropped_in_window(table: DataFrame) -> int:
+    """The dropped packets that ended within the window that was offered when they arrived. Since
+    6.6 the ACK of a drop takes that window back."""
+    end = table["seq"] + table["payload_bytes"] - 1
+    fits = end <= right_edge(table).shift(1)
+    return int((fits & (table["dropped"].fillna(0) > 0)).sum())
+
+
+def beyond_window(table: DataFrame, first_window_bytes: int) -> int:
+    """The packets that ended beyond the right edge of every window offered before them."""
+    edges = right_edge(table).cummax().shift(1, fill_value=first_window_bytes)
+    return int((table["seq"] + table["payload_bytes"] - 1 > edges).sum())
+
+
+def new_packets(table: DataFrame) -> int:
+    """The packets that carry data beyond all earlier ones: neither retransmissions nor probes."""
+    end = table["seq"] + table["payload_bytes"]
+    return int((end > end.cummax().shift(fill_value=0)).sum())
+
+
+def metadata_bytes(table: DataFrame) -> float | None:
+    """The memory besides payload per packet at the end, if none was read; None without samples."""
+    sampled = table[table["rmem_bytes"].notna()]
+    queued = int((accepted(table) > 0).sum())
+    if sampled.empty or not queued:
+        return None
+    last = sampled.iloc[-1]
+    return float(last["rmem_bytes"] - last["recv_q_bytes"]) / queued
+
+
+def first_metadata_bytes(table: DataFrame) -> int | None:
+    """The memory besides payload that the first packet needs; None if it has no sample."""
+    first = table.iloc[0]
+    if pandas.isna(first["rmem_bytes"]):
+        return None
+    return int(first["rmem_bytes"] - first["recv_q_bytes"])
+
+
+def second_window_bytes(table: DataFrame) -> int:
+    """The window of the receiver's first ACK of data: the one that the sender uses in the second
+    round trip, and the first one that is scaled."""
+    first = table.iloc[0]
+    return int(right_edge(table).iloc[0] - first["acked_bytes"])
+
+
+def longest_pause(table: DataFrame) -> tuple[int, int]:
+    """The first of the longest series of packets without a window update, and the packet with the
+    next update; zeros if there is no update."""
+    moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
+    places = [int(table["packet"].iloc[0]), *moved]
+    rests = [(earlier + 1, later) for earlier, later in pairwise(places)]
+    return max(rests, key=lambda rest: rest[1] - rest[0], default=(0, 0))
+
+
+def teeth(table: DataFrame) -> list[int]:
+    """The rises of the window left after a fall, in bytes, without those of less than two
+    packets."""
+    steps = [int(step) for step in table["window_left_bytes"].diff().dropna() if step]
+    least = TOOTH_PACKETS * int(table["payload_bytes"].max())
+    return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
+
+
+def growth_segments(table: DataFrame, mss_bytes: float) -> float:
+    """The growth of rcv_ssthresh per packet, in full segments, from its first value to its largest;
+    0 if it does not grow."""
+    values = table["rcv_ssthresh_bytes"].astype(float)
+    highest = int(values.argmax())
+    if highest == 0:
+        return 0.0
+    return float(values.iloc[highest] - values.iloc[0]) / highest / mss_bytes

@@ -1,0 +1,547 @@
+"""What the notebook shows of the lab `windows`: figures, tables, and runs in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import floor
+from typing import Any
+
+import pandas
+from pandas import DataFrame
+from plotly.graph_objects import Figure
+
+from labs.drive.parameters.declare import unknown
+from labs.drive.result_columns import values_of
+from labs.errors import BadInput
+from labs.experiments.windows.conditions import Parameters
+from labs.experiments.windows.results import DEFAULT_SCALE, Results, article, packets
+from labs.experiments.windows.settings import Settings
+from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.beside import Printed, last_match, results_of, same_packets
+from labs.read.display.beside import as_printed as lines_as_printed
+from labs.read.display.format import in_digits, is_known, size_in_words
+from labs.read.display.provenance import of_run
+from labs.read.display.rich_output import Table
+from labs.read.figures.axes import POINTS, Axis
+from labs.read.figures.lines import Lines
+from labs.read.figures.panels import Multiples
+from labs.read.figures.plot import Look
+from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, SKY, VERMILION
+from labs.read.readings.receive_queue import DROPS, RECEIVER, parts, printed_drops
+from labs.read.runs.run import Run
+from labs.read.study import Study
+from labs.read.theory.windows import granted_bytes, series
+
+__all__ = ["as_printed", "budget_at", "by_kernel", "by_packet", "by_part", "describe"]
+__all__ += ["describe_run", "drops", "findings", "granted_bytes", "opening", "opening_by_kernel"]
+__all__ += ["over_kernels", "over_scales", "remarks", "rounds", "same_packets"]
+
+BUFFER = {"rcvbuf_bytes": "buffer (skmem_rb)"}
+SIZES = {
+    **BUFFER,
+    "rmem_bytes": "memory in use (skmem_r)",
+    "recv_q_bytes": "data queued (Recv-Q)",
+    "acked_bytes": "acknowledged",
+    "rcv_ssthresh_bytes": "rcv_ssthresh",
+    "window_left_bytes": "window left, on the wire",
+    "predicted_window_left_bytes": "window left, predicted",
+}
+"""The sizes of a packet that are drawn as lines: column and name."""
+EVENTS = {"coalesced": "coalesced", "collapsed": "collapsed", "dropped": "dropped"}
+"""The events of a packet that are drawn as marks, on the line of the memory in use or, if the
+packet was coalesced with the one before it, below the axis."""
+LOOKS = {
+    "rcvbuf_bytes": Look(BLACK, "dashdot"),
+    "rmem_bytes": Look(BLUE, width=2.5),
+    "recv_q_bytes": Look(GREEN),
+    "acked_bytes": Look(SKY, "dash"),
+    "rcv_ssthresh_bytes": Look(PURPLE, "dash"),
+    "window_left_bytes": Look(ORANGE, width=2.5),
+    "predicted_window_left_bytes": Look(BLACK, "dot", width=1.5),
+    "coalesced_at": Look(GREY, symbol="line-ns-open", size=8, mode="markers"),
+    "collapsed_at": Look(VERMILION, symbol="circle-open", size=13, mode="markers"),
+    "dropped_at": Look(BLACK, symbol="x-thin", size=9, mode="markers"),
+}
+OF_CELLS = ("rcvbuf_bytes", "rmem_bytes", "recv_q_bytes", "rcv_ssthresh_bytes", "window_left_bytes")
+"""The sizes that small charts have."""
+PACKET = Axis("packet", "packet number", "")
+BYTES = Axis("rmem_bytes", "size", "bytes")
+AXES = {
+    "packet": ("packet", "packet number", "by packet"),
+    "time": ("time_s", "seconds since the first packet", "by time"),
+}
+"""The axes against which packets are drawn: column, title, and the label of the button."""
+BELOW_AXIS, BELOW_CELL = -0.02675, -0.0749
+"""Where the marks below the axis are, as a share of the largest size; small charts are low."""
+ROWS_OF_TABLE = 12
+"""Rows of the table behind a chart."""
+SOURCE = (
+    *("condition", "testbed", "kernel", "source", "link_ok", "link_shaped", "link_asked"),
+    *("rtt_ms", "rate_mbit"),
+)
+"""What a caption says about a run, from its row of results."""
+
+
+def _with_marks(table: DataFrame, below: float, sizes: tuple[str, ...] = (*SIZES,)) -> DataFrame:
+    """Packets with the heights of their marks: `coalesced_at`, `collapsed_at`, `dropped_at`."""
+    lowest = below * float(table[[*sizes]].astype(float).max().max())
+    used = table["rmem_bytes"]
+    heights = {"coalesced": used * 0 + lowest, "collapsed": used, "dropped": used}
+    return table.assign(
+        **{f"{name}_at": heights[name].where(table[name].fillna(0) > 0) for name in EVENTS}
+    )
+
+
+def _spread(table: DataFrame) -> DataFrame:
+    """Some rows of a table at equal distances, with the first and the last."""
+    step = max(1, -(-len(table) // ROWS_OF_TABLE))
+    return table.iloc[sorted({*range(0, len(table), step), len(table) - 1})]
+
+
+def _table_of_packets(table: DataFrame) -> DataFrame:
+    sizes = {name: f"{words}, bytes" for name, words in SIZES.items() if table[name].notna().any()}
+    rows = _spread(table)[["packet", *sizes, *EVENTS]].astype(object)
+    return rows.where(rows.notna(), None).rename(columns=sizes)
+
+
+PACKETS = Lines(
+    lambda rows: "The receive buffer packet by packet",
+    rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
+    x=PACKET,
+    y=BYTES,
+    lines={**SIZES, **{f"{name}_at": words for name, words in EVENTS.items()}},
+    looks=LOOKS,
+    predicted=None,
+    mode="lines",
+    height=560,
+    table=_table_of_packets,
+)
+
+
+def by_packet(run: Run, over: str = "packet") -> Figure:
+    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
+
+    `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
+    them. The values of the socket were sampled after it had processed the packet. Marks: the packet
+    was coalesced with the one before it, the queue was collapsed, or the packet was dropped.
+    """
+    if over not in AXES:
+        raise BadInput(unknown(over, AXES, "axis"))
+    figure = replace(
+        PACKETS,
+        title=f"{PACKETS.title_of(None)}: {run.condition}",
+        caption=lambda rows: of_run(run),
+        describe=lambda rows: describe_run(run),
+    )(run)
+    table, axes = packets(run), list(AXES.values())
+    places = []
+    for column, _, _ in axes:
+        at = dict(zip(table["packet"].tolist(), table[column].tolist(), strict=True))
+        places.append([[at[packet] for packet in trace.x] for trace in figure.data])
+    chosen = [*AXES].index(over)
+    for trace, xs in zip(figure.data, places[chosen], strict=True):
+        trace.x = xs
+    buttons = [
+        {"label": label, "method": "update", "args": [{"x": xs}, {"xaxis.title.text": title}]}
+        for xs, (_, title, label) in zip(places, axes, strict=True)
+    ]
+    switch = {**SWITCH, "buttons": buttons, "active": chosen}
+    return figure.update_xaxes(title_text=axes[chosen][1]).update_layout(updatemenus=[switch])
+
+
+SWITCH = {
+    "type": "buttons",
+    "direction": "right",
+    "x": 0,
+    "xanchor": "left",
+    "y": 1,
+    "yanchor": "bottom",
+    "pad": {"b": 6, "t": 0},
+    "font": {"size": 12},
+    "bordercolor": GREY,
+}
+
+PARTS = {
+    "payload_bytes": "payload (Recv-Q)",
+    "structures_bytes": "sk_buff and skb_shared_info",
+    "unused_bytes": "unused rest of the packets' buffers",
+    "promised_bytes": "promised window",
+    "free_bytes": "free",
+}
+"""The parts of a buffer from the bottom: column and name."""
+
+
+def budget(run: Run) -> DataFrame:
+    """The parts of a run's receive buffer at each packet, in bytes (`receive_queue.parts`)."""
+    return parts(packets(run)).assign(condition=run.condition, caption=of_run(run))
+
+
+def _describe_parts(rows: DataFrame) -> str:
+    """The parts at the last packet."""
+    last = rows.iloc[-1]
+    sizes = ", ".join(f"{name} {in_digits(last[column])}" for column, name in PARTS.items())
+    return f"At packet {int(last['packet']):,}, in bytes: {sizes}."
+
+
+by_part = Lines(
+    lambda rows: f"What the receive buffer holds: {rows['condition'].iloc[0]}",
+    rows=budget,
+    x=PACKET,
+    y=replace(BYTES, begins_at_0=True),
+    lines={**PARTS, **BUFFER},
+    looks={
+        **LOOKS,
+        "payload_bytes": Look(GREEN, stacked=True),
+        "structures_bytes": Look(BLUE, stacked=True),
+        "unused_bytes": Look(SKY, stacked=True),
+        "promised_bytes": Look(ORANGE, stacked=True),
+        "free_bytes": Look(GRID, stacked=True),
+    },
+    predicted=None,
+    mode="lines",
+    height=480,
+    caption=lambda rows: str(rows["caption"].iloc[0]),
+    note="the number of skbs, which divides the metadata into structures and unused rest, is "
+    "simulated",
+    describe=_describe_parts,
+    table=lambda rows: _spread(rows)[["packet", *PARTS]].rename(
+        columns={column: f"{name}, bytes" for column, name in PARTS.items()}
+    ),
+)
+
+
+def _with_source(table: DataFrame, study: Study, condition: str, name: str) -> DataFrame:
+    """A table of a run, with its name in the figure and what a caption says about it."""
+    rows = study.results()
+    row = rows[rows["condition"] == condition].iloc[0]
+    return table.assign(run=name, **{column: row[column] for column in SOURCE})
+
+
+def _opened(study: Study, condition: str, name: str) -> DataFrame:
+    """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
+    results = Results(study.run(condition))
+    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
+    first = DataFrame([{**offered, "window_bytes": results.offered.window_bytes}])
+    table = pandas.concat([first, results.rounds], ignore_index=True)
+    return _with_source(table, study, condition, name)
+
+
+def _openings(study: Study, *conditions: str) -> DataFrame:
+    names = [name for name in conditions or study.conditions if name in study.conditions]
+    return _below_each_other([_opened(study, name, name) for name in names])
+
+
+def _below_each_other(tables: list[DataFrame]) -> DataFrame:
+    return pandas.concat(tables, ignore_index=True) if tables else DataFrame()
+
+
+def _by_kernel(condition: str, *studies: Study) -> list[tuple[Study, str]]:
+    """The studies with a condition from the oldest kernel to the newest, each with its name."""
+    releases = [
+        (series(release), study, f"Linux {release}")
+        for study in studies
+        if condition in study.conditions
+        for release in (study.runs[0].kernel.release,)
+    ]
+    releases.sort(key=lambda entry: entry[0])
+    return [(study, name) for _, study, name in releases]
+
+
+def _describe_opening(rows: DataFrame) -> str:
+    """Where each line begins, and its highest point."""
+    phrases = [
+        f"{name}: from {size_in_words(table['window_bytes'].iloc[0])} to at most "
+        f"{size_in_words(table['window_bytes'].max())}, in {len(table) - 1} round trips"
+        for name, table in rows.groupby("run", sort=False)
+    ]
+    return f"Largest window offered in each round trip. {'; '.join(phrases)}."
+
+
+opening = Lines(
+    "The window by round trip",
+    rows=_openings,
+    x=Axis("round_trip", "round trip (0: the handshake)", "", ticks=POINTS),
+    y=Axis("window_bytes", "largest window offered", "bytes", begins_at_0=True),
+    by="run",
+    words=lambda row: (
+        f"{row['window_bytes']:,} bytes in round trip {row['round_trip']}; "
+        f"{row['payload_bytes']:,} bytes arrived"
+    ),
+    height=460,
+    describe=_describe_opening,
+    table={
+        "run": "run",
+        "round_trip": "round trip",
+        "packets": "packets",
+        "payload_bytes": "payload accepted, bytes",
+        "window_bytes": "largest window, bytes",
+    },
+)
+"""The largest window that the receiver offered in each round trip, for conditions of a study."""
+
+opening_by_kernel = replace(
+    opening,
+    title=lambda rows: ": ".join(["The window by round trip", *_conditions(rows)]),
+    rows=lambda condition, *studies: _below_each_other(
+        [_opened(study, condition, name) for study, name in _by_kernel(condition, *studies)]
+    ),
+)
+"""The same for one condition on the kernel of each study."""
+
+
+def _conditions(rows: DataFrame) -> list[str]:
+    return [] if rows.empty else [*rows["condition"].unique()]
+
+
+def _cells(tables: list[DataFrame]) -> DataFrame:
+    """Packets of several runs, with the heights of marks in small charts."""
+    rows = _below_each_other(tables)
+    return rows if rows.empty else _with_marks(rows, BELOW_CELL, OF_CELLS)
+
+
+def _cell(study: Study, condition: str, name: str) -> DataFrame:
+    return _with_source(packets(study.run(condition)), study, condition, name)
+
+
+def scale_of(run: Run) -> int:
+    """The tcp_adv_win_scale of a run; the kernel's default if the condition does not set it."""
+    scale = run.settings_as(Settings).adv_win_scale
+    return DEFAULT_SCALE if scale is None else scale
+
+
+def _by_scale(study: Study, *conditions: str) -> DataFrame:
+    scales = {name: scale_of(study.run(name)) for name in conditions if name in study.conditions}
+    return _cells(
+        [
+            _cell(study, name, f"tcp_adv_win_scale = {scales[name]}")
+            for name in sorted(scales, key=lambda name: scales[name])
+        ]
+    )
+
+
+def _describe_end(table: DataFrame) -> str:
+    """The last packet with a sample: `73,984 of 65,536 bytes, 13 dropped`."""
+    last = table[table["rmem_bytes"].notna()].iloc[-1]
+    dropped = int((table["dropped"] > 0).sum())
+    text = f"{in_digits(last['rmem_bytes'])} of {in_digits(last['rcvbuf_bytes'])} bytes"
+    return f"{text}, {dropped:,} dropped" if dropped else text
+
+
+def _describe_cells(rows: DataFrame) -> str:
+    ends = (f"{name}: {_describe_end(table)}" for name, table in rows.groupby("run", sort=False))
+    return f"Memory in use at the end, of the buffer: {'; '.join(ends)}."
+
+
+def _table_of_cells(rows: DataFrame) -> DataFrame:
+    """The last packet of each run."""
+    return DataFrame(
+        [
+            {
+                "run": name,
+                "packets": len(table),
+                **{f"{SIZES[column]}, bytes": table[column].iloc[-1] for column in OF_CELLS},
+                "dropped": int((table["dropped"] > 0).sum()),
+            }
+            for name, table in rows.groupby("run", sort=False)
+        ]
+    )
+
+
+over_kernels = Multiples(
+    lambda rows: " ".join(["Condition", *_conditions(rows), "by kernel"]),
+    rows=lambda condition, *studies: _cells(
+        [_cell(study, condition, name) for study, name in _by_kernel(condition, *studies)]
+    ),
+    panel_of=replace(
+        PACKETS,
+        lines={
+            name: words
+            for name, words in PACKETS.lines.items()
+            if name not in SIZES or name in OF_CELLS
+        },
+        looks={name: replace(look, width=0.75 * look.width) for name, look in LOOKS.items()},
+        height=170,
+    ),
+    by="run",
+    named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
+    letters=11,
+    remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
+    describe=_describe_cells,
+    table=_table_of_cells,
+)
+"""One condition on the kernel of each study, from the oldest to the newest."""
+
+over_scales = replace(over_kernels, title="The receive buffer by tcp_adv_win_scale", rows=_by_scale)
+"""Conditions of a study in the order of their tcp_adv_win_scale."""
+
+KERNEL_COLUMNS = {
+    "condition": "Condition",
+    "kernel": "Linux",
+    "recv_q": "Data queued (bytes)",
+    "payload_pct": "Payload share of the buffer (%)",
+    "metadata_bytes": "Metadata per packet (bytes)",
+    "overshoot_bytes": "Above the buffer (bytes)",
+    "beyond_window": "Sent beyond the window",
+    "dropped_in_window": "Dropped with an open window",
+    "window_max_bytes": "Largest window (bytes)",
+}
+
+
+def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
+    """One row per condition and kernel: memory per packet, payload share, window and drops.
+
+    Studies without runs are left out.
+    """
+    table = results_of(studies, KERNEL_COLUMNS, conditions)
+    return table.sort_values(
+        ["Condition", "Linux"],
+        key=lambda values: values.map(series) if values.name == "Linux" else values,
+        ignore_index=True,
+    )
+
+
+PART_COLUMNS = {
+    "packet": "Packet",
+    "payload_bytes": "Payload (bytes)",
+    "structures_bytes": "Structures (bytes)",
+    "unused_bytes": "Unused (bytes)",
+    "promised_bytes": "Promised window (bytes)",
+    "free_bytes": "Free (bytes)",
+    "rcvbuf_bytes": "Buffer (bytes)",
+}
+
+
+def budget_at(run: Run, *numbers: int) -> Table:
+    """The parts of the receive buffer after the packets with these numbers, in bytes; negative
+    numbers count from the end. BadInput for a number that no packet has."""
+    table = budget(run)
+    count = len(table)
+    for number in numbers:
+        if not (-count <= number < 0 or 1 <= number <= count):
+            raise BadInput(f"there is no packet {number}. Allowed: 1 to {count}, or -{count} to -1")
+    chosen = table.iloc[[number - 1 if number > 0 else count + number for number in numbers]]
+    return _table(chosen, PART_COLUMNS)
+
+
+def _table(rows: DataFrame, heads: Mapping[str, str]) -> Table:
+    return Table({head: rows[name].tolist() for name, head in heads.items()})
+
+
+def drops(run: Run) -> Table:
+    """One row per dropped packet: its time, its first byte, and the window left before it."""
+    results = Results(run)
+    dropped, before = results.drops, results.table["window_left_bytes"].shift(1)
+    since_s = dropped["time_s"] - dropped["time_s"].min()
+    return Table(
+        {
+            "Packet": dropped["packet"].tolist(),
+            "After the first drop (s)": [round(value, 3) for value in since_s],
+            "First byte": dropped["seq"].tolist(),
+            "Window left before (bytes)": before[dropped.index].astype(int).tolist(),
+        }
+    )
+
+
+def rounds(run: Run) -> Table:
+    """One row per round trip: packets, payload, the largest window offered, and window updates."""
+    heads = {
+        "round_trip": "Round trip",
+        "packets": "Packets",
+        "payload_bytes": "Payload accepted (bytes)",
+        "window_bytes": "Largest window (bytes)",
+        "rcv_ssthresh_bytes": "rcv_ssthresh (bytes)",
+        "updates": "Window updates",
+    }
+    return _table(Results(run).rounds, heads)
+
+
+def as_printed(run: Run) -> Table:
+    """What `ss -m` and `nstat -az` print about the receiver at the end of a run, next to what the
+    article prints if the run has its parameters."""
+    used, allowed, queued, dropped = (
+        int(article().claim(id_).figures[name])
+        for id_, name in (("A4.2", "in use"), ("A4.1", ""), ("A4.3", "Recv-Q"), ("A4.4", "dropped"))
+    )
+    local = rf"^ESTAB +\d+ +\d+ +\S+:{run.condition_asked.link.port} .*\n\s+skmem:\(\S+\)"
+    printed = [f"ESTAB {queued} 0 ... skmem:(r{used},rb{allowed},...)", f"{DROPS} {dropped} 0.0"]
+    shown = printed if has_articles_parameters(article(), run, "A4.4") else ["", ""]
+    return lines_as_printed(
+        (
+            Printed("ss -m", shown[0], last_match(run, f"{RECEIVER}/ss.txt", local)),
+            Printed(f"nstat -az {DROPS}", shown[1], printed_drops(run)),
+        )
+    )
+
+
+def describe(table: DataFrame) -> str:
+    """One line per run: memory, data, window and drops."""
+    rows = table.to_dict("records")
+    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
+
+
+def _describe_row(row: Mapping[Any, Any]) -> str:
+    over, buffer = row["overshoot_bytes"], in_digits(row["skmem_rb"])
+    exceeds = over is not None and is_known(over) and over
+    text = (
+        f"{in_digits(row['recv_q'])} bytes of data in {in_digits(row['skmem_r'])} bytes of memory, "
+        + (f"up to {in_digits(over)} above the" if exceeds else "of a")
+        + f" buffer of {buffer}; the largest window is {size_in_words(row['window_max_bytes'])}"
+    )
+    events = [
+        f"{in_digits(row[name])} {what}{'' if row[name] == 1 else 's'} {name}"
+        for name, what in (("coalesced", "packet"), ("collapsed", "buffer"), ("dropped", "packet"))
+        if is_known(row[name]) and row[name]
+    ]
+    if events:
+        text += f"; {', '.join(events)}"
+    if is_known(row["dropped_in_window"]) and row["dropped_in_window"]:
+        text += f", {in_digits(row['dropped_in_window'])} of them although the window was open"
+    return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
+
+
+def describe_run(run: Run) -> str:
+    """One run: its state at the end, its events, and the accuracy of the predicted window."""
+    results = Results(run)
+    text = f"**{results.packets} packets** with data arrived: {_describe_row(values_of(results))}"
+    if results.collapses:
+        text += f" The queue is first collapsed at packet {results.first_collapse}."
+    if results.predicted_equal_pct is not None:
+        text += f" The predicted window is {_equal(results.predicted_equal_pct, 'at')}"
+        if results.deviation_bytes:
+            text += f"; the largest deviation is {in_digits(results.deviation_bytes)} bytes"
+        text += "."
+    return text
+
+
+def _equal(share_pct: float, at: str) -> str:
+    """The share of packets with the predicted window; one below 100 % is not rounded up to it."""
+    if share_pct == 100:
+        return "equal to the one on the wire at every packet"
+    return f"equal to the one on the wire {at} {floor(10 * share_pct) / 10:g} % of the packets"
+
+
+def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
+    """The results of a study besides one row per run: the window by round trip for each
+    condition. `runs` are the runs of a study by condition."""
+    return {"round_trips": {name: _numbers(Results(run).rounds) for name, run in runs.items()}}
+
+
+def _numbers(table: DataFrame) -> list[dict[str, int | None]]:
+    return [
+        {str(name): None if pandas.isna(value) else int(value) for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+
+
+def remarks(table: DataFrame) -> list[str]:
+    """Remarks on the results as a whole: the share of packets with the predicted window."""
+    rows = table[table["predicted_equal_pct"].notna()]
+    if rows.empty:
+        return []
+    worst = max(rows.to_dict("records"), key=lambda row: row["deviation_bytes"])
+    text = f"predicted window: {_equal(rows['predicted_equal_pct'].min(), 'at no less than')}"
+    if worst["deviation_bytes"]:
+        off = in_digits(worst["deviation_bytes"])
+        text += f" of each run; largest deviation {off} bytes ({worst['condition']})"
+    return [text]
