@@ -17,7 +17,6 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     Parameters,
 )
-from labs.experiments.buffers.prediction import Prediction, of_client, predicted
 from labs.experiments.buffers.results import article
 from labs.read.exercises.exercise import (
     LIMITS,
@@ -37,6 +36,7 @@ from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
+from labs.read.theory.download import Prediction, of_client, predicted
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 

@@ -18,14 +18,15 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     SHARE,
 )
-from labs.experiments.buffers.prediction import (
+from labs.experiments.buffers.results import (
+    NO_RATE,
+    Results,
+    article,
     expected,
-    of_client,
-    predicted,
+    parameter,
     receive_buffer,
     send_buffer,
 )
-from labs.experiments.buffers.results import NO_RATE, Results, article, parameter
 from labs.experiments.buffers.settings import DISCARD, WGET, Settings
 from labs.read.claims.ledger import figure_of_claim, figures_by_column, has_articles_parameters
 from labs.read.display.advice import sizes_by_kernel as advice
@@ -80,6 +81,7 @@ from labs.read.readings.goodput import download
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.download import of_client, predicted
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 

@@ -3,49 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column, part
+from labs.drive.testbed.link import Link
 from labs.drive.units import MIB
-from labs.experiments.buffers.prediction import (
-    Prediction,
-    cannot_say,
-    congestion_control,
-    expected,
-    expected_interval,
-    expected_mean_bytes_s,
-    receive_buffer,
-    send_buffer,
-)
-from labs.experiments.buffers.samples import (
-    AVOIDANCE,
-    RECOVERY,
-    SLOW_START,
-    Grants,
-    Growth,
-    Sizes,
-    grants_of,
-    growth,
-    lost_s,
-    sizes,
-)
 from labs.experiments.buffers.settings import BLOCKS, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.parse.http_clients import Httping
+from labs.read.readings import bulk_transfer
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
+    AUTOMATIC,
     RECEIVER,
+    RMEM,
+    RMEM_MAX,
+    SENDER,
     SETSOCKOPT,
     SYSCTL,
     WMEM,
+    WMEM_MAX,
     Buffer,
     BulkTransfer,
     Window,
     bdp_bytes,
     in_mib,
     predicted_rate,
+    sysctl_sizes,
     window,
 )
 from labs.read.readings.goodput import Download, download, sampled_socket
@@ -57,10 +43,29 @@ from labs.read.readings.instruments import (
     under_memory_pressure,
 )
 from labs.read.readings.latency import latency
-from labs.read.runs.run import Run
-from labs.read.theory.bulk_interval import Interval
-from labs.read.theory.windows import receive_window_bytes
+from labs.read.readings.sampled_buffers import (
+    AVOIDANCE,
+    RECOVERY,
+    SLOW_START,
+    Grants,
+    Growth,
+    Sizes,
+    grants_of,
+    growth,
+    lost_s,
+    sizes,
+)
+from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
+from labs.read.theory.bulk_interval import Interval, decided, shown
+from labs.read.theory.download import Prediction, of_client, predicted
+from labs.read.theory.windows import granted_bytes, receive_window_bytes
 
+TCP_MEM = "net.ipv4.tcp_mem"
+NETEM_PACKETS = 1000
+"""The queue of netem by default, as tc sets it."""
 SETTLED_PCT = 5.0
 LOOKS = (448_880, 48_189_440, 104_552_840)
 """The bytes received until each of the article's three samples (A1.12)."""
@@ -69,6 +74,11 @@ article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
 size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
+
+
+def congestion_control(run: Run) -> str | None:
+    """The server's congestion control."""
+    return run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
 
 
 class Results(BulkTransfer):
@@ -219,7 +229,7 @@ class Results(BulkTransfer):
 
     @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
     def tcp_mem(self) -> str | None:
-        return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
+        return self.run.sysctls["server"]["after"].get(TCP_MEM)
 
     receive_first_bytes = sampled("receive_sizes.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("receive_sizes.last", "receive buffer at the last sample")
@@ -338,3 +348,127 @@ def parameter(run: Run, name: str) -> float | None:
         raised = run.inputs["condition"]["sysctls"].get("server", {}).get(WMEM)
         return None if raised is None else int(raised.split()[-1]) / MIB
     return None
+
+
+def receive_buffer(run: Run) -> Buffer:
+    """The client's buffer."""
+    requested = run.settings_as(Settings).client_rcvbuf_bytes
+    return _buffer(run, RECEIVER, requested, "receive", RMEM, RMEM_MAX)
+
+
+def send_buffer(run: Run) -> Buffer:
+    """The server's buffer."""
+    requested = run.settings_as(Settings).server_sndbuf_bytes
+    return _buffer(run, SENDER, requested, "send", WMEM, WMEM_MAX)
+
+
+def _buffer(run: Run, host: str, requested: int | None, socket: str, name: str, cap: str) -> Buffer:
+    if requested is not None:
+        granted = granted_bytes(requested, int(run.sysctl(host, cap)), socket)
+        return Buffer(SETSOCKOPT, requested, granted)
+    _, first, largest = sysctl_sizes(run.sysctl(host, name))
+    if first == largest:
+        return Buffer(SYSCTL, largest, largest)
+    return Buffer(AUTOMATIC, None, max(first, largest))
+
+
+@lru_cache(maxsize=KEPT_RUNS)
+def expected(run: Run) -> Prediction | None:
+    """The prediction for a run; None where the theory has no value (`cannot_say`). Those of the
+    last runs are cached."""
+    if _not_modelled(run):
+        return None
+    flow = flow_of(run)
+    # Less than a segment in flight fills the link, so no buffer limits a download.
+    if _bdp_bytes(flow) < flow.mss_bytes:
+        line = line_goodput_bytes_s(flow.rate_mbit)
+        return Prediction(line, line, LINK, 0, 0, line)
+    prediction = predicted(flow, _transfer_bytes(run, flow))
+    return prediction if prediction.steady_bytes_s else None
+
+
+def cannot_say(run: Run) -> str | None:
+    """Why there is no prediction for a run; None if there is one."""
+    if expected(run):
+        return None
+    return (
+        _not_modelled(run) or decided(flow_of(run), _transfer_bytes(run, flow_of(run))).cannot_say
+    )
+
+
+def _not_modelled(run: Run) -> str:
+    """What a run has that the model does not; empty if the model knows all of it."""
+    link, settings = run.link.asked, run.settings_as(Settings)
+    if link.rate_mbit is None:
+        return "no rate: the machine is the limit"
+    if link.jitter_ms:
+        return "jitter reorders packets"
+    if link.loss_pct and link.shaped_at != "router":
+        return "the sender's own queue loses packets of several segments"
+    if not settings.is_download:
+        return "no download"
+    if TCP_MEM in run.condition_asked.sysctls.get("server", {}):
+        return "little memory for TCP"
+    if download(run).bytes <= 0:
+        return "nothing arrived"
+    congestion = flow_of(run).congestion
+    return "" if congestion in CONGESTION_CONTROLS else f"the model does not simulate {congestion}"
+
+
+def expected_interval(run: Run) -> Interval | None:
+    """How far the result may lie from that prediction; None where single packets do not matter."""
+    flow = flow_of(run) if expected(run) else None
+    if flow is None or _bdp_bytes(flow) < flow.mss_bytes:
+        return None
+    return shown(flow, _transfer_bytes(run, flow))
+
+
+def _transfer_bytes(run: Run, flow: Flow) -> int:
+    """What the model is asked about: how much arrives until a limit depends on chance."""
+    return run.settings_as(Settings).transfer_bytes if flow.loss_pct else download(run).bytes
+
+
+def _bdp_bytes(flow: Flow) -> float:
+    return flow.rate_mbit * 1e3 / 8 * flow.rtt_ms
+
+
+def flow_of(run: Run) -> Flow:
+    """The download of a run over a shaped link as the model takes it."""
+    link, settings = run.link.asked, run.settings_as(Settings)
+    # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
+    by_chance = {
+        "rate_mbit": link.rate_mbit or 0.0,
+        "rtt_ms": link.delay_ms,
+        "limit_s": settings.limit_s,
+    }
+    return bulk_transfer.flow_of(
+        run,
+        send_buffer(run),
+        receive_buffer(run),
+        core_max_bytes=int(run.sysctls["client"]["after"].get(RMEM_MAX, "0")) or None,
+        offloads=link.shaped_at != "router",
+        congestion=congestion_control(run) or CUBIC,
+        queue_packets=_queue_packets(link),
+        loss_pct=link.loss_pct,
+        pause_ms=settings.pause_ms,
+        **(by_chance if link.loss_pct > 0 else {}),
+        **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
+    )
+
+
+def _queue_packets(link: Link) -> int | None:
+    """The limit of netem's queue; without netem the queue is another one."""
+    if not link.uses_netem:
+        return None
+    return link.queue_packets or NETEM_PACKETS
+
+
+def expected_mean_bytes_s(run: Run, size: int) -> float | None:
+    """The mean over the first `size` bytes of the body, from its first byte on."""
+    steady = expected(run)
+    if steady is None or size <= 0:
+        return None
+    flow = flow_of(run)
+    if size == download(run).bytes or flow.loss_pct or _bdp_bytes(flow) < flow.mss_bytes:
+        return steady.mean_bytes_s
+    return predicted(flow, size).mean_bytes_s

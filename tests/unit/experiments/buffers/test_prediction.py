@@ -7,14 +7,11 @@ from statistics import median
 import pytest
 
 from labs.drive.units import GIB, MIB
-from labs.experiments.buffers.prediction import (
+from labs.experiments.buffers.results import (
     expected,
     expected_interval,
     expected_mean_bytes_s,
     flow_of,
-    of_client,
-    predicted,
-    response_header_bytes,
 )
 from labs.experiments.buffers.settings import DISCARD, WGET
 from labs.read.readings.goodput import download
@@ -24,6 +21,7 @@ from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_sender import CONGESTION_WINDOW
 from labs.read.theory.bulk_simulation import LossySimulation
+from labs.read.theory.download import of_client, predicted, response_header_bytes
 from tests.real_runs import real, real_study, recorded_buffers
 
 SIZE = 2 << 20

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from labs.experiments.buffers.figures import describe_run
-from labs.experiments.buffers.prediction import expected
-from labs.experiments.buffers.results import NO_RATE, Results
+from labs.experiments.buffers.results import NO_RATE, Results, expected
 from labs.read.readings.bulk_transfer import bdp_bytes, window
 from labs.read.readings.goodput import Download, download, received_bytes
 from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
