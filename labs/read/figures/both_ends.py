@@ -77,18 +77,16 @@ class Limits:
 
     def marks(self, name: str, size: int, bound: str) -> tuple[Mark, ...]:
         """The lines of a buffer and of the BDP; the limit that holds is bold and says so."""
-        words = " <b>limits</b>" if self.bound == bound else ""
-        wide = {True: 2.5, False: 1.2}
-        buffer = Mark(
-            size, f"{name} {{size}}{words}", "y", BLACK, "dashdot", wide[self.bound == bound]
-        )
+        buffer = self._mark(size, name, bound, " <b>limits</b>", "dashdot")
         if not self.bdp_bytes:
             return (buffer,)
-        words = ": <b>the link limits</b>" if self.bound == LINK else ""
-        bdp = Mark(
-            self.bdp_bytes, f"BDP {{size}}{words}", "y", BLACK, "longdash", wide[self.bound == LINK]
-        )
-        return buffer, bdp
+        link = self._mark(self.bdp_bytes, "BDP", LINK, ": <b>the link limits</b>", "longdash")
+        return buffer, link
+
+    def _mark(self, size: float, name: str, bound: str, words: str, dash: str) -> Mark:
+        limits = self.bound == bound
+        text = f"{name} {{size}}{words * limits}"
+        return Mark(size, text, "y", BLACK, dash, 2.5 if limits else 1.2)
 
 
 def timeline(run: Run, limits: Limits, text: str) -> Figure:

@@ -13,7 +13,7 @@ import pandas
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
-from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
+from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks, with_values
 from labs.read.figures.plot import (
     Look,
     Plot,
@@ -31,7 +31,6 @@ from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     LEGEND_ABOVE,
     ORANGE,
     PURPLE,
@@ -413,22 +412,12 @@ class Lines(Declared):
             traces.append({**trace, "showlegend": False})
         end = max(1.6 * within, ROOM * farthest)
         xs = rows[self.across.column].dropna().tolist()
-        across = {"x0": 0, "x1": 1, "xref": "x domain", "yref": "y"}
-        band = {"type": "rect", "y0": -within, "y1": within, "fillcolor": SKY, "opacity": 0.18}
-        return Plot(
-            traces,
-            self.across.layout(xs),
-            {"title": {"text": "difference (%)"}, "range": [-end, end]},
-            [
-                {**band, **across, "line": {"width": 0}},
-                {"type": "line", "y0": 0, "y1": 0, **across, "line": {"color": GREY, "width": 1}},
-                *(
-                    mark.shape(value)
-                    for mark in self.marks
-                    if mark.axis == "x" and (value := mark.value(rows)) is not None
-                ),
-            ],
-        )
+        y = {"title": {"text": "difference (%)"}, "range": [-end, end]}
+        band = Mark(-within, axis="y", colour=SKY, until=within)
+        marks = [band, Mark(0.0, axis="y", dash="solid", width=1)]
+        marks += [mark for mark in self.marks if mark.axis == "x"]
+        shapes = [mark.shape(value) for mark, value in with_values(marks, rows)]
+        return Plot(traces, self.across.layout(xs), y, shapes)
 
     def text_of(self, rows: DataFrame) -> str:
         """Each line in words: its values by place, or its ends if there are many."""
@@ -444,8 +433,7 @@ class Lines(Declared):
                 for row in records
             )
             phrases.append(f"{line.name}: {values}" if several else values)
-        unit = self.up.unit
-        name = self.up.words + (f", in {unit}" if unit else "")
+        name = self.up.words + (f", in {self.up.unit}" if self.up.unit else "")
         return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."
 
     def table_of(self, rows: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ HEADING_PX, AXIS_PX = 26, 46
 """The height of a panel's heading, and of an axis with its title."""
 NARROW = 3
 """With more panels in a row, there is no room for all ticks of their x axes."""
+IN_PLOT: Mapping[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
 BETWEEN = 0.07
 """The width between two panels, as a share of the figure's."""
 
@@ -142,9 +143,9 @@ class Multiples(Declared):
         form, groups = self.panel_of, self._groups(rows)
         plots, heights = [], []
         for some in groups:
-            drawn = form.panel(some, sources) if len(some) else (no_plot(), 0.0)
-            plots.append(drawn[0])
-            heights.append(drawn[1])
+            plot, height = form.panel(some, sources) if len(some) else (Plot([], {}, {}), 0.0)
+            plots.append(plot)
+            heights.append(height)
         lines = self._write_headings(plots, groups)
         self._share_axes(plots)
         rows_px = [max(heights[at : at + self.across]) for at in range(0, len(plots), self.across)]
@@ -164,12 +165,8 @@ class Multiples(Declared):
                 )
             if self.below and len(some) and place % self.across == self.across - 1:
                 name = f"<b>{plain(some[self.below].iloc[0])}</b>"
-                at_right: dict[str, Any] = {
-                    "xref": "x domain",
-                    "yref": "y domain",
-                    "xanchor": "left",
-                }
-                plot.annotations.append(text_at(1, 0.5, name, xshift=4, textangle=90, **at_right))
+                words = text_at(1, 0.5, name, xshift=4, textangle=90, **IN_PLOT)
+                plot.annotations.append(words)
         if self.above:
             words = heading_above("", self.above)
             plots[0].annotations.append({**words, "yshift": words["yshift"] + LINE_PX})
@@ -217,25 +214,11 @@ class Multiples(Declared):
         return pandas.concat(tables, ignore_index=True)
 
 
-def no_plot() -> Plot:
-    """The axes of a panel without rows."""
-    return Plot([], {}, {})
-
-
 def heading_above(words: str, remark: str = "", letters: int = 13) -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
     text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
-    place: dict[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
-    return text_at(
-        0,
-        1,
-        text,
-        size=min(letters, 12) if remark else letters,
-        yshift=4,
-        yanchor="bottom",
-        align="left",
-        **place,
-    )
+    size = min(letters, 12) if remark else letters
+    return text_at(0, 1, text, size=size, yshift=4, yanchor="bottom", align="left", **IN_PLOT)
 
 
 def below_each_other(heights: Sequence[float], gap_px: float) -> tuple[list[Place], float]:
