@@ -196,6 +196,10 @@ class BulkTransfer:
         """What only this lab has to say."""
         yield from ()
 
+    # A lab says what its mean is over; here it has its place, before the steady goodput.
+    goodput_mib_s = part(
+        "goodput_bytes_s", "goodput of the whole transfer", unit="MiB/s", headline=True, per=MIB
+    )
     steady_mib_s = part(
         "steady_bytes_s",
         "goodput over the last third of the time; none if too little is known of it",
