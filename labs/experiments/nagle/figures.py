@@ -31,7 +31,6 @@ from labs.read.flows.rtt import time_to_ack as waits_for_ack
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.readings.latency import latency as latency_of
 from labs.read.readings.responses import (
-    held_segment,
     own_requests,
     own_table,
     packets_of,
@@ -50,22 +49,9 @@ if TYPE_CHECKING:
     from labs.experiments.nagle.conditions import Parameters
     from labs.read.study import Study
 
-__all__ = [
-    "NGINX_HEAD_BYTES",
-    "answer",
-    "beside_wireshark",
-    "describe_requests",
-    "ladder_of_request",
-    "own_requests",
-    "own_table",
-    "packets_of",
-    "requests_of",
-    "sent",
-    "sequences",
-    "typical",
-    "wait",
-    "waits",
-]
+__all__ = ["NGINX_HEAD_BYTES", "answer", "beside_wireshark", "describe_requests"]
+__all__ += ["ladder_of_request", "own_requests", "own_table", "packets_of", "requests_of", "sent"]
+__all__ += ["sequences", "typical", "wait", "waits"]
 
 OURS_MS = ("mean_ms", "predicted_mean_ms", "p50_ms", "predicted_p50_ms", "p99_ms")
 """The columns whose times are meaningless below 1 ms in virtual time."""
@@ -256,10 +242,10 @@ def means(study: Study, *conditions: str) -> Table:
 def held_segments(study: Study, *conditions: str) -> Table:
     """One row per condition: how long the second part of the first response was held back, what
     released it, and how often the first part was retransmitted meanwhile."""
-    held = {name: held_segment(table_of(study.run(name))) for name in conditions}
+    held = ((name, Results(study.run(name)).held) for name in conditions)
     rows = [
         (name, part.held_ms, "an ACK" if part.acknowledged else "no ACK", part.retransmissions)
-        for name, part in held.items()
+        for name, part in held
         if part is not None
     ]
     columns = ["Condition", "Held (ms)", "Released by", "Retransmissions meanwhile"]

@@ -115,7 +115,11 @@ def test_unused_axes_of_conditions_that_use_one_of_two() -> None:
 def test_chart_draws_the_headline_figure() -> None:
     figure = own_link().chart()
     assert "Goodput (MiB/s)" in figure.layout.yaxis.title.text
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["both", "near", "predicted"]
+    assert [trace.name for trace in figure.data if trace.showlegend] == [
+        "both",
+        "near",
+        "predicted",
+    ]
     assert list(figure.data[-1].x) == [40, 80]
 
 
