@@ -23,6 +23,10 @@ TAKES_MORE: Mapping[str, set[str]] = {
     "windows": {"opening", "opening_by_kernel", "over_kernels", "over_scales"},
 }
 """Figures of runs or conditions that the reader chooses, which notebooks draw."""
+CHOSEN: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("stack", name): ("polling-c1", "blocking-c1") for name in ("work_per_request", "distribution")
+}
+"""The conditions of figures that are drawn of some."""
 FIGURES = sorted(
     (lab, name)
     for kind in (OF_A_RUN, OF_A_TABLE, OF_A_STUDY)
@@ -34,25 +38,23 @@ WITHOUT_UNIT = ("share", "ratio", "number", "packets", "tcp_adv_win_scale", "sec
 
 
 @cache
-def studies_of(lab: str) -> list[Any]:
-    """The recorded runs of a lab, of each set of parameters with which there are some."""
-    values = {"TESTBED": "recorded", "SIZE": "full"}
-    sets = [values | dict(more) for more in (RECORDED_WITH.get(lab, {}), {})]
-    return [labs.study(labs.check(lab, given)) for given in sets]
+def study_of(lab: str) -> Any:
+    values = {"TESTBED": "recorded", "SIZE": "full", **RECORDED_WITH.get(lab, {})}
+    return labs.study(labs.check(lab, values))
 
 
 def figures_of(lab: str, name: str) -> Iterator[Figure]:
     """The figure, of each run that it can be drawn of, or of all recorded runs."""
     draw = getattr(getattr(labs.charts, lab), name)
-    for study in studies_of(lab):
-        if name in OF_A_TABLE.get(lab, ()):
-            yield draw(study.results())
-        elif name in OF_A_STUDY.get(lab, ()):
-            yield draw(study)
-        else:
-            for condition in study.conditions:
-                with suppress(BadInput):  # one flow, where a figure has two
-                    yield draw(study.run(condition))
+    study = study_of(lab)
+    if name in OF_A_TABLE.get(lab, ()):
+        yield draw(study.results())
+    elif name in OF_A_STUDY.get(lab, ()):
+        yield draw(study, *CHOSEN.get((lab, name), ()))
+    else:
+        for condition in study.conditions:
+            with suppress(BadInput):  # one flow, where a figure has two
+                yield draw(study.run(condition))
 
 
 @pytest.mark.parametrize(("lab", "name"), FIGURES)
