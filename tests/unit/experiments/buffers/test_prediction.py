@@ -45,9 +45,9 @@ def test_predicted_mean_of_a_full_link(kernel: str, mean_mib_s: float) -> None:
         rcvbuf_bytes=50 * MIB,
         **of_client(DISCARD, GIB, 65_536),
     )
-    found = predicted(flow, GIB)
-    assert found.bound == LINK
-    assert found.mean_bytes_s / MIB == pytest.approx(mean_mib_s, rel=0.005)
+    prediction = predicted(flow, GIB)
+    assert prediction.bound == LINK
+    assert prediction.mean_bytes_s / MIB == pytest.approx(mean_mib_s, rel=0.005)
 
 
 def test_expected_where_a_buffer_is_the_limit() -> None:
@@ -60,7 +60,9 @@ def test_expected_where_a_buffer_is_the_limit() -> None:
 
 
 def test_expected_on_another_kernel() -> None:
-    older, newer = (expected(on_kernel(real("captured"), one)) for one in ("5.10.262", "6.12.117"))
+    older, newer = (
+        expected(on_kernel(real("captured"), kernel)) for kernel in ("5.10.262", "6.12.117")
+    )
     assert older is not None and newer is not None
     assert older.bound == newer.bound == LINK
 
@@ -117,7 +119,7 @@ def test_random_losses(control: str, loss_pct: str) -> None:
     assert low < theory.mean_bytes_s < high
     goodputs = [download(run).goodput_bytes_s or 0 for run in runs]
     assert low <= median(goodputs) <= high
-    assert sum(low <= one <= high for one in goodputs) >= 3
+    assert sum(low <= goodput <= high for goodput in goodputs) >= 3
 
 
 def test_unknown_congestion_control_is_not_predicted() -> None:
