@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.model import flow_of
 from benchmarks.points import Point, read
+from labs.experiments.buffers.results import of_client
 from labs.read.theory.bulk import LEAST_QUEUE_PACKETS, TOO_SHORT, transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import TOO_WIDE, Interval, decided, interval, shown
-from labs.read.theory.download import of_client
 
 MEASURED: dict[str, list[float]] = json.loads(
     (Path(__file__).parents[3] / "fixtures" / "theory" / "queues.json").read_text()
