@@ -25,6 +25,7 @@ from labs.experiments.stack.results import (
     Results,
     article,
     loops,
+    medians,
     merged,
     server,
 )
@@ -70,6 +71,7 @@ LOOK_OF = {"median": Look(BLUE), "99th percentile": Look(ORANGE, symbol="diamond
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 FEWEST_SLOWER = 10
 """A percentile with fewer slower requests is not drawn, because its value depends on chance."""
+OPEN_LOOP, CLOSED_LOOP = "open loop", "closed loop"
 STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
@@ -92,6 +94,7 @@ FIGURES = {
     "printed_mean_us": "mean latency, as wrk prints it (µs)",
     "requests_s": "responses per s",
 }
+LITTLES_LAW = ("connections", "requests_s", "mean_us")
 MS_US = 1000
 
 
@@ -122,7 +125,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
     _check_count("conditions", len(conditions))
     compared = undisturbed(study.repeated, conditions)
     latencies = {each.condition: merged(each.counted) for each in compared}
-    medians = (
+    phrases = (
         f"{name}: {in_three_digits(total.percentile_us(50))} µs"
         for name, total in latencies.items()
     )
@@ -137,7 +140,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
         caption=partial(_source, study, compared),
         note="the requests of all undisturbed repetitions together",
-        describe=lambda rows: f"Medians. {'; '.join(medians)}.",
+        describe=lambda rows: f"Medians. {'; '.join(phrases)}.",
         table=_table_of_percentiles,
         height=470,
     )(latencies)
@@ -162,12 +165,10 @@ def _percentiles(latencies: Mapping[str, Latencies]) -> DataFrame:
 
 
 def _table_of_percentiles(rows: DataFrame) -> DataFrame:
-    heads = rows["percent"].map("{:g} %".format)
-    table = rows.assign(percent=heads).pivot(
-        index="condition", columns="percent", values="latency_us"
-    )
-    table = table.reindex(index=rows["condition"].unique(), columns=heads.unique())
-    return table.astype(object).where(table.notna(), None).reset_index()
+    named = rows.assign(percent=rows["percent"].map("{:g} %".format))
+    latencies = named.set_index(["condition", "percent"])["latency_us"].astype(object)
+    table = latencies.unstack(sort=False)
+    return table.where(table.notna(), None).reset_index()
 
 
 def load_and_latency(study: Study) -> Figure:
@@ -189,7 +190,7 @@ def load_and_latency(study: Study) -> Figure:
         looks={
             f"{loop}, {name}": replace(look, symbol=look.symbol + hollow, size=11)
             for name, look in LOOK_OF.items()
-            for loop, hollow in (("open loop", ""), ("closed loop", "-open"))
+            for loop, hollow in ((OPEN_LOOP, ""), (CLOSED_LOOP, "-open"))
         },
         mode="markers",
         predicted=[*_predicted_curves(theory, end)],
@@ -198,19 +199,20 @@ def load_and_latency(study: Study) -> Figure:
         caption=lambda rows: of_table(table[table["condition"].isin(measured["condition"])]),
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
-        table=lambda rows: DataFrame([*measured.apply(_loop_row, axis=1, theory=theory)]),
+        table=lambda rows: _table_of_loops(measured, theory),
         height=520,
     )(pandas.concat(_points_of(measured, column) for column in PERCENTILES))
 
 
 def _points_of(measured: DataFrame, column: str) -> DataFrame:
-    is_closed, name = measured["rate_s"] == 0, PERCENTILES[column]
+    is_closed = measured["rate_s"] == 0
     return DataFrame(
         {
             "condition": measured["condition"],
             "per_s": measured["rate_s"].mask(is_closed, measured["requests_s"]),
             "latency_us": measured[column],
-            "series": is_closed.map({True: f"closed loop, {name}", False: f"open loop, {name}"}),
+            "series": is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP})
+            + f", {PERCENTILES[column]}",
         }
     )
 
@@ -246,26 +248,25 @@ def _describe_loop(row: Series[Any]) -> str:
     return f"{row['condition']}: {', '.join(phrases)}"
 
 
-def _loop_row(row: Series[Any], theory: Server) -> dict[str, object]:
-    rate = row["rate_s"]
-    closed = {MEDIAN: in_unit(theory.closed_loop_us), TAIL: ""}
-    cells: dict[str, object] = {
-        "condition": row["condition"],
-        "intended per second": int(rate) or None,
-        "responses per second": round(row["requests_s"]),
-    }
+def _table_of_loops(measured: DataFrame, theory: Server) -> DataFrame:
+    rates = measured["rate_s"]
+    table = DataFrame({"condition": measured["condition"]})
+    table["intended per second"] = [int(rate) or None for rate in rates]
+    table["responses per second"] = measured["requests_s"].round().astype(int)
     for column, name in PERCENTILES.items():
-        expected_us = theory.evenly_spaced_us(rate, PERCENTS[column])
-        expected = in_unit(expected_us) if rate else closed[column]
-        cells |= {name: in_unit(row[column]), f"{name}, predicted": expected}
-    return cells
+        closed = in_unit(theory.closed_loop_us) if column == MEDIAN else ""
+        table[name] = measured[column].map(in_unit)
+        table[f"{name}, predicted"] = [
+            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed
+            for rate in rates
+        ]
+    return table
 
 
 def work_per_request(study: Study, *conditions: str) -> Figure:
     """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
     of its own. Counters are those of the whole machine, so they include the load generator."""
     compared = undisturbed(study.repeated, conditions)
-    rows = [{"condition": c.condition, **{name: c.median(name) for name in WORK}} for c in compared]
     return Panels(
         "Latency and work per request",
         panels=tuple(_panel(column, *look) for column, look in WORK.items()),
@@ -273,7 +274,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
         note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole "
         "machine",
         table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
-    )(DataFrame(rows, dtype=object))
+    )(medians(compared, WORK))
 
 
 def _panel(column: str, words: str, colour: str) -> Bars:
@@ -384,11 +385,11 @@ def littles_law(study: Study, *conditions: str) -> Table:
     """One row per closed loop: connections, responses per second, the mean latency that
     Little's law predicts from both, and the measured one."""
     by_name, rows = _counted(study), []
-    for name in filter(by_name.__contains__, conditions):
-        values = (by_name[name].median(c) for c in ("connections", "requests_s", "mean_us"))
-        connections, per_s, mean_us = (value or 0.0 for value in values)
-        predicted_us = closed_loop_us(int(connections), SECOND_US / per_s)
-        rows.append((name, int(connections), round(per_s), predicted_us, mean_us))
+    shown = (by_name[name] for name in conditions if name in by_name)
+    for name, count, per_s, mean_us in medians(shown, LITTLES_LAW).itertuples(index=False):
+        rows.append(
+            (name, int(count), round(per_s), closed_loop_us(count, SECOND_US / per_s), mean_us)
+        )
     predicted = ["Connections / throughput (µs)", "Measured mean (µs)"]
     columns = ["Condition", "Connections", "Throughput (per second)", *predicted]
     return Table(rows, columns=columns) if rows else Table()
@@ -399,25 +400,19 @@ def article_figures(*studies: Study) -> Table:
     figures depend on the machine, so they are not judged. Studies without runs are left out, and so
     are the figures of runs whose parameters are not the article's."""
     by_place = {place: _counted(study) for place, study in places(studies).items()}
-    rows = [
-        (
-            condition,
-            FIGURES[column],
-            figure,
-            *(_comparable(each.get(condition), column, claim.id) for each in by_place.values()),
-        )
-        for claim in article().claims
-        for condition, figures in claim.rows.items()
-        for column, figure in figures.items()
-    ]
+
+    def median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
+        if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
+            return None
+        return repeated.median(column)
+
+    rows = []
+    for claim in article().claims:
+        for condition, figures in claim.rows.items():
+            for column, figure in figures.items():
+                ours = (median_of(e.get(condition), column, claim.id) for e in by_place.values())
+                rows.append((condition, FIGURES[column], figure, *ours))
     return Table(rows, columns=["Condition", "Figure", "Article", *by_place])
-
-
-def _comparable(repeated: Repeated | None, column: str, claim: str) -> float | None:
-    """The median of a column, if the runs can be compared with the figures of the claim."""
-    if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
-        return None
-    return repeated.median(column)
 
 
 def _as_in_the_article(run: Run, claim: str) -> bool:
