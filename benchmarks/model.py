@@ -36,7 +36,7 @@ from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
-from labs.experiments.buffers.prediction import of_client
+from labs.experiments.buffers.results import of_client
 from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition

@@ -164,7 +164,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         if name.startswith("_") or name not in (catalog := _load("labs.catalog")).LABS:
             raise AttributeError(f"module 'labs' has no attribute {name!r}")
-        return catalog.find(name).require("notebook")
+        return catalog.find(name).require("figures")
     module, _, part = _PLACES[name].partition(":")
     loaded = _load(module)
     value = globals()[name] = getattr(loaded, part) if part else loaded

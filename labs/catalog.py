@@ -1,7 +1,7 @@
 """The labs: a folder of `labs/experiments` each, or one file of the reader's own.
 
 A lab of the package is a folder with these parts, of which the first three are required. A part is
-a module, or a folder of modules::
+a module::
 
     conditions.py   its title (the docstring), Parameters, conditions; optional: GROUPS, MARGIN,
                     tools, machine_tools, lines
@@ -9,8 +9,7 @@ a module, or a folder of modules::
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
     figures.py      what its notebook calls as `labs.charts.LAB.NAME` and `labs.LAB.NAME`; optional:
-                    describe(table), describe_run(run), findings(runs, parameters), remarks(table).
-                    Some labs still have charts.py, notebook.py and narrative.py in its place
+                    describe(table), describe_run(run), findings(runs, parameters), remarks(table)
     articleN.toml, claims.py    the claims of an article; JUDGES, for what no column decides
 
 A lab of the reader's own is one file with the names Parameters, conditions, measure, Results
@@ -47,8 +46,6 @@ NAMED = ("Parameters", "conditions", "measure", "Results")
 FOLDER = ("conditions.py", "experiment.py", "results.py")
 ON_TESTBED = ("labs.drive.", "labs.errors.")
 """What a run can load on its testbed, besides the standard library."""
-FIGURES = ("charts", "narrative", "notebook")
-"""The parts that `figures.py` of a lab is, each of them."""
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
 """The names of the package's labs."""
@@ -128,8 +125,7 @@ def load_folder(folder: Path, package: str) -> Lab:
     _check_defines(folder / "results.py", "Results")
     _check_guest(folder / "experiment.py", package)
     if ledger is not None:
-        claims = folder / "claims.py"
-        _check_ledger(ledger, claims if claims.is_file() else folder / "claims" / "__init__.py")
+        _check_ledger(ledger, folder / "claims.py")
     try:
         front = importlib.import_module(f"{package}.conditions")
         _check_front(front, ("Parameters", "conditions"))
@@ -137,9 +133,7 @@ def load_folder(folder: Path, package: str) -> Lab:
         raise _refused(error, folder / "conditions.py") from error
 
     def part(name: str) -> ModuleType | None:
-        if name in FIGURES and (folder / "figures.py").is_file():
-            name = "figures"
-        if (folder / name).is_dir() or (folder / f"{name}.py").is_file():
+        if (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
         return None
 
@@ -187,7 +181,7 @@ def _find_file(path: Path) -> Lab:
 def _lab_in(path: Path, source: bytes) -> Lab:
     """The lab in a file, with the ledger beside it, if there is one."""
     module, ledger = _load(path, source), path.with_suffix(".toml")
-    marks = {"results": "Results", "narrative": "describe", "claims": "JUDGES"}
+    marks = {"results": "Results", "figures": "describe", "claims": "JUDGES"}
 
     def part(name: str) -> ModuleType | None:
         return module if hasattr(module, marks.get(name, "")) else None

@@ -538,7 +538,7 @@ def read_run(folder: Path, portion: bool = True) -> None:
     if portion:
         lab.__dict__["_found"].clear()
         readers += [
-            lambda: lab.require("narrative").describe_run(run),
+            lambda: lab.require("figures").describe_run(run),
             lambda: verdicts(lab, [run]),
             lambda: (timeline(run), buffer_rows([run])) if lab.name == "buffers" else ladder(run),
             lambda: flat_table([run]).to_csv(),

@@ -86,7 +86,7 @@ def _loses_in_pieces(link: Mapping[str, Any]) -> bool:
 
 def from_narrative(lab: Lab, name: str, *given: object) -> Any:
     """What a function of the lab's narrative returns; None if the lab does not have it."""
-    function = getattr(lab.part("narrative"), name, None)
+    function = getattr(lab.part("figures"), name, None)
     return None if function is None else function(*given)
 
 

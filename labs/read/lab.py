@@ -54,7 +54,7 @@ class Lab:
     """A lab.
 
     `experiment` is the module with `measure(bench, condition)`, which a run loads. `part(name)`
-    loads a module of the lab ("results", "narrative", "charts", "claims"), or gives None if it has
+    loads a module of the lab ("results", "figures", "claims"), or gives None if it has
     none. `groups` are those of its conditions, in order. `tools` names the programs that a
     condition starts, `machine_tools` those that it starts on machines if they differ, because this
     machine prepares something for them. `lines` are the commands that it adds to those of its link.

@@ -22,7 +22,7 @@ SHARED = {
 
 def __getattr__(name: str) -> ModuleType:
     if name in LABS:
-        return find(name).require("charts")
+        return find(name).require("figures")
     if name not in SHARED:
         raise AttributeError(f"module 'labs.charts' has no attribute {name!r}")
     return import_module(f"labs.read.figures.{SHARED[name]}")

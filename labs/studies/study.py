@@ -166,7 +166,7 @@ class Study(Summary):
         """A summary of the study, or of one run, as Markdown with its figures. BadInput if the lab
         has no text summary."""
         name = "describe" if condition is None else "describe_run"
-        describe = getattr(self.lab.part("narrative"), name, None)
+        describe = getattr(self.lab.part("figures"), name, None)
         if describe is None:
             raise BadInput(f"the lab {self.lab.name} has no text summary. Use study.results()")
         return Words(describe(self.results() if condition is None else self.run(condition)))

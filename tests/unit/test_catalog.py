@@ -84,7 +84,7 @@ def describe(table):
 def sizes(table):
     return Figure(Bar(x=table["condition"], y=table["bytes"]))
 """,
-    "claims/__init__.py": """
+    "claims.py": """
 from labs.read.claims.verdict import HOLDS, Finding
 
 def grouped(claim, seen):
@@ -183,7 +183,7 @@ def test_find_gives_each_lab_a_title_and_parameters_of_its_own() -> None:
 
 def test_find_gives_a_lab_its_parts() -> None:
     lab = catalog.find("queues")
-    assert lab.require("narrative") is lab.require("charts") is lab.require("notebook")
+    assert lab.require("figures").__name__ == "labs.experiments.queues.figures"
     assert lab.require("results").__name__ == "labs.experiments.queues.results"
     assert lab.part("prediction") is None
 
@@ -217,8 +217,8 @@ def test_find_of_an_own_file(tmp_path: Path) -> None:
     assert callable(vars(lab.require("results"))["measure"])
     assert catalog.find("mine") is lab  # from now on by name, as its runs call it
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.py"]
-    with pytest.raises(BadInput, match="the lab mine has no charts"):
-        lab.require("charts")
+    with pytest.raises(BadInput, match="the lab mine has no figures"):
+        lab.require("figures")
 
 
 def test_find_reads_an_own_file_again_after_a_change(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ NOT_A_COLUMN = ECHO["results.py"].replace("headline=True", 'predicted_by="byte"'
         ({"conditions": "def ("}, "conditions.py", ", line 1: SyntaxError"),
         ({"conditions": "GROUPS = 1 / 0\n"}, "conditions.py", ", line 1: ZeroDivisionError"),
         ({"conditions": NO_PARAMETER}, "conditions.py", ", line 17: AttributeError"),
-        ({"claims/__init__": None}, "article9.toml", "A9.2: grouped is not a judging function"),
+        ({"claims": None}, "article9.toml", "A9.2: grouped is not a judging function"),
         (
             {"conditions": UNDECLARED},
             "conditions.py",

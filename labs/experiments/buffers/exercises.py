@@ -17,8 +17,7 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     Parameters,
 )
-from labs.experiments.buffers.prediction import Prediction, of_client, predicted
-from labs.experiments.buffers.results import article
+from labs.experiments.buffers.results import article, of_client
 from labs.read.exercises.exercise import (
     LIMITS,
     Evidence,
@@ -33,6 +32,7 @@ from labs.read.exercises.exercise import (
 )
 from labs.read.readings.buffer_sweep import FULL_PCT
 from labs.read.readings.bulk_transfer import bdp_bytes as measured_bdp_bytes
+from labs.read.readings.bulk_transfer import predicted, usable_bytes
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
@@ -45,6 +45,7 @@ COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
 LINK = Parameters()
 """The link that the exercises refer to: the lab's default."""
+FILE_BYTES = LINK.transfer_mib * MIB
 DELAYS_MS = (22.0, 26.0, 30.0)
 """Delays around the one at which the default buffers stop being sufficient."""
 BUFFERS_MIB = (41.0, 45.6)
@@ -82,19 +83,17 @@ def link_of(runs: Evidence, usual_ms: float = LINK.delay_ms) -> dict[str, float]
 
 def download(
     runs: Evidence, link: Mapping[str, float], rmem: Sizes, wmem: Sizes, scale: int = 1
-) -> Prediction:
-    """The theory's prediction for a download with these buffers on the exercise's kernel."""
-    file_bytes = LINK.transfer_mib * MIB
-    flow = Flow(
+) -> Flow:
+    """A download with these buffers on the exercise's kernel, as the model takes it."""
+    return Flow(
         rate_mbit=link["rate_mbit"],
         rtt_ms=link["delay_ms"],
         kernel=runs.kernel,
         tcp_rmem=rmem,
         tcp_wmem=wmem,
         adv_win_scale=scale,
-        **of_client(LINK.client, file_bytes, LINK.read_bytes),
+        **of_client(LINK.client, FILE_BYTES, LINK.read_bytes),
     )
-    return predicted(flow, file_bytes)
 
 
 def limited_by(
@@ -103,7 +102,7 @@ def limited_by(
     """What limits a run, or in theory if there is none."""
     link = link_of(runs, usual_ms)
     measured = runs.measured(condition, "bound", **link)
-    theory = download(runs, link, default_rmem(runs.kernel), wmem)
+    theory = predicted(download(runs, link, default_rmem(runs.kernel), wmem), FILE_BYTES)
     checked = after_runs("the smallest of the limits", measured)
     return Expected(checked, choice=measured.value or theory.bound)
 
@@ -226,7 +225,8 @@ def scaled_mib_s(runs: Evidence) -> Expected:
 
     def with_scale(scale: int) -> float:
         rmem, wmem = (size, size, size), (4 * size, 4 * size, 4 * size)
-        return download(runs, link_of(runs), rmem, wmem, scale).goodput_mib_s
+        flow = download(runs, link_of(runs), rmem, wmem, scale)
+        return predicted(flow, FILE_BYTES).steady_bytes_s / MIB
 
     measured = runs.measured(f"adv-{SHARE_SCALE}", GOODPUT)
     return (
@@ -263,13 +263,14 @@ def granted_kib(runs: Evidence) -> Expected:
 def lowest_rate_mbit(runs: Evidence) -> Expected:
     """The rate of a link that default buffers just fill: what they admit per round trip, with the
     headers on the link."""
-    theory = download(runs, link_of(runs), default_rmem(runs.kernel), DEFAULT_WMEM)
+    flow = download(runs, link_of(runs), default_rmem(runs.kernel), DEFAULT_WMEM)
+    window_bytes, send_bytes = usable_bytes(flow)
     seconds, per_mbit = LINK.delay_ms / 1e3, line_goodput_bytes_s(1.0)
-    admitted = min(theory.window_bytes, theory.send_bytes) / seconds
+    admitted = min(window_bytes, send_bytes) / seconds
     return (
         around(admitted / per_mbit, 8e-6 * admitted, pct=EXACT_PCT, checked=PER_ROUND_TRIP)
         .mistake(DEFAULT_WMEM[-1] / seconds / per_mbit, WHOLE_BUFFER)
-        .mistake(theory.window_bytes / seconds / per_mbit, WINDOW_ALONE)
+        .mistake(window_bytes / seconds / per_mbit, WINDOW_ALONE)
     )
 
 

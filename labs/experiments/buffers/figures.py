@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil, log2, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
+from pandas.api.types import is_numeric_dtype
 
-from labs.drive.units import GIB, MB, MIB
+from labs.drive.units import GIB, KIB, MB, MIB
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     BOTH_RAISED,
@@ -18,21 +19,13 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     SHARE,
 )
-from labs.experiments.buffers.prediction import (
-    expected,
-    of_client,
-    predicted,
-    receive_buffer,
-    send_buffer,
-)
-from labs.experiments.buffers.results import NO_RATE, Results, article, parameter
+from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.settings import DISCARD, WGET, Settings
 from labs.read.claims.ledger import figure_of_claim, figures_by_column, has_articles_parameters
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
 from labs.read.display.beside import Guess, Printed, guesses, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.buffer_sizes import Socket, buffer_table, in_kib
 from labs.read.display.format import (
     in_three_digits,
     is_known,
@@ -73,18 +66,24 @@ from labs.read.readings.buffer_sweep import (
     remarks,
     smallest,
 )
-from labs.read.readings.bulk_transfer import AUTOMATIC, SETSOCKOPT, SYSCTL, window
-from labs.read.readings.bulk_transfer import bdp_bytes as bdp_of_run
-from labs.read.readings.draws import draws_of
-from labs.read.readings.goodput import download
+from labs.read.readings.bulk_transfer import (
+    AUTOMATIC,
+    OF_HOST,
+    RECEIVER,
+    SENDER,
+    SETSOCKOPT,
+    SYSCTL,
+    ends_of,
+    predicted,
+)
 from labs.read.theory.advice import advise
-from labs.read.theory.bdp import bdp_bytes, utilisation_pct
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from plotly.graph_objects import Figure
 
@@ -97,6 +96,18 @@ __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "util
 UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
 """Enough to reach the steady state; how fine the curve of the theory is."""
+DRAWS: Mapping[str, Any] = {
+    "draws": ("goodput_mib_s", "size"),
+    "values": ("goodput_mib_s", list),
+    "median": ("goodput_mib_s", "median"),
+    "low": ("goodput_mib_s", "min"),
+    "high": ("goodput_mib_s", "max"),
+    "simulated": ("predicted_mean_mib_s", "median"),
+    "simulated_low": ("predicted_mean_low_mib_s", "median"),
+    "simulated_high": ("predicted_mean_high_mib_s", "median"),
+    "dropped_pct": ("lost_pct", "mean"),
+}
+"""What the figure of the losses has of draws, which differ in the seed alone."""
 SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
 NEEDED, HTTPING, DEEPEST = "A1.10", "A1.4", "A1.12"
 """The claims with the computed buffer, httping's times, and the samples of ss."""
@@ -201,7 +212,8 @@ def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
         **of_client(DISCARD, GIB, Settings.read_bytes),
     )
     in_flight = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
-    return predicted(flow, min(GIB, round(CURVE_ROUND_TRIPS * in_flight))).steady_bytes_s / MIB
+    size_bytes = min(GIB, round(CURVE_ROUND_TRIPS * in_flight))
+    return predicted(flow, size_bytes).steady_bytes_s / MIB
 
 
 def _filling(rows: DataFrame, place: int) -> Smallest | None:
@@ -342,21 +354,25 @@ kernels = Panels(
 
 
 def _draws(table: DataFrame) -> DataFrame:
-    """One row per loss and congestion control, with Mathis's formula where it applies."""
+    """One row per loss and congestion control: the median of the draws, their ends, the medians of
+    the simulation's, and Mathis's formula where it applies."""
     rows = in_group(LOSS, having=["goodput_mib_s"])(table)
     if rows.empty:
         return rows
     order = [*CONTROLS, *sorted({*rows["congestion_control"]} - {*CONTROLS})]
     rows = rows.sort_values(
-        "congestion_control", key=lambda names: names.map(order.index), kind="stable"
+        ["loss_pct", "congestion_control"],
+        key=lambda names: names if is_numeric_dtype(names) else names.map(order.index),
+        kind="stable",
     )
-    columns = ("predicted_mean_mib_s", "predicted_mean_low_mib_s", "predicted_mean_high_mib_s")
-    lost = rows.groupby(["loss_pct", "congestion_control"])["lost_pct"]
-    rows = rows.assign(dropped_pct=lost.transform("mean"), mathis=_mathis_mib_s(rows))
-    rows = rows.sort_values("loss_pct", kind="stable")
-    of_loss = rows.groupby("loss_pct")["lost_pct"]
-    rows = rows.assign(dropped_low=of_loss.transform("min"), dropped_high=of_loss.transform("max"))
-    return draws_of(rows, ("loss_pct", "congestion_control"), "goodput_mib_s", columns)
+    for end in ("low", "high"):
+        name = f"predicted_mean_{end}_mib_s"
+        rows[name] = rows[name].fillna(rows["predicted_mean_mib_s"])
+    cells = ["loss_pct", "congestion_control"]
+    draws = rows.groupby(cells, sort=False).agg(**DRAWS).reset_index()
+    dropped = rows.groupby("loss_pct")["lost_pct"].agg(dropped_low="min", dropped_high="max")
+    first = rows.drop_duplicates(cells).assign(mathis=_mathis_mib_s)
+    return first.merge(draws, on=cells).merge(dropped.reset_index(), on="loss_pct")
 
 
 def _mathis_mib_s(rows: DataFrame) -> list[float]:
@@ -423,35 +439,56 @@ loss = Intervals(
 )
 
 
+class Theory(NamedTuple):
+    """What the theory expects of a run: what the largest buffers admit by the formulas of
+    `labs.read.theory.windows`, the payload that the link carries, and the steady goodput with its
+    limit."""
+
+    window_bytes: int
+    send_bytes: int
+    line_bytes_s: float
+    goodput_mib_s: float
+    bound: str
+
+
+def expected(run: Run) -> Theory | None:
+    """The theory of a run's download; None where it has no value."""
+    results = Results(run)
+    if (transfer := results.prediction) is None:
+        return None
+    line_bytes_s = line_goodput_bytes_s(results.flow.rate_mbit)
+    sizes = results.usable[RECEIVER], results.usable[SENDER]
+    return Theory(*sizes, line_bytes_s, transfer.steady_bytes_s / MIB, transfer.bound)
+
+
 def timeline(run: Run) -> Figure:
     """TCP's state at both ends during a download; see `labs.read.figures.both_ends`. A run without
     a download gives a figure that says so."""
-    if not run.settings_as(Settings).is_download:
+    results = Results(run)
+    if results.download is None:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
-    theory = expected(run)
     limits = Limits(
-        send_buffer(run).most_bytes,
-        receive_buffer(run).most_bytes,
-        bdp_of_run(run),
-        theory.bound if theory else None,
-        theory.steady_bytes_s / MIB if theory else None,
+        results.send_most_bytes,
+        results.receive_most_bytes,
+        results.bdp_bytes,
+        results.bound,
+        results.predicted_mib_s,
     )
     return both_ends(run, limits, describe_run(run))
 
 
 def describe_run(run: Run) -> str:
     """One download: the link's BDP, the data in flight, what limits the goodput, and what the
-    sender waited for. The limit is that of `expected`, as in the figure."""
-    if not run.settings_as(Settings).is_download:
+    sender waited for. The limit is the predicted one, as in the figure."""
+    results = Results(run)
+    if results.download is None:
         return f"Nothing is downloaded under the condition {run.condition}."
-    reached, results = window(run), Results(run)
-    if reached is None:
-        took_ms = 1e3 * download(run).duration_s
+    if results.window is None:
         return (
-            f"The transfer took {took_ms:.2g} ms and ended before the first sample, so there is "
-            "no timeline."
+            f"The transfer took {1e3 * results.download.duration_s:.2g} ms and ended before the "
+            "first sample, so there is no timeline."
         )
-    return describe_transfer(run, reached, results.bound, results.steady_bytes_s)
+    return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
 
 
 def describe(table: DataFrame) -> str:
@@ -563,38 +600,87 @@ def tell_kernels(*tables: DataFrame) -> Words:
     )
 
 
+COLUMNS = (
+    *("condition", "whose", "set by", "requested", "core maximum", "granted", "used"),
+    *("advertised", "usable window", "allows MiB/s", "measured MiB/s"),
+)
+WHOSE = {"receive": "receiver", "send": "sender"}
+MEMORY = {
+    SENDER: ("sndbuf_bytes", "wmem_queued_bytes"),
+    RECEIVER: ("rcvbuf_bytes", "rmem_alloc_bytes"),
+}
+"""The columns of samples with each host's buffer, and what was in it."""
+SHORTEST_RTT_MS = 0.1
+"""A shorter RTT is that of the machine, and says nothing about a buffer."""
+
+
 def buffer_rows(runs: Iterable[Run]) -> Table:
-    """One row per buffer of the runs; see `labs.read.display.buffer_sizes`."""
-    return buffer_table((run, _sockets(run)) for run in runs)
+    """One row per buffer of the runs; sizes in bytes, empty where a run does not say.
+
+    `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
+    `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
+    it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
+    buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
+    """
+    rows = [row for run in runs for row in (*_requested(run), *_ends(Results(run)))]
+    return Table(
+        [[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object
+    )
 
 
 def buffers_table(study: Study) -> Table:
-    """One row per buffer of a study's runs: requested, granted, used, advertised, usable.
+    """The same for a study, in KiB; what was requested and granted to the byte, else rounded."""
+    rows = buffer_rows(study.runs)
+    exact, rounded = list(COLUMNS[3:6]), list(COLUMNS[6:9])
+    formats = {
+        **dict.fromkeys(exact, lambda size: f"{size / KIB:,.3f}".rstrip("0").rstrip(".")),
+        **dict.fromkeys(rounded, lambda size: f"{size / KIB:,.0f}"),
+        **dict.fromkeys(COLUMNS[9:], in_three_digits),
+    }
+    for name, in_words in formats.items():
+        rows[name] = [in_words(value) if is_known(value) else "" for value in rows[name]]
+    rows.attrs["units"] = dict.fromkeys((*exact, *rounded), "KiB")
+    return rows
 
-    Sizes are in KiB; `buffer_rows(study.runs)` has them in bytes.
-    """
-    return in_kib(buffer_rows(study.runs))
+
+def _requested(run: Run) -> Iterator[dict[str, Any]]:
+    """The buffers of programs that only ask."""
+    for request in run.buffers:
+        _, _, cap = OF_HOST[{"receive": RECEIVER, "send": SENDER}[request.socket]]
+        yield {
+            "condition": run.condition,
+            "whose": WHOSE[request.socket],
+            "set by": SETSOCKOPT,
+            "requested": request.requested_bytes,
+            "granted": request.granted_bytes,
+            "core maximum": int(run.sysctl(request.host, cap)),
+        }
 
 
-def _sockets(run: Run) -> tuple[Socket, ...]:
+def _ends(results: Results) -> Iterator[dict[str, Any]]:
     """The two ends of a run's download, and what each lets be in flight in theory."""
-    if not run.settings_as(Settings).is_download:
-        return ()
-    theory, steady = expected(run), download(run).steady_bytes_s
-    ends = (
-        ("send", send_buffer(run), theory.send_bytes if theory else None),
-        ("receive", receive_buffer(run), theory.window_bytes if theory else None),
-    )
-    return tuple(
-        Socket(
-            end,
-            "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
-            buffer.requested_bytes,
-            usable_bytes,
-            steady,
-        )
-        for end, buffer, usable_bytes in ends
-    )
+    if results.download is None:
+        return
+    run, samples, steady = results.run, results.samples, results.download.steady_bytes_s
+    rtt_s = run.link.measured.rtt_ms / 1e3
+    offered = ends_of(samples[SENDER], "snd_wnd_bytes").get("largest")
+    for host, buffer in ((SENDER, results.sends), (RECEIVER, results.receives)):
+        (end, _, cap), (size, memory) = OF_HOST[host], MEMORY[host]
+        usable = results.usable.get(host)
+        allows = usable is not None and 1e3 * rtt_s >= SHORTEST_RTT_MS
+        yield {
+            "condition": run.condition,
+            "whose": WHOSE[end],
+            "set by": "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
+            "requested": buffer.requested_bytes,
+            "core maximum": int(run.sysctl(host, cap)) if buffer.via_setsockopt else None,
+            "granted": ends_of(samples[host], size).get("last"),
+            "used": ends_of(samples[host], memory).get("largest"),
+            "advertised": offered if host == RECEIVER else None,
+            "usable window": usable,
+            "allows MiB/s": (usable or 0) / rtt_s / MIB if allows else None,
+            "measured MiB/s": None if steady is None else steady / MIB,
+        }
 
 
 def guessed_sizes(

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
-from labs.experiments.buffers.prediction import (
-    Prediction,
-    cannot_say,
-    congestion_control,
-    expected,
-    expected_interval,
-    expected_mean_bytes_s,
-    receive_buffer,
-    send_buffer,
-)
-from labs.experiments.buffers.samples import (
-    AVOIDANCE,
-    RECOVERY,
-    SLOW_START,
-    Grants,
-    Growth,
-    Sizes,
-    grants_of,
-    growth,
-    lost_s,
-    sizes,
-)
-from labs.experiments.buffers.settings import BLOCKS, Settings
+from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
+from labs.read.claims.formulas import farthest_from
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.parse.http_clients import Httping
+from labs.read.readings import bulk_transfer
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
+    AUTOMATIC,
+    AVOIDANCE,
+    OF_HOST,
     RECEIVER,
-    SETSOCKOPT,
-    SYSCTL,
+    RECOVERY,
+    RMEM_MAX,
+    SENDER,
+    SLOW_START,
     WMEM,
     Buffer,
     BulkTransfer,
+    Growth,
     Window,
     bdp_bytes,
-    in_mib,
+    buffer_of,
+    ends_of,
+    growth,
+    predicted,
     predicted_rate,
+    usable_bytes,
     window,
 )
 from labs.read.readings.goodput import Download, download, sampled_socket
@@ -58,7 +50,10 @@ from labs.read.readings.instruments import (
 )
 from labs.read.readings.latency import latency
 from labs.read.runs.run import Run
-from labs.read.theory.bulk_interval import Interval
+from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bulk import LINK, Transfer
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
+from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.windows import receive_window_bytes
 
 SETTLED_PCT = 5.0
@@ -69,6 +64,57 @@ article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
 size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
+
+TCP_MEM = "net.ipv4.tcp_mem"
+WGET_READ_BYTES = 8192
+"""What wget 1.21 requests per read (retr.c fd_read_body())."""
+NETEM_PACKETS = 1000
+"""The queue of netem by default, as tc sets it."""
+CORE = {end: cap for end, _, cap in OF_HOST.values()}
+TWICE = 2
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What setsockopt granted in a run: sizes requested up to the core maximum, as a multiple, the
+    one farthest from twice; those above it, in units of it; and the smallest, by socket."""
+
+    times: float | None
+    count: int
+    smallest: Mapping[str, int]
+    capped_times: float | None
+    cap_bytes: int | None
+    largest_request_bytes: int | None
+    largest_grant_bytes: int | None
+
+
+def grants_of(run: Run) -> Grants:
+    """The grants of a run; requests that got the minimum are not counted as multiples."""
+    rows = [
+        (row.socket, row.requested_bytes, row.granted_bytes or 0, int(run.sysctl(row.host, cap)))
+        for row in run.buffers
+        if row.requested_bytes and (cap := CORE.get(row.socket))
+    ]
+    below = [row for row in rows if row[1] <= row[3]]
+    raised = {(socket, granted) for socket, asked, granted, _ in below if granted > TWICE * asked}
+    smallest = dict(raised) if len({socket for socket, _ in raised}) == len(raised) else {}
+    times = [
+        granted / asked
+        for socket, asked, granted, _ in below
+        if smallest.get(socket) != granted or granted <= TWICE * asked
+    ]
+    above = [row for row in rows if row[1] > row[3]]
+    capped = [granted / cap for _, _, granted, cap in above]
+    largest = max(rows, key=lambda row: row[1], default=None)
+    return Grants(
+        farthest_from(TWICE, times) if times else None,
+        len(times),
+        smallest,
+        farthest_from(TWICE, capped) if {row[0] for row in above} == set(CORE) else None,
+        min((row[3] for row in rows), default=None),
+        largest[1] if largest else None,
+        largest[2] if largest else None,
+    )
 
 
 class Results(BulkTransfer):
@@ -86,25 +132,107 @@ class Results(BulkTransfer):
     def received(self) -> Download | None:
         return None if no_rate(self.run) else self.download
 
-    @property
-    def prediction(self) -> Prediction | None:
-        return expected(self.run) if self.download else None
-
-    @property
-    def no_prediction(self) -> str | None:
-        return cannot_say(self.run) if self.download else None
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        return expected_interval(self.run) if self.download else None
-
     @cached_property
     def receives(self) -> Buffer:
-        return receive_buffer(self.run)
+        return buffer_of(self.run, RECEIVER, self.settings.client_rcvbuf_bytes)
 
     @cached_property
     def sends(self) -> Buffer:
-        return send_buffer(self.run)
+        return buffer_of(self.run, SENDER, self.settings.server_sndbuf_bytes)
+
+    @cached_property
+    def not_modelled(self) -> str:
+        """What the run has that the model does not; empty if the model knows all of it."""
+        link, control = self.run.link.asked, self.congestion_control or CUBIC
+        reasons = {
+            "no rate: the machine is the limit": link.rate_mbit is None,
+            "jitter reorders packets": link.jitter_ms,
+            "the sender's own queue loses packets of several segments": link.loss_pct
+            and link.shaped_at != "router",
+            "no download": self.download is None,
+            "little memory for TCP": TCP_MEM in self.run.condition_asked.sysctls.get(SENDER, {}),
+            "nothing arrived": self.download is None or self.download.bytes <= 0,
+            f"the model does not simulate {control}": control not in CONGESTION_CONTROLS,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The download over a shaped link as the model takes it."""
+        link, settings = self.run.link.asked, self.settings
+        # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
+        by_chance = {
+            "rate_mbit": link.rate_mbit or 0.0,
+            "rtt_ms": link.delay_ms,
+            "limit_s": settings.limit_s,
+        }
+        return bulk_transfer.flow_of(
+            self.run,
+            self.sends,
+            self.receives,
+            core_max_bytes=int(self.run.sysctls[RECEIVER]["after"].get(RMEM_MAX, "0")) or None,
+            offloads=link.shaped_at != "router",
+            congestion=self.congestion_control or CUBIC,
+            # Without netem the queue is another one.
+            queue_packets=(link.queue_packets or NETEM_PACKETS) if link.uses_netem else None,
+            loss_pct=link.loss_pct,
+            pause_ms=settings.pause_ms,
+            **(by_chance if link.loss_pct > 0 else {}),
+            **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
+        )
+
+    @property
+    def fills_at_once(self) -> bool:
+        """Whether less than a segment in flight fills the link, so that no buffer limits it."""
+        return self.flow.rate_mbit * 1e3 / 8 * self.flow.rtt_ms < self.flow.mss_bytes
+
+    @property
+    def modelled_bytes(self) -> int:
+        """What the model is asked about: how much arrives until a limit depends on chance."""
+        if self.download is None or self.flow.loss_pct:
+            return self.settings.transfer_bytes
+        return self.download.bytes
+
+    @cached_property
+    def prediction(self) -> Transfer | None:
+        """None where the theory has no value (`no_prediction`)."""
+        if self.not_modelled:
+            return None
+        if self.fills_at_once:
+            line = line_goodput_bytes_s(self.flow.rate_mbit)
+            return Transfer(line, line, 0.0, LINK, (), {})
+        transfer = predicted(self.flow, self.modelled_bytes)
+        return transfer if transfer.steady_bytes_s else None
+
+    @property
+    def no_prediction(self) -> str | None:
+        if self.download is None or self.prediction:
+            return None
+        return self.not_modelled or decided(self.flow, self.modelled_bytes).cannot_say
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """None where single packets do not matter."""
+        if self.prediction is None or self.fills_at_once:
+            return None
+        return shown(self.flow, self.modelled_bytes)
+
+    @property
+    def usable(self) -> Mapping[str, int]:
+        """What each host's buffer lets be in flight in theory; 0 if no buffer limits the flow."""
+        if self.prediction is None:
+            return {}
+        sizes = (0, 0) if self.fills_at_once else usable_bytes(self.flow)
+        return dict(zip((RECEIVER, SENDER), sizes, strict=True))
+
+    @property
+    def samples(self) -> Mapping[str, DataFrame]:
+        """The samples of each host's socket; empty tables without a download."""
+        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
+        return {
+            host: sampled_socket(self.run, host, counter) if self.download else DataFrame()
+            for host, counter in counters.items()
+        }
 
     @cached_property
     def httping(self) -> Httping | None:
@@ -125,12 +253,9 @@ class Results(BulkTransfer):
         per=MIB,
     )
 
-    @column("predicted mean, with slow start", unit="MiB/s", costly=True)
-    def predicted_mean_mib_s(self) -> float | None:
-        if self.download is None:
-            return None
-        return in_mib(expected_mean_bytes_s(self.run, self.download.bytes))
-
+    predicted_mean_mib_s = predicted_rate(
+        "prediction.goodput_bytes_s", "predicted mean, with slow start"
+    )
     predicted_mean_low_mib_s = predicted_rate(
         "interval.goodput_bytes_s.0", "lowest prediction of the mean, likewise"
     )
@@ -165,7 +290,7 @@ class Results(BulkTransfer):
 
     @column("what fixed the receiver's buffer", hidden=True)
     def series(self) -> str | None:
-        return None if self.buffer_bytes is None else series_of(self.settings)
+        return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
     @column("tcp_adv_win_scale of the client", hidden=True)
     def adv_win_scale(self) -> int | None:
@@ -173,7 +298,10 @@ class Results(BulkTransfer):
         value = self.run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
         return None if value is None else int(value)
 
-    congestion_control = hidden(congestion_control, "the server's congestion control")
+    @column("the server's congestion control", hidden=True)
+    def congestion_control(self) -> str | None:
+        return self.run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
+
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
     draw = hidden("settings.draw", "number of the draw: only the seed differs")
@@ -185,12 +313,16 @@ class Results(BulkTransfer):
         return window(self.run) if self.download else None
 
     @cached_property
-    def receive_sizes(self) -> Sizes | None:
-        return sizes(self.run, "client") if self.download else None
+    def receive_sizes(self) -> Mapping[str, int]:
+        return ends_of(self.samples[RECEIVER], "rcvbuf_bytes")
 
     @cached_property
-    def send_sizes(self) -> Sizes | None:
-        return sizes(self.run, "server") if self.download else None
+    def send_sizes(self) -> Mapping[str, int]:
+        return ends_of(self.samples[SENDER], "sndbuf_bytes")
+
+    @cached_property
+    def thresholds(self) -> Mapping[str, int]:
+        return ends_of(self.samples[RECEIVER], "rcv_ssthresh_bytes")
 
     @cached_property
     def grants(self) -> Grants:
@@ -209,9 +341,7 @@ class Results(BulkTransfer):
 
     @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
     def unread_bytes(self) -> float | None:
-        if self.download is None:
-            return None
-        rows = sampled_socket(self.run, "client", "bytes_received")
+        rows = self.samples[RECEIVER]
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
@@ -229,7 +359,7 @@ class Results(BulkTransfer):
     send_last_bytes = sampled("send_sizes.last", "send buffer at the last sample")
     send_smallest_bytes = sampled("send_sizes.smallest", "smallest send buffer sampled")
     send_largest_bytes = sampled("send_sizes.largest", "largest send buffer sampled")
-    window_last_bytes = sampled("receive_sizes.window", "rcv_ssthresh at the last sample")
+    window_last_bytes = sampled("thresholds.last", "rcv_ssthresh at the last sample")
     granted_times = hidden(
         "grants.times", "what setsockopt grants of a size up to the maximum, farthest from 2"
     )
@@ -247,7 +377,7 @@ class Results(BulkTransfer):
 
     @cached_property
     def growth(self) -> Growth:
-        return growth(self.run) if self.download else Growth(DataFrame())
+        return growth(self.samples[RECEIVER])
 
     @cached_property
     def space(self) -> tuple[float | None, ...]:
@@ -261,7 +391,7 @@ class Results(BulkTransfer):
 
     @cached_property
     def lost(self) -> Mapping[str, float]:
-        return lost_s(self.run) if self.download else {}
+        return bulk_transfer.lost_s(self.samples[SENDER], self.run.link.measured.rate_mbit)
 
     space_1_bytes = sampled("space.0", "rcv_space at the article's first sample")
     ssthresh_1_bytes = sampled("ssthresh.0", "rcv_ssthresh at the article's first sample")
@@ -315,11 +445,6 @@ class Results(BulkTransfer):
         yield from super().instrument_notes()
 
 
-def series_of(settings: Settings) -> str:
-    """What fixes the receiver's buffer: SYSCTL or SETSOCKOPT."""
-    return SYSCTL if settings.client_rcvbuf_bytes is None else SETSOCKOPT
-
-
 def no_rate(run: Run) -> bool:
     """Whether a download's speed is not meaningful: in virtual time computation takes almost no
     time, so only the link can limit it."""
@@ -338,3 +463,25 @@ def parameter(run: Run, name: str) -> float | None:
         raised = run.inputs["condition"]["sysctls"].get("server", {}).get(WMEM)
         return None if raised is None else int(raised.split()[-1]) / MIB
     return None
+
+
+def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
+    """The length of the header of nginx's response: `serve_file` sets the date of the file."""
+    return len(
+        "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {file_bytes}\r\n"
+        "Last-Modified: Mon, 13 Apr 2020 14:01:33 GMT\r\n"
+        f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n"
+        f'ETag: "5e94706d-{file_bytes:x}"\r\nAccept-Ranges: bytes\r\n\r\n'
+    )
+
+
+def of_client(client: str, file_bytes: int, read_bytes: int) -> dict[str, Any]:
+    """How a download from nginx by this client differs from a transfer by iperf3."""
+    gets = client == WGET
+    return {
+        "header_bytes": response_header_bytes(file_bytes, keep_alive=gets),
+        "keep_alive": gets,
+        "read_bytes": WGET_READ_BYTES if gets else read_bytes,
+        "reads_whole": not gets,
+    }

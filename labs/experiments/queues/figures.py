@@ -8,26 +8,24 @@ from labs.experiments.queues.conditions import AQM, BUFFERS
 from labs.experiments.queues.results import Results
 from labs.read.display.format import in_digits, in_three_digits
 from labs.read.display.rich_output import Table, Words
-from labs.read.display.traffic import acks_of_runs, describe, describe_run, flows
+from labs.read.display.traffic import acks_of_runs, describe, describe_run
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
 from labs.read.figures.lines import CONTROLS, Lines, Prediction
 from labs.read.figures.style import BLUE, GREY, ORANGE
 from labs.read.figures.traffic import goodput, latency_against_throughput, queue, windows
-from labs.read.readings.bottleneck import delays_ms
 from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.codel import drop_times_ms, largest_queue_ms
-from labs.read.theory.mathis import loss_event_pct, losses_per_bdp, mathis_utilisation
-from labs.read.theory.sawtooth import cycle, full_buffer_bdp, reno_utilisation
+from labs.read.theory.mathis import losses_per_bdp, mathis_utilisation
+from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
 from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
 
 if TYPE_CHECKING:
     from labs.read.study import Study
 
-__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues", "cycle"]
-__all__ += ["delays", "describe", "describe_run", "drop_times_ms", "flows", "full_buffer_bdp"]
-__all__ += ["goodput", "largest_queue_ms", "latency_against_throughput", "loss_event_pct"]
+__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues"]
+__all__ += ["describe", "describe_run", "full_buffer_bdp"]
+__all__ += ["goodput", "latency_against_throughput"]
 __all__ += ["losses_per_bdp", "mathis_utilisation", "queue", "reno_utilisation", "requests"]
 __all__ += ["segments_per_ack", "utilisation", "windows"]
 
@@ -66,20 +64,6 @@ requests = Bars(
         "request_ratio": "median / idle",
     },
 )
-
-
-def delays(study: Study, *conditions: str) -> Table:
-    """One row per condition: percentiles of the delay in the queue over time, in steady state."""
-    import numpy  # noqa: PLC0415
-
-    shares = (5, 50, 95, 99)
-    rows = []
-    for condition in conditions:
-        delay_ms = delays_ms(study.run(condition))
-        at = numpy.percentile(delay_ms, shares).tolist() if delay_ms else [None] * len(shares)
-        values = zip((f"{share} % (ms)" for share in shares), at, strict=True)
-        rows.append({"Condition": condition, **dict(values)})
-    return Table(rows).round(2)
 
 
 def compare_queues(study: Study, over: str, under: str) -> Words:

@@ -28,18 +28,17 @@ from labs.read.readings.flows import (
 )
 from labs.read.readings.traffic_prediction import buffer_segments, predicted
 from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_share
-from labs.read.theory.buffer_sizing import needed_bdp, utilisation
+from labs.read.theory.buffer_sizing import needed_bdp
 from labs.read.theory.fair_queueing import jain
-from labs.read.theory.fair_queueing import shares as fair_shares
-from labs.read.theory.rtt_unfairness import independent, power_of_rtt, synchronised
+from labs.read.theory.rtt_unfairness import power_of_rtt, synchronised
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "fair_shares", "flows"]
-__all__ += ["goodput", "independent", "jain", "latency_against_throughput", "needed_bdp", "phase"]
-__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "utilisation", "windows"]
+__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "flows"]
+__all__ += ["goodput", "jain", "latency_against_throughput", "needed_bdp", "phase"]
+__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "windows"]
 
 share_against_buffer = Lines(
     "BBR's share against one CUBIC flow",

@@ -15,6 +15,7 @@ from labs.experiments.sweeps.claims import parameter
 from labs.experiments.sweeps.results import Results, article, expected, grants, transferred
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE, Settings
 from labs.read.claims.ledger import has_articles_parameters
+from labs.read.display.beside import results_of
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import DIGITS, POINTS, Axis
@@ -356,14 +357,7 @@ def sizes(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
     """One row per run: each buffer as requested, granted and used, the window, and the payload in
     flight. Empty cells: nothing was requested, or nothing was transferred. A study without runs is
     left out."""
-    tables = [study.results() for study in studies if study.runs]
-    rows = [
-        {name: row[column] for column, name in SIZE_COLUMNS.items()}
-        for table in tables
-        for row in table.to_dict("records")
-        if not conditions or row["condition"] in conditions
-    ]
-    return Table(rows, columns=list(SIZE_COLUMNS.values()))
+    return results_of(studies, SIZE_COLUMNS, conditions)
 
 
 def granted(condition: str, *studies: Study) -> Table:

@@ -17,11 +17,10 @@ from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
 from labs.experiments.windows.results import DEFAULT_SCALE, Results, article, packets
 from labs.experiments.windows.settings import Settings
-from labs.read import capture
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Printed, last_match
+from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import SHOWN_DIGITS, in_digits, is_known, size_in_words
+from labs.read.display.format import in_digits, is_known, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import POINTS, Axis
@@ -29,10 +28,9 @@ from labs.read.figures.lines import Lines
 from labs.read.figures.panels import Multiples
 from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, GRID, ORANGE, PURPLE, SKY, VERMILION
-from labs.read.readings.receive_queue import DROPS, RECEIVER, printed_drops
+from labs.read.readings.receive_queue import DROPS, RECEIVER, parts, printed_drops
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
 from labs.read.theory.windows import granted_bytes, series
 
 __all__ = ["as_printed", "budget_at", "by_kernel", "by_packet", "by_part", "describe"]
@@ -172,42 +170,18 @@ PARTS = {
     "free_bytes": "free",
 }
 """The parts of a buffer from the bottom: column and name."""
-STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
-"""The size of the structures of each packet in a queue without coalescing."""
 
 
 def budget(run: Run) -> DataFrame:
-    """One row per packet that has a sample of its own; the parts are sizes in bytes.
-
-    payload_bytes      data queued for the application (Recv-Q)
-    structures_bytes   struct sk_buff and struct skb_shared_info of the skbs in the queue; the
-                       simulation provides their number
-    unused_bytes       the rest of the memory in use: head room, and the unused rest of the
-                       buffers into which the packets were written
-    promised_bytes     the window that is left on the wire
-    free_bytes         the rest of the buffer; 0 if more is promised than is free
-    """
-    table = packets(run)
-    seen = table[table["rmem_bytes"].notna()]
-    metadata = seen["rmem_bytes"] - seen["recv_q_bytes"]
-    structures = (STRUCTURES_BYTES * seen["predicted_skbs"]).clip(upper=metadata)
-    promised = seen["window_left_bytes"].clip(lower=0)
-    return seen.assign(
-        payload_bytes=seen["recv_q_bytes"],
-        structures_bytes=structures,
-        unused_bytes=metadata - structures,
-        promised_bytes=promised,
-        free_bytes=(seen["rcvbuf_bytes"] - seen["rmem_bytes"] - promised).clip(lower=0),
-        condition=run.condition,
-        caption=of_run(run),
-    )[[*PARTS, "packet", "rcvbuf_bytes", "condition", "caption"]]
+    """The parts of a run's receive buffer at each packet, in bytes (`receive_queue.parts`)."""
+    return parts(packets(run)).assign(condition=run.condition, caption=of_run(run))
 
 
 def _describe_parts(rows: DataFrame) -> str:
     """The parts at the last packet."""
     last = rows.iloc[-1]
-    parts = ", ".join(f"{name} {in_digits(last[column])}" for column, name in PARTS.items())
-    return f"At packet {int(last['packet']):,}, in bytes: {parts}."
+    sizes = ", ".join(f"{name} {in_digits(last[column])}" for column, name in PARTS.items())
+    return f"At packet {int(last['packet']):,}, in bytes: {sizes}."
 
 
 by_part = Lines(
@@ -419,15 +393,12 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
     Studies without runs are left out.
     """
-    rows = [
-        {KERNEL_COLUMNS[name]: row[name] for name in KERNEL_COLUMNS}
-        for study in studies
-        if study.runs
-        for row in study.results().to_dict("records")
-        if not conditions or row["condition"] in conditions
-    ]
-    rows.sort(key=lambda row: (row["Condition"], series(str(row["Linux"]))))
-    return Table(rows, columns=list(KERNEL_COLUMNS.values()))
+    table = results_of(studies, KERNEL_COLUMNS, conditions)
+    return table.sort_values(
+        ["Condition", "Linux"],
+        key=lambda values: values.map(series) if values.name == "Linux" else values,
+        ignore_index=True,
+    )
 
 
 PART_COLUMNS = {
@@ -500,32 +471,6 @@ def as_printed(run: Run) -> Table:
             Printed("ss -m", shown[0], last_match(run, f"{RECEIVER}/ss.txt", local)),
             Printed(f"nstat -az {DROPS}", shown[1], printed_drops(run)),
         )
-    )
-
-
-ON_THE_WIRE = ("direction", "flags", "seq_rel", "ack_rel", "window", "payload_bytes")
-RESOLUTION_NS = 1000
-"""Of the times in a capture. A timer that fires one step of the virtual clock late, as one in 256
-does, may be written as the next microsecond."""
-
-
-def same_packets(run: Run, other: Run) -> Table:
-    """Whether two runs have the same packets on the wire: how many packets each has, how many of
-    them differ, or arrive at times that differ by more than a microsecond, and the digest of each
-    capture."""
-    name = f"{RECEIVER}/capture.pcap"
-    both = [capture.read(side.file(name)) for side in (run, other)]
-    shorter = min(map(len, both))
-    mine, others = (side[list(ON_THE_WIRE)][:shorter].to_numpy() for side in both)
-    times, other_times = (side["time_ns"][:shorter].to_numpy() for side in both)
-    differ = (mine != others).any(axis=1) | (abs(times - other_times) > RESOLUTION_NS)
-    return Table(
-        {
-            "Condition": [run.condition, other.condition],
-            "Packets": [len(side) for side in both],
-            "Different packets": [int(differ.sum())] * 2,
-            "Capture, sha256": [side.seal.files[name][:SHOWN_DIGITS] for side in (run, other)],
-        }
     )
 
 

@@ -297,7 +297,7 @@ class Results:
         promised = self.table[self.table["acked_bytes"].diff() > 0]
         before = self.table.shift(1).loc[promised.index]
         free = before["rcvbuf_bytes"] - before["rmem_bytes"]
-        shares = (promised["window_left_bytes"] / free).dropna().tolist()  # without samples, none
+        shares = (promised["window_left_bytes"] / free).tolist()  # without samples, none
         return 100 * float(max([(self.window_max_bytes or 0) / self.last.rcvbuf, *shares]))
 
     pause_at = costly("pause.0", "packet at which window updates pause")

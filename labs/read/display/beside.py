@@ -1,5 +1,5 @@
 """Tables that show something beside a measurement: guesses and predictions, what an article prints,
-and what Wireshark says."""
+what Wireshark says, another run, and other kernels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pandas import DataFrame
 
 from labs.errors import BadInput, Missing
 from labs.read import capture
+from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.reasons import NAMES
 from labs.read.runs.run import Run
+from labs.read.study import Study
 
 Guess = float | None
 TITLES = ("Your guess", "Predicted", "Measured")
@@ -87,3 +89,44 @@ def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int])
         "Time (ms)": (times_ns / 1e6).to_list(),
     }
     return Table(columns | {name: of for name, of in remarks.items() if (of != "").any()})
+
+
+ON_THE_WIRE = ("direction", "flags", "seq_rel", "ack_rel", "window", "payload_bytes")
+RESOLUTION_NS = 1000
+"""Of the times in a capture. A timer that fires one step of the virtual clock late, as one in 256
+does, may be written as the next microsecond."""
+
+
+def same_packets(run: Run, other: Run) -> Table:
+    """Whether two runs have the same packets on the wire: how many packets each has, how many of
+    them differ, or arrive at times that differ by more than a microsecond, and the digest of each
+    capture, which is the server's."""
+    name = "server/capture.pcap"
+    both = [capture.read(side.file(name)) for side in (run, other)]
+    shorter = min(map(len, both))
+    mine, others = (side[list(ON_THE_WIRE)][:shorter].to_numpy() for side in both)
+    times, other_times = (side["time_ns"][:shorter].to_numpy() for side in both)
+    differ = (mine != others).any(axis=1) | (abs(times - other_times) > RESOLUTION_NS)
+    return Table(
+        {
+            "Condition": [run.condition, other.condition],
+            "Packets": [len(side) for side in both],
+            "Different packets": [int(differ.sum())] * 2,
+            "Capture, sha256": [side.seal.files[name][:SHOWN_DIGITS] for side in (run, other)],
+        }
+    )
+
+
+def results_of(
+    studies: Iterable[Study], heads: Mapping[str, str], conditions: Sequence[str] = ()
+) -> Table:
+    """Columns of the results of several studies, by the heading of each: one row per run of these
+    conditions, or of all. Studies without runs are left out."""
+    rows = [
+        {head: row[column] for column, head in heads.items()}
+        for study in studies
+        if study.runs
+        for row in study.results().to_dict("records")
+        if not conditions or row["condition"] in conditions
+    ]
+    return Table(rows, columns=list(heads.values()))

@@ -231,7 +231,7 @@ class Lines(Declared):
         places = [] if self.across.category else even_parts(traces)
         name = self.across.name(columns)
         words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
-        steps = {"x": [*zip(places, words, strict=True)]}
+        steps = {"x": [*zip(places, words, strict=True)]} if places else None
         return self._finished(rows, columns, (traces, layout), self.height, steps)
 
     def panel(

@@ -26,7 +26,7 @@ from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
-from labs.read.theory.receive_window_kernels import SK_BUFF_BYTES
+from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
 from labs.read.theory.receive_window_memory import Fate
 from labs.read.theory.receive_window_steps import Read, Segment, steps
 
@@ -36,6 +36,8 @@ TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at the same time."""
 EARLY = 0.05
 """A share of a round trip: a packet that is at most this early belongs to the next round trip."""
+STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
+"""The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
 TOOTH_PACKETS = 2
 """A sawtooth has several teeth, each of them higher than one packet."""
@@ -245,6 +247,31 @@ def head_bytes(table: DataFrame) -> int | None:
     if pandas.isna(memory):
         return None
     return int(memory) - int(table["payload_bytes"].iloc[0]) - SK_BUFF_BYTES
+
+
+def parts(table: DataFrame) -> DataFrame:
+    """What fills the receive buffer at each packet that has a sample of its own, in bytes.
+
+    payload_bytes      data queued for the application (Recv-Q)
+    structures_bytes   struct sk_buff and struct skb_shared_info of the skbs in the queue; the
+                       simulation provides their number
+    unused_bytes       the rest of the memory in use: head room, and the unused rest of the
+                       buffers into which the packets were written
+    promised_bytes     the window that is left on the wire
+    free_bytes         the rest of the buffer; 0 if more is promised than is free
+    """
+    seen = table[table["rmem_bytes"].notna()]
+    metadata = seen["rmem_bytes"] - seen["recv_q_bytes"]
+    structures = (STRUCTURES_BYTES * seen["predicted_skbs"]).clip(upper=metadata)
+    promised = seen["window_left_bytes"].clip(lower=0)
+    columns = {
+        "payload_bytes": seen["recv_q_bytes"],
+        "structures_bytes": structures,
+        "unused_bytes": metadata - structures,
+        "promised_bytes": promised,
+        "free_bytes": (seen["rcvbuf_bytes"] - seen["rmem_bytes"] - promised).clip(lower=0),
+    }
+    return seen.assign(**columns)[["packet", "rcvbuf_bytes", *columns]]
 
 
 @dataclass(frozen=True)

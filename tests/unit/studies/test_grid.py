@@ -60,7 +60,7 @@ def test_study_over_nothing_is_one_point() -> None:
     grid = labs.study(RECORDED, over={})
     assert [point.values for point in grid.points] == [{}]
     assert len(grid.results()) == 1
-    assert grid.chart().data[0].y == (grid.results()["goodput_mib_s"][0],)
+    assert grid.chart().data[0].x == (grid.results()["goodput_mib_s"][0],)
 
 
 def test_study_over_kernels_of_the_parameters() -> None:
@@ -115,7 +115,11 @@ def test_unused_axes_of_conditions_that_use_one_of_two() -> None:
 def test_chart_draws_the_headline_figure() -> None:
     figure = own_link().chart()
     assert "Goodput (MiB/s)" in figure.layout.yaxis.title.text
-    assert [trace.name for trace in figure.data if trace.showlegend] == ["both", "near"]
+    assert [trace.name for trace in figure.data if trace.showlegend] == [
+        "both",
+        "near",
+        "predicted",
+    ]
     assert list(figure.data[-1].x) == [40, 80]
 
 

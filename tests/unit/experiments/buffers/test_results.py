@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from labs.experiments.buffers.figures import describe_run
-from labs.experiments.buffers.prediction import expected
 from labs.experiments.buffers.results import NO_RATE, Results
-from labs.read.readings.bulk_transfer import bdp_bytes, window
+from labs.read.readings.bulk_transfer import RECEIVER, bdp_bytes, window
 from labs.read.readings.goodput import Download, download, received_bytes
 from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
 from labs.read.theory.bulk import LINK
@@ -194,12 +193,12 @@ def test_results_have_the_article_s_figures_on_its_link_alone(asked: dict[str, o
 def test_window_of_the_article_s_run() -> None:
     """50 MiB of buffer offer half of it, less one segment (tcp_adv_win_scale 1): A1.10."""
     run = real("both-1gib")
-    found, bdp, theory = window(run), bdp_bytes(run), expected(run)
-    assert found is not None and theory is not None
+    found, bdp, usable = window(run), bdp_bytes(run), Results(run).usable
+    assert found is not None
     assert bdp == pytest.approx(25e6, rel=0.001)  # measured, not asked: 1000 Mbit/s, 200 ms
     assert found.receive_buffer_bytes == 50 * MIB
-    assert theory.window_bytes == 25 * MIB - 1448
-    assert found.offered_bytes == pytest.approx(theory.window_bytes, rel=0.01)
+    assert usable[RECEIVER] == 25 * MIB - 1448
+    assert found.offered_bytes == pytest.approx(usable[RECEIVER], rel=0.01)
     assert found.usually_in_flight_bytes <= found.offered_bytes
     said = describe_run(real("both-1gib"))
     assert "This fills the link." in said

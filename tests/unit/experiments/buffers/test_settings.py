@@ -26,12 +26,18 @@ from labs.experiments.buffers.conditions import (
     conditions,
 )
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.experiments.buffers.figures import buffer_rows, by_condition, describe, describe_run
-from labs.experiments.buffers.results import Results, article, parameter, series_of
+from labs.experiments.buffers.figures import (
+    COLUMNS,
+    buffer_rows,
+    buffers_table,
+    by_condition,
+    describe,
+    describe_run,
+)
+from labs.experiments.buffers.results import Results, article, parameter
 from labs.experiments.buffers.settings import Settings
 from labs.read.claims.ledger import figures_by_column
-from labs.read.display.buffer_sizes import COLUMNS, in_kib
-from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, WMEM
+from labs.read.readings.bulk_transfer import WMEM
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
 from labs.studies.study import Study
@@ -201,12 +207,6 @@ def test_read_settings_returns_what_as_settings_wrote() -> None:
     assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
 
 
-def test_series_of_is_how_the_size_was_set() -> None:
-    every = {one.name: one for one in conditions(Buffers(size="full"))}
-    for name, series in (("sweep-64k", SYSCTL), ("sweep-set-64k", SETSOCKOPT)):
-        assert series_of(read_settings(Settings, every[name].settings)) == series
-
-
 def test_buffer_rows_of_every_run() -> None:
     rows = buffer_rows(real_study("6.1").runs)
     assert tuple(rows) == COLUMNS
@@ -244,7 +244,7 @@ def test_buffer_rows_have_what_setsockopt_granted() -> None:
 
 
 def test_buffer_rows_of_a_buffer_set_by_hand() -> None:
-    rows = in_kib(buffer_rows(real_study("6.1").runs))
+    rows = buffers_table(real_study("6.1"))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
     assert (by_hand["set by"], by_hand.requested, by_hand.granted, by_hand["core maximum"]) == (
         "setsockopt",

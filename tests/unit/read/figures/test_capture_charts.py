@@ -28,11 +28,11 @@ NAGLE = FOLDER / "nagle-off.pcap.gz"
 
 
 def texts(figure: Figure) -> list[str]:
-    return [str(one.text) for one in figure.layout.annotations]
+    return [str(text.text) for text in figure.layout.annotations]
 
 
 def caption(figure: Figure) -> str:
-    return next(str(one.text) for one in figure.layout.annotations if one.name == "caption")
+    return next(str(text.text) for text in figure.layout.annotations if text.name == "caption")
 
 
 def named(figure: Figure) -> dict[str, Any]:
@@ -43,19 +43,23 @@ def stalled() -> tuple[pandas.DataFrame, int, tuple[int, int]]:
     """A table, a connection in it, and the rows of a request that follows the article."""
     segments = read(NAGLE)
     rows = exchanges(segments)
-    one = rows[rows["steps"] == ARTICLE_OFF].iloc[0]
-    return segments, int(one["connection"]), (int(one["first_row"]), int(one["last_row"]))
+    request = rows[rows["steps"] == ARTICLE_OFF].iloc[0]
+    return (
+        segments,
+        int(request["connection"]),
+        (int(request["first_row"]), int(request["last_row"])),
+    )
 
 
 def arrows(figure: Figure) -> list[tuple[float, int, str]]:
     """Of each arrow: how far down it begins, from which side, and its colour."""
-    found = []
+    places = []
     for trace in figure.data:
         for place in range(0, len(trace.x), 3):
             assert trace.x[place] == 1 - trace.x[place + 1] and trace.x[place + 2] is None
             assert trace.y[place] < trace.y[place + 1]
-            found.append((trace.y[place], trace.x[place], trace.line.color))
-    return sorted(found)
+            places.append((trace.y[place], trace.x[place], trace.line.color))
+    return sorted(places)
 
 
 def test_ladder_of_the_article() -> None:
@@ -63,12 +67,14 @@ def test_ladder_of_the_article() -> None:
     figure = ladder(segments, connection, rows=rows, source=NAGLE)
     client, server = (0, BLUE), (1, GREEN)
     assert [arrow[1:] for arrow in arrows(figure)] == [client, server, client, server, client]
-    said = texts(figure)
-    assert said[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b> · seq ")
+    words = texts(figure)
+    assert words[0].startswith("<b>PSH, ACK</b> · <b>101 bytes</b> · seq ")
     assert (
-        sum("238 bytes" in text for text in said) == sum("615 bytes" in text for text in said) == 1
+        sum("238 bytes" in text for text in words)
+        == sum("615 bytes" in text for text in words)
+        == 1
     )
-    silent = [text for text in said if "of silence" in text]
+    silent = [text for text in words if "of silence" in text]
     assert len(silent) == 1 and "<b>43" in silent[0]
     assert silent[0].endswith("</b><br>delayed ACK meets Nagle<br>the server waits for the client")
     assert figure.layout.meta["tell"].startswith("5 packets within 44.231 ms: 3 from the client")
@@ -86,8 +92,8 @@ def test_ladder_silence_is_between_the_packets_around_it() -> None:
 
 def test_ladder_times_are_since_the_first_packet_drawn() -> None:
     segments, connection, rows = stalled()
-    own = segments[segments["connection"] == connection].loc[rows[0] : rows[1]]
-    since = (own["time_ns"] - own["time_ns"].iloc[0]) / 1e6
+    packets = segments[segments["connection"] == connection].loc[rows[0] : rows[1]]
+    since = (packets["time_ns"] - packets["time_ns"].iloc[0]) / 1e6
     assert [
         text
         for text in texts(ladder(segments, connection, rows=rows))
@@ -110,11 +116,11 @@ def test_ladder_dashes_and_labels_retransmissions() -> None:
     marked = marks(segments).loc[14:53]
     assert {trace.line.dash for trace in again} == {"dash"}
     assert sum(len(trace.x) // 3 for trace in again) == marked["retransmission"].sum()
-    said = texts(figure)
-    assert said.count("spurious<br>retransmission") == marked["spurious_retransmission"].sum() == 3
-    assert said.count("retransmission") == 9 - 3
+    words = texts(figure)
+    assert words.count("spurious<br>retransmission") == marked["spurious_retransmission"].sum() == 3
+    assert words.count("retransmission") == 9 - 3
     assert any(
-        "retransmission timeout<br>the asker waits for the answerer" in text for text in said
+        "retransmission timeout<br>the asker waits for the answerer" in text for text in words
     )
 
 

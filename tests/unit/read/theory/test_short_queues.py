@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.model import flow_of
 from benchmarks.points import Point, read
-from labs.experiments.buffers.prediction import of_client
+from labs.experiments.buffers.results import of_client
 from labs.read.theory.bulk import LEAST_QUEUE_PACKETS, TOO_SHORT, transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import TOO_WIDE, Interval, decided, interval, shown
