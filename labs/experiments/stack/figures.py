@@ -17,7 +17,6 @@ from pandas import DataFrame
 from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.stack.claims import instructions as counted_instructions
-from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.conditions import Parameters, lacking
 from labs.experiments.stack.results import (
     COMPARED,
@@ -27,6 +26,7 @@ from labs.experiments.stack.results import (
     loops,
     medians,
     merged,
+    parameter,
     server,
 )
 from labs.experiments.stack.settings import Settings

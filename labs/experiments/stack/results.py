@@ -337,3 +337,9 @@ def server(repeated: Iterable[Repeated]) -> Server | None:
     settings = closed.middle.settings_as(Settings)
     service_us = SECOND_US / per_s
     return Server(settings.work_us, service_us, settings.connections, settings.duration_s)
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """`many_connections`: the connections of a condition with many of them; None for others."""
+    is_many = name == "many_connections" and run.condition.endswith("many")
+    return run.settings_as(Settings).connections if is_many else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB
+from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.claims.ledger import article_beside
@@ -395,3 +395,11 @@ def flow_of(run: Run) -> Flow:
         nodelay=settings.nodelay,
         writes_per_wake=settings.writes_per_wake,
     )
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
+    link = run.condition_asked.link
+    if name != "bdp_bytes" or link.rate_mbit is None:
+        return None
+    return round(bytes_carried(link.rate_mbit, link.delay_ms))
