@@ -22,7 +22,6 @@ from labs.read.claims.ledger import Claim, Figure
 from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Witness
 from labs.read.display.format import in_digits
-from labs.read.runs.run import Run
 from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import FEWEST, Interval
 
@@ -47,12 +46,6 @@ FEW = (
 )
 NONE_PCT = 5.0
 """An effect of which the whole interval is this close to 1 is none."""
-
-
-def parameter(run: Run, name: str) -> int | None:
-    """`many_connections`: the connections of a condition with many of them; None for others."""
-    is_many = name == "many_connections" and run.condition.endswith("many")
-    return run.settings_as(Settings).connections if is_many else None
 
 
 def ratio(claim: Claim, seen: Evidence) -> Finding:

@@ -309,16 +309,23 @@ COMPARED = Comparisons(
 """What shows the effect of each setting."""
 
 
+def medians(conditions: Iterable[Repeated], columns: Iterable[str]) -> DataFrame:
+    """One row per condition, with the median of each column, or None."""
+    names = [*columns]
+    rows = [(each.condition, *map(each.median, names)) for each in conditions]
+    return DataFrame(rows, columns=["condition", *names], dtype=object)
+
+
 def loops(repeated: Iterable[Repeated]) -> DataFrame:
     """The closed loop, then the open loops by rate (0 in the closed one): medians of their
     repetitions. Loops without undisturbed runs are left out."""
-    columns = ("rate_s", "requests_s", "p50_us", "p99_us")
-    rows = [
-        {"condition": loop.condition, **{name: loop.median(name) for name in columns}}
+    shown = (
+        loop
         for loop in repeated
         if loop.counted and (loop.condition == CLOSED or loop.median("rate_s"))
-    ]
-    return DataFrame(rows, columns=["condition", *columns]).sort_values("rate_s", kind="stable")
+    )
+    rows = medians(shown, ("rate_s", "requests_s", "p50_us", "p99_us"))
+    return rows.infer_objects().sort_values("rate_s", kind="stable")
 
 
 def server(repeated: Iterable[Repeated]) -> Server | None:
@@ -330,3 +337,9 @@ def server(repeated: Iterable[Repeated]) -> Server | None:
     settings = closed.middle.settings_as(Settings)
     service_us = SECOND_US / per_s
     return Server(settings.work_us, service_us, settings.connections, settings.duration_s)
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """`many_connections`: the connections of a condition with many of them; None for others."""
+    is_many = name == "many_connections" and run.condition.endswith("many")
+    return run.settings_as(Settings).connections if is_many else None

@@ -12,8 +12,7 @@ from pandas import DataFrame
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
-from labs.experiments.sweeps.claims import parameter
-from labs.experiments.sweeps.results import Results, article
+from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import results_of

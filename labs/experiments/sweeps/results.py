@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB
+from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.claims.ledger import article_beside
@@ -33,6 +33,7 @@ from labs.read.readings.bulk_transfer import (
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs import raw_files
+from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import Transfer, transfer
@@ -303,3 +304,11 @@ class Results(BulkTransfer):
             if request_bytes and size_bytes not in (None, 2 * request_bytes):
                 request = f"a request of {request_bytes:,} bytes"
                 yield Note("granted", f"{request} gave a {end} buffer of {size_bytes:,}")
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
+    link = run.condition_asked.link
+    if name != "bdp_bytes" or link.rate_mbit is None:
+        return None
+    return round(bytes_carried(link.rate_mbit, link.delay_ms))

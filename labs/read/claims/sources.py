@@ -78,7 +78,7 @@ def verdicts_from(
     judges = judges_of(lab)
     places: dict[Place, list[Known]] = {}
     for source in sources:
-        for place, seen in _evidence(lab, source):
+        for place, seen in evidence_of(lab, source):
             places.setdefault(place, []).append((source, seen))
 
     def by(claim: Claim, source: Source, seen: Evidence) -> Verdict:
@@ -108,7 +108,7 @@ def verdicts_from(
     )
 
 
-def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
+def evidence_of(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
     """What a source has of each testbed and kernel series."""
     if source.draw is not None:
         witness = source.draw.witness

@@ -167,4 +167,4 @@ def test_interactions_are_ratios_of_effects() -> None:
     assert interaction.ratio.middle == pytest.approx((both / second) / (first / neither))
     assert interaction.ratio.low == interaction.ratio.middle and interaction.matters
     assert COMPARED.describe_interaction(interaction).endswith("The two settings interact")
-    assert COMPARED.interactions_of(four[:3]) == ()
+    assert not [*COMPARED.interactions_of(four[:3])]
