@@ -45,7 +45,6 @@ from labs.read.display.rich_output import Table, Words
 from labs.read.display.transfer import BOUNDS, describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.both_ends import Limits
 from labs.read.figures.both_ends import timeline as both_ends
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Expected, Intervals, Reference
@@ -57,8 +56,8 @@ from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
 from labs.read.readings.buffer_sweep import (
     SWEEP,
     Smallest,
-    describe_enough,
     describe_published,
+    describe_size,
     describe_smallest,
     line_mib_s,
     of_each_kernel,
@@ -66,16 +65,7 @@ from labs.read.readings.buffer_sweep import (
     remarks,
     smallest,
 )
-from labs.read.readings.bulk_transfer import (
-    AUTOMATIC,
-    OF_HOST,
-    RECEIVER,
-    SENDER,
-    SETSOCKOPT,
-    SYSCTL,
-    ends_of,
-    predicted,
-)
+from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
@@ -467,14 +457,7 @@ def timeline(run: Run) -> Figure:
     results = Results(run)
     if results.download is None:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
-    limits = Limits(
-        results.send_most_bytes,
-        results.receive_most_bytes,
-        results.bdp_bytes,
-        results.bound,
-        results.predicted_mib_s,
-    )
-    return both_ends(run, limits, describe_run(run))
+    return both_ends(run, results, describe_run(run))
 
 
 def describe_run(run: Run) -> str:
@@ -573,7 +556,7 @@ def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words
         sentences.append("The article's number is for other parameters, so it is not compared.")
     within_pct = article().claim(NEEDED).tolerance_pct or 0.0
     for answer in of_each_kernel(answers):
-        sentences.append(describe_enough(answer))
+        sentences.append(describe_size(answer, size_in_mb))
         if articles_mb is not None and answer.buffer_bytes is not None:
             sentences.append(describe_published(answer, articles_mb * MB, within_pct, believed))
     return Words(" ".join(sentences))
@@ -583,35 +566,19 @@ def tell_kernels(*tables: DataFrame) -> Words:
     """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
     their results, and the smallest buffer of each sweep."""
     with_runs = [table for table in tables if not table.empty]
-    rows = [
-        row
-        for table in with_runs
-        for row in _same_conditions(table, shown=[SENDER_RAISED]).to_dict("records")[:1]
-    ]
+    firsts = [_same_conditions(table, shown=[SENDER_RAISED])[:1] for table in with_runs]
+    rows = [row for first in firsts for row in first.to_dict("records")]
     why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
-    answers = [answer for table in with_runs for answer in smallest(table)]
-    return Words(
-        "\n\n".join(
-            [
-                describe_difference(*rows) if len(rows) == len(tables) else why,
-                *map(describe_smallest, of_each_kernel(answers)),
-            ]
-        )
-    )
+    if len(rows) == len(tables):
+        why = describe_difference(*rows)
+    answers = of_each_kernel(answer for table in with_runs for answer in smallest(table))
+    return Words("\n\n".join([why, *map(describe_smallest, answers)]))
 
 
 COLUMNS = (
     *("condition", "whose", "set by", "requested", "core maximum", "granted", "used"),
     *("advertised", "usable window", "allows MiB/s", "measured MiB/s"),
 )
-WHOSE = {"receive": "receiver", "send": "sender"}
-MEMORY = {
-    SENDER: ("sndbuf_bytes", "wmem_queued_bytes"),
-    RECEIVER: ("rcvbuf_bytes", "rmem_alloc_bytes"),
-}
-"""The columns of samples with each host's buffer, and what was in it."""
-SHORTEST_RTT_MS = 0.1
-"""A shorter RTT is that of the machine, and says nothing about a buffer."""
 
 
 def buffer_rows(runs: Iterable[Run]) -> Table:
@@ -622,7 +589,7 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
     it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
     buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
     """
-    rows = [row for run in runs for row in (*_requested(run), *_ends(Results(run)))]
+    rows = [row for run in runs for row in Results(run).buffers()]
     return Table(
         [[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object
     )
@@ -641,46 +608,6 @@ def buffers_table(study: Study) -> Table:
         rows[name] = [in_words(value) if is_known(value) else "" for value in rows[name]]
     rows.attrs["units"] = dict.fromkeys((*exact, *rounded), "KiB")
     return rows
-
-
-def _requested(run: Run) -> Iterator[dict[str, Any]]:
-    """The buffers of programs that only ask."""
-    for request in run.buffers:
-        _, _, cap = OF_HOST[{"receive": RECEIVER, "send": SENDER}[request.socket]]
-        yield {
-            "condition": run.condition,
-            "whose": WHOSE[request.socket],
-            "set by": SETSOCKOPT,
-            "requested": request.requested_bytes,
-            "granted": request.granted_bytes,
-            "core maximum": int(run.sysctl(request.host, cap)),
-        }
-
-
-def _ends(results: Results) -> Iterator[dict[str, Any]]:
-    """The two ends of a run's download, and what each lets be in flight in theory."""
-    if results.download is None:
-        return
-    run, samples, steady = results.run, results.samples, results.download.steady_bytes_s
-    rtt_s = run.link.measured.rtt_ms / 1e3
-    offered = ends_of(samples[SENDER], "snd_wnd_bytes").get("largest")
-    for host, buffer in ((SENDER, results.sends), (RECEIVER, results.receives)):
-        (end, _, cap), (size, memory) = OF_HOST[host], MEMORY[host]
-        usable = results.usable.get(host)
-        allows = usable is not None and 1e3 * rtt_s >= SHORTEST_RTT_MS
-        yield {
-            "condition": run.condition,
-            "whose": WHOSE[end],
-            "set by": "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
-            "requested": buffer.requested_bytes,
-            "core maximum": int(run.sysctl(host, cap)) if buffer.via_setsockopt else None,
-            "granted": ends_of(samples[host], size).get("last"),
-            "used": ends_of(samples[host], memory).get("largest"),
-            "advertised": offered if host == RECEIVER else None,
-            "usable window": usable,
-            "allows MiB/s": (usable or 0) / rtt_s / MIB if allows else None,
-            "measured MiB/s": None if steady is None else steady / MIB,
-        }
 
 
 def guessed_sizes(
@@ -757,26 +684,31 @@ def _of_ss(run: Run) -> Iterator[Printed]:
         yield Printed(f"ss -io, sample {number}", theirs, ss_sample(run, received))
 
 
+BY_CLIENT = {
+    "Article, near the end": (0, "article_steady_mib_s"),
+    "wget, near the end": (0, "steady_mib_s"),
+    "Built-in client, near the end": (1, "steady_mib_s"),
+    "Article, whole file": (0, "article_mib_s"),
+    "wget's own figure, whole file": (0, "wget_mib_s"),
+    "Built-in client, whole file": (1, "goodput_mib_s"),
+}
+
+
 def by_client(of_wget: Study, built_in: Study) -> Table:
     """One row per download that both clients made: the article's figures, wget's here, and those of
     the client that discards, near the end and over the whole file."""
     others = {run.condition: Results(run) for run in built_in.runs}
+    pairs = [(Results(run), others.get(run.condition)) for run in of_wget.runs]
     rows = [
         {
-            "Condition": run.condition,
-            "Article, near the end": wget.article_steady_mib_s,
-            "wget, near the end": wget.steady_mib_s,
-            "Built-in client, near the end": other.steady_mib_s,
-            "Article, whole file": wget.article_mib_s,
-            "wget's own figure, whole file": wget.wget_mib_s,
-            "Built-in client, whole file": other.goodput_mib_s,
+            "Condition": pair[0].run.condition,
+            **{head: getattr(pair[place], name) for head, (place, name) in BY_CLIENT.items()},
             "Built-in client over wget (%)": 100
-            * ((other.goodput_mib_s or nan) / (wget.goodput_mib_s or nan) - 1),
+            * ((pair[1].goodput_mib_s or nan) / (pair[0].goodput_mib_s or nan) - 1),
         }
-        for run in of_wget.runs
-        if run.condition in others
-        for wget, other in [(Results(run), others[run.condition])]
+        for pair in pairs
+        if pair[1] is not None
     ]
     table = Table(rows)
-    table.attrs["units"] = dict.fromkeys(list(table)[1:-1], "MiB/s")
+    table.attrs["units"] = dict.fromkeys(BY_CLIENT if rows else (), "MiB/s")
     return table
