@@ -485,31 +485,28 @@ def describe(table: DataFrame) -> str:
 
 
 def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
+    unlimited = NO_RATE in row["note_codes"].split()
+    steady, published = row["steady_mib_s"], {"over the whole file": row["article_mib_s"]}
+    published["in the steady state"] = row["article_steady_mib_s"]
     if not is_known(row["bytes"]):
         yield "no download."
         if is_known(row["httping_ms"]):
             yield f"httping reports {milliseconds(row['httping_ms'])}."
         return
-    published = {
-        "over the whole file": row["article_mib_s"],
-        "in the steady state": row["article_steady_mib_s"],
-    }
-    theirs = " and ".join(f"{n:g} MiB/s {of}" for of, n in published.items() if is_known(n))
-    machines = ", the speed of its machines" if NO_RATE in row["note_codes"].split() else ""
-    if machines:
+    if unlimited:
         yield f"{UNLIMITED}."
     else:
-        steady = row["steady_mib_s"]
         near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
         yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
-        if is_known(row["predicted_mib_s"]):
-            yield (
-                f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
-                f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
-            )
-    if theirs:
-        yield f"The article ({row['article_claim']}) reports {theirs}{machines}."
-    if row["notes"] and not machines:
+    if not unlimited and is_known(row["predicted_mib_s"]):
+        yield (
+            f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
+            f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
+        )
+    if theirs := [f"{speed:g} MiB/s {of}" for of, speed in published.items() if is_known(speed)]:
+        machines = ", the speed of its machines" * unlimited
+        yield f"The article ({row['article_claim']}) reports {' and '.join(theirs)}{machines}."
+    if row["notes"] and not unlimited:
         yield f"Note: {row['notes']}."
 
 
@@ -619,17 +616,17 @@ def guessed_sizes(
     """
     needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
     rows = table[(table["condition"] == DEFAULT) & table["rate_mbit"].notna()]
-    links = zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
-    measured = [
-        next((bdp_bytes(*link) for link in links), None),
-        next((answer.buffer_bytes for answer in smallest(table)), None),
-    ]
-    computed = bdp_bytes(rate_mbit, delay_ms), max(needed.receive_bytes, needed.send_bytes)
-    names = {"BDP": bdp_mib, "smallest buffer": buffer_mib}
+    measured = [bdp_bytes(*link) for link in rows[["rate_mbit", "rtt_ms"]].to_numpy().tolist()]
+    enough = [answer.buffer_bytes for answer in smallest(table)[:1]]
+    most = max(needed.receive_bytes, needed.send_bytes)
+    sizes = {
+        "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms), next(iter(measured), None)),
+        "smallest buffer": (buffer_mib, most, next(iter(enough), None)),
+    }
     return guesses(
         {
             name: (guess, size / MIB, None if seen is None else seen / MIB)
-            for (name, guess), size, seen in zip(names.items(), computed, measured, strict=True)
+            for name, (guess, size, seen) in sizes.items()
         },
         "MiB",
     )
