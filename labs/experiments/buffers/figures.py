@@ -55,10 +55,11 @@ from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
 from labs.read.readings.buffer_sweep import (
     SWEEP,
-    Smallest,
     describe_published,
     describe_size,
     describe_smallest,
+    describe_sweep,
+    filling,
     line_mib_s,
     of_each_kernel,
     points,
@@ -206,22 +207,15 @@ def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
     return predicted(flow, size_bytes).steady_bytes_s / MIB
 
 
-def _filling(rows: DataFrame, place: int) -> Smallest | None:
-    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
-    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
-    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
-
-
 def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
     """The line of that buffer; in its text `{kernel}` and `{of_the_bdp}` stand for its figures."""
 
     def value(rows: DataFrame) -> float | None:
-        answer = _filling(rows, place)
+        answer = filling(rows, place)
         return answer.buffer_bytes if answer else None
 
     def words(rows: DataFrame) -> str:
-        answer = _filling(rows, place)
-        if answer is None:
+        if (answer := filling(rows, place)) is None:
             return ""
         kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
         return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
@@ -229,29 +223,11 @@ def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
     return Mark(value, words, colour=colour, dash="dash")
 
 
-def _describe_sweep(rows: DataFrame) -> str:
-    """The ends of the sweep, and the smallest buffer that fills the line."""
-    first, last = rows.iloc[0], rows.iloc[-1]
-    return (
-        f"Steady goodput over {len(rows)} buffer sizes, from "
-        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
-        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
-        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
-    )
-
-
-def _with_sizes(table: DataFrame) -> DataFrame:
-    rows = points(table)
-    return rows.assign(
-        buffer_mib=rows["buffer_bytes"] / MIB, of_the_bdp=rows["buffer_bytes"] / rows["bdp_bytes"]
-    )
-
-
 SIZE = Axis("buffer_bytes", "size of both buffers", log=True, ticks=SIZES)
 STEADY = Axis("steady_mib_s", "steady goodput", begins_at_0=True)
 against_buffer_size = Lines(
     "Goodput against the size of both socket buffers",
-    rows=_with_sizes,
+    rows=points,
     of=Results,
     empty="none of these runs belongs to a sweep",
     x=SIZE,
@@ -269,7 +245,7 @@ against_buffer_size = Lines(
         _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
     ),
     difference=Difference(within_pct=5.0),
-    describe=_describe_sweep,
+    describe=describe_sweep,
     table={
         "condition": "condition",
         "buffer_mib": "buffer, MiB",
@@ -540,13 +516,12 @@ def tell_computed_size(study: Study) -> Words:
 
 def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words:
     """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
-    timed, answers = table[table["httping_ms"].notna()], smallest(table)
+    timed, answers = table["httping_ms"].dropna(), smallest(table)
     if timed.empty or not answers:
         return Words("This needs a run of `httping` and a sweep of buffer sizes.")
-    httping_ms = float(timed.iloc[0]["httping_ms"])
-    believed = bdp_bytes(answers[0].rate_mbit, httping_ms)
+    believed = bdp_bytes(answers[0].rate_mbit, float(timed.iloc[0]))
     sentences = [
-        f"With httping's {milliseconds(httping_ms)} as the RTT, the BDP would be "
+        f"With httping's {milliseconds(float(timed.iloc[0]))} as the RTT, the BDP would be "
         f"{size_in_mb(believed)}. It is {size_in_mb(answers[0].bdp_bytes)}."
     ]
     if articles_mb is None:

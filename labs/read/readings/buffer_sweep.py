@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.units import MIB
-from labs.read.display.format import size_in_mb, size_in_words
+from labs.read.display.format import in_three_digits, size_in_mb, size_in_words
 from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
@@ -61,7 +61,8 @@ def line_mib_s(rows: DataFrame) -> float:
 def points(table: DataFrame) -> DataFrame:
     """The rows of a table of results that are points of a sweep over a shaped link, by size.
 
-    With `line_mib_s` and `bdp_bytes` of the link as it was measured, and `of_the_line_pct`.
+    With `line_mib_s` and `bdp_bytes` of the link as it was measured, the size as `buffer_mib` and
+    `of_the_bdp`, and `of_the_line_pct`.
     """
     rows = table[(table["group"] == SWEEP) & table["rate_mbit"].notna()]
     # By sysctl first.
@@ -72,7 +73,11 @@ def points(table: DataFrame) -> DataFrame:
         bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
     ]
     return rows.assign(
-        line_mib_s=line, bdp_bytes=bdp, of_the_line_pct=100 * rows["steady_mib_s"] / line
+        line_mib_s=line,
+        bdp_bytes=bdp,
+        buffer_mib=rows["buffer_bytes"] / MIB,
+        of_the_bdp=rows["buffer_bytes"] / bdp,
+        of_the_line_pct=100 * rows["steady_mib_s"] / line,
     )
 
 
@@ -118,6 +123,17 @@ def remarks(table: DataFrame) -> list[str]:
     return [describe_smallest(answer) for answer in smallest(table)]
 
 
+def describe_sweep(rows: DataFrame) -> str:
+    """The ends of the sweep, and the smallest buffer that fills the line."""
+    first, last = rows.iloc[0], rows.iloc[-1]
+    return (
+        f"Steady goodput over {len(rows)} buffer sizes, from "
+        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
+        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
+        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
+    )
+
+
 def describe_smallest(answer: Smallest) -> str:
     """The smallest buffer, with the size below it, and the computed sizes."""
     return describe_size(answer, size_in_words) + _computed(answer)
@@ -160,6 +176,12 @@ def _computed(answer: Smallest) -> str:
         f"{'receiver' if receive >= send else 'sender'} needs more. The sweep can only "
         "find one of its own sizes."
     )
+
+
+def filling(rows: DataFrame, place: int) -> Smallest | None:
+    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
+    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
+    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
 
 
 def of_each_kernel(answers: Iterable[Smallest]) -> list[Smallest]:
