@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
-from pandas.api.types import is_numeric_dtype
 
 from labs.drive.units import GIB, KIB, MB, MIB
 from labs.experiments.buffers.conditions import (
@@ -327,17 +326,17 @@ def _draws(table: DataFrame) -> DataFrame:
         return rows
     order = [*CONTROLS, *sorted({*rows["congestion_control"]} - {*CONTROLS})]
     rows = rows.sort_values(
-        ["loss_pct", "congestion_control"],
-        key=lambda names: names if is_numeric_dtype(names) else names.map(order.index),
-        kind="stable",
-    )
+        "congestion_control", key=lambda names: names.map(order.index), kind="stable"
+    ).sort_values("loss_pct", kind="stable")
+    # Where no run has a value, a column is not of numbers.
+    rows = rows.astype({column: float for column, kind in DRAWS.values()})
     for end in ("low", "high"):
         name = f"predicted_mean_{end}_mib_s"
         rows[name] = rows[name].fillna(rows["predicted_mean_mib_s"])
     cells = ["loss_pct", "congestion_control"]
     draws = rows.groupby(cells, sort=False).agg(**DRAWS).reset_index()
     dropped = rows.groupby("loss_pct")["lost_pct"].agg(dropped_low="min", dropped_high="max")
-    first = rows.drop_duplicates(cells).assign(mathis=_mathis_mib_s)
+    first = rows.assign(mathis=_mathis_mib_s(rows)).drop_duplicates(cells)
     return first.merge(draws, on=cells).merge(dropped.reset_index(), on="loss_pct")
 
 

@@ -91,7 +91,7 @@ def test_results_have_sizes_and_series_of_a_sweep(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_predict_the_steady_state(kernel: str) -> None:
-    """From 32 KiB on; below, what is played is a guess (labs.experiments.buffers.prediction)."""
+    """From 32 KiB on; below, what is played is a guess (the notes of `labs.read.theory.bulk`)."""
     rows = real_study(kernel).results()
     known = rows[
         rows["settled"].eq(True)
