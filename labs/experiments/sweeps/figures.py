@@ -43,6 +43,7 @@ __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "small
 """What is not defined here."""
 
 ENDS = ("send", "receive")
+GOODPUT = {"steady_mib_s": "measured, MiB/s", "predicted_mib_s": "predicted, MiB/s"}
 SERIES = {
     "sender": "send buffer alone",
     "receiver": "receive buffer alone",
@@ -51,6 +52,14 @@ SERIES = {
     "fixed-8m": "send buffer, receiver 8 MiB",
 }
 """The five series of the article, and what varies in each."""
+LOOKS = (
+    Look(BLUE),
+    Look(VERMILION, "dash", "square"),
+    Look(BLACK, symbol="diamond"),
+    Look(GREEN, "dot", "triangle-up"),
+    Look(PURPLE, "dashdot", "x"),
+)
+PREDICTED = Look(ORANGE, symbol="circle-open", size=16)
 REACHES_PCT = 95.0
 """A point with this share of the best goodput counts as reaching it."""
 WITHIN_PCT = 5.0
@@ -82,13 +91,11 @@ def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..
 
 
 def _in_series(table: DataFrame) -> DataFrame:
-    """The runs that are points of a series, with `name`, `series` and `size_kib`, in the order of
-    the series and their sizes."""
+    """The runs that are points of a series, with `series` and `size_kib`, in the order of both."""
     names = table["condition"].str.extract(rf"^({'|'.join(SERIES)})-[0-9]+[km]$")[0]
     receiver, sender = table["requested_receive_kib"], table["requested_send_kib"]
     rows = table.assign(
-        series=names,
-        name=names.map(SERIES),
+        series=names.map(SERIES),
         size_kib=receiver.where(names == "receiver", sender),
         order=names.map(dict(zip(SERIES, range(len(SERIES)), strict=True))),
     )
@@ -98,7 +105,7 @@ def _in_series(table: DataFrame) -> DataFrame:
 def _describe_series(rows: DataFrame) -> list[str]:
     """The ends of each series, and the size from which it is flat."""
     phrases = []
-    for name, points in rows.groupby("name", sort=False):
+    for name, points in rows.groupby("series", sort=False):
         goodput, sizes = points["steady_mib_s"], (points["size_kib"] * KIB).map(size_in_words)
         full = sizes[goodput >= REACHES_PCT / 100 * goodput.max()].iloc[0]
         first, last = (
@@ -125,17 +132,8 @@ goodput_by_buffer = Lines(
     x=Axis("size_kib", "requested size", log=True, ticks=POINTS, unit_bytes=KIB),
     y=Axis("steady_mib_s", "steady goodput", begins_at_0=True),
     by="series",
-    named=SERIES,
-    looks={
-        "sender": Look(BLUE),
-        "receiver": Look(VERMILION, "dash", "square"),
-        "both": Look(BLACK, symbol="diamond"),
-        "fixed-256k": Look(GREEN, "dot", "triangle-up"),
-        "fixed-8m": Look(PURPLE, "dashdot", "x"),
-    },
-    predicted=Prediction(
-        every=True, mode="markers", look=Look(ORANGE, symbol="circle-open", size=16)
-    ),
+    looks=dict(zip(SERIES.values(), LOOKS, strict=True)),
+    predicted=Prediction(every=True, mode="markers", look=PREDICTED),
     marks=(
         Mark(line_mib_s, "line rate {digits} MiB/s", "y"),
         Mark(_bdp_kib, _describe_bdp, dash="longdash"),
@@ -145,12 +143,7 @@ goodput_by_buffer = Lines(
         f"Steady goodput by requested size; {_describe_bdp(rows)}. "
         f"{'; '.join(_describe_series(rows))}."
     ),
-    table={
-        "name": "series",
-        "size_kib": "requested, KiB",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
-    },
+    table={"series": "series", "size_kib": "requested, KiB", **GOODPUT},
 )
 
 
@@ -193,8 +186,7 @@ measured_and_predicted = Lines(
     table={
         "condition": "condition",
         "kernel": "kernel",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
+        **GOODPUT,
         "error_pct": "error, %",
         "bound": "limited by",
     },
@@ -257,13 +249,7 @@ surface = HeatMap(
     row_px=46,
     least_px=0,
     describe=_describe_surface,
-    table={
-        "send": "send buffer",
-        "receive": "receive buffer",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
-        "bound": "limited by",
-    },
+    table={"send": "send buffer", "receive": "receive buffer", **GOODPUT, "bound": "limited by"},
 )
 
 NAGLE = {False: "Nagle's algorithm on", True: "TCP_NODELAY"}
@@ -277,16 +263,6 @@ def _writes(table: DataFrame) -> DataFrame:
     many = rows["writes_per_wake"].map("<br>x {:,.0f}".format)
     many = many.where(rows["writes_per_wake"] != WRITES_PER_WAKE, "")
     return rows.assign(writes=rows["write_bytes"].map("{:,.0f}".format) + many)
-
-
-def _describe_writes(rows: DataFrame) -> str:
-    """For each size of a write both values."""
-    phrases = []
-    for writes, some in rows.groupby("writes", sort=False):
-        values = zip(some["in_flight_kib"], some["nodelay"].map(NAGLE), strict=True)
-        texts = ", ".join(f"{in_three_digits(size)} KiB with {name}" for size, name in values)
-        phrases.append(f"{str(writes).replace('<br>', ' ')} bytes: {texts}")
-    return f"Payload in flight by the size of a write. {'; '.join(phrases)}."
 
 
 in_flight_by_write = Lines(
@@ -319,14 +295,12 @@ in_flight_by_write = Lines(
         ),
     ),
     height=460,
-    describe=_describe_writes,
     table={
         "write_bytes": "write, bytes",
         "writes_per_wake": "writes per wake-up",
         "nodelay": "TCP_NODELAY",
         "in_flight_kib": "in flight, KiB",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
+        **GOODPUT,
     },
 )
 

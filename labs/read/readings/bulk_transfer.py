@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.result_columns import Note, part
-from labs.drive.units import KIB, MIB
+from labs.drive.units import MIB
 from labs.read.claims.formulas import farthest_from
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
@@ -412,10 +412,6 @@ class BulkTransfer:
             yield Note("capture_lost", f"the capture lost {lost} packets")
         if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP came under memory pressure")
-
-
-def in_kib(size: float | None) -> float | None:
-    return None if size is None else size / KIB
 
 
 def in_mib(bytes_s: float | None) -> float | None:
