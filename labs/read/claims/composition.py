@@ -127,7 +127,8 @@ def _joined(verdicts: Sequence[Verdict]) -> Verdict:
     if len(verdicts) == 1:
         return first
     every = [witness for verdict in verdicts for witness in verdict.witnesses or (verdict,)]
-    return _of_all(first, verdicts, tuple(sorted(every, key=_order)))
+    witnesses = tuple(sorted(every, key=_order))
+    return _of_all(first, witnesses, witnesses)
 
 
 def _of_all(

@@ -161,7 +161,7 @@ def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
 
 
 def _others(
-    names: Iterable[str], claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
+    names: Iterable[str], claim: Claim, seen: Evidence, articles: Mapping[str, float | str]
 ) -> list[str]:
     """The parameters of these names in which the runs differ from the article's, in words."""
     given = [
@@ -171,8 +171,8 @@ def _others(
     ]
     return list(
         dict.fromkeys(
-            f"{name} {input_value(value)}, not {input_value(articles_own[name])}"
+            f"{name} {input_value(value)}, not {input_value(articles[name])}"
             for name, value in given
-            if value is not None and value != articles_own[name]
+            if value is not None and value != articles[name]
         )
     )

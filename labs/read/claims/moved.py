@@ -18,6 +18,7 @@ from labs.errors import BadInput, Damaged
 from labs.read.claims.verdict import Witness
 from labs.read.display.format import few, figures_in_words, printable
 from labs.read.json_schema import objection
+from labs.read.runs.compare import Change
 from labs.read.theory.windows import series
 
 SCHEMA = Path(__file__).with_name("verdicts.schema.json")
@@ -57,10 +58,7 @@ class MovedWitness:
     @property
     def percent(self) -> float | None:
         """By how much the measured figure changed, if it is one number on both sides."""
-        before, now = self.measured
-        if not before or not all(isinstance(side, int | float) for side in self.measured):
-            return None
-        return float(100 * (now - before) / abs(before))
+        return Change("measured", *self.measured).percent
 
     def lines(self) -> Iterator[str]:
         kernel = self.kernels[1] or self.kernels[0] or ""
