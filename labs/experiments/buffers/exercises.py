@@ -203,7 +203,7 @@ def used_pct(runs: Evidence) -> Expected:
     figures = article().claim(STOP_AND_WAIT).arguments
     block = figures["block_bytes"], figures["rate_bytes_s"]
     rtt_ms = drawn(runs, "delay_ms", LINK.delay_ms)
-    assumed_ms = figures["rtt_ms"] * rtt_ms / LINK.delay_ms
+    assumed_ms = figures["assumed_rtt_ms"] * rtt_ms / LINK.delay_ms
     assumed = f"This is for an RTT of {assumed_ms:g} ms. httping timed two RTTs: halve its time."
     used, checked = utilisation_pct(*block, rtt_ms), "sending time over sending time plus RTT"
     of_wait = "Sending the block takes time, too: divide by the sending time plus RTT."
