@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from labs.drive.kernel.versions import SERIES
@@ -96,15 +96,19 @@ def download(
     )
 
 
-def limited_by(
-    runs: Evidence, condition: str, wmem: Sizes, usual_ms: float = LINK.delay_ms
-) -> Expected:
-    """What limits a run, or in theory if there is none."""
-    link = link_of(runs, usual_ms)
-    measured = runs.measured(condition, "bound", **link)
-    theory = predicted(download(runs, link, default_rmem(runs.kernel), wmem), FILE_BYTES)
-    checked = after_runs("the smallest of the limits", measured)
-    return Expected(checked, choice=measured.value or theory.bound)
+def limit_of(
+    condition: str, wmem: Sizes, usual_ms: float = LINK.delay_ms
+) -> Callable[[Evidence], Expected]:
+    """What limits a run of a condition, or in theory if there is none."""
+
+    def limit(runs: Evidence) -> Expected:
+        link = link_of(runs, usual_ms)
+        measured = runs.measured(condition, "bound", **link)
+        theory = predicted(download(runs, link, default_rmem(runs.kernel), wmem), FILE_BYTES)
+        checked = after_runs("the smallest of the limits", measured)
+        return Expected(checked, choice=measured.value or theory.bound)
+
+    return limit
 
 
 def shares_pct(
@@ -144,14 +148,6 @@ def bdp_mib(runs: Evidence) -> Expected:
     return around(*right, pct=EXACT_PCT, checked="rate x RTT").mistake(
         bdp_bytes(rate_mbit, usual_ms) / MIB, f"This is the BDP at {usual_ms:g} ms."
     )
-
-
-def default_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, DEFAULT, DEFAULT_WMEM, DELAYS_MS[0])
-
-
-def wmem_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, SENDER_RAISED, RAISED)
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
@@ -305,11 +301,13 @@ LONG: Mapping[str, tuple[Scalar, ...]] = {
 }
 """What an examination on notebook 00 or 01 draws from."""
 
+DEFAULT_LIMIT = limit_of(DEFAULT, DEFAULT_WMEM, DELAYS_MS[0])
+RAISED_LIMIT = limit_of(SENDER_RAISED, RAISED)
 EXERCISES = (
     Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB").examined(
         SHORT, "What is the BDP of a link of {rate_mbit:g} Mbit/s and {delay_ms:g} ms, in MiB?"
     ),
-    Exercise("limit", START, "what limits default at 22 ms", default_limit, "", LIMITS).examined(
+    Exercise("limit", START, "what limits default at 22 ms", DEFAULT_LIMIT, "", LIMITS).examined(
         SHORT,
         "What limits a download over that link if both ends run Linux {kernel} with "
         "default buffers: link, receive window or send buffer?",
@@ -320,7 +318,7 @@ EXERCISES = (
     Exercise("httping_ms", BUFFERS, "what httping reports", httping_ms, "ms").examined(
         LONG, "What time does httping report at an RTT of {delay_ms:g} ms, in ms?"
     ),
-    Exercise("wmem_limit", BUFFERS, "what limits wmem", wmem_limit, choices=LIMITS).examined(
+    Exercise("wmem_limit", BUFFERS, "what limits wmem", RAISED_LIMIT, choices=LIMITS).examined(
         LONG,
         "Only the send buffer is enlarged, to 50 MiB. What limits a download over {rate_mbit:g} "
         "Mbit/s and {delay_ms:g} ms with Linux {kernel}: link, receive window or send buffer?",

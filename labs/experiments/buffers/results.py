@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +11,6 @@ from pandas import DataFrame
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
-from labs.read.claims.formulas import farthest_from
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.parse.http_clients import Httping
 from labs.read.readings import bulk_transfer
@@ -25,16 +23,21 @@ from labs.read.readings.bulk_transfer import (
     RECOVERY,
     RMEM_MAX,
     SENDER,
+    SETSOCKOPT,
     SLOW_START,
     WMEM,
     Buffer,
     BulkTransfer,
+    Grants,
     Growth,
     Window,
     bdp_bytes,
     buffer_of,
+    core_max_of,
     ends_of,
+    grants_of,
     growth,
+    in_mib,
     predicted,
     predicted_rate,
     usable_bytes,
@@ -68,53 +71,10 @@ size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
 TCP_MEM = "net.ipv4.tcp_mem"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
+SHORTEST_RTT_MS = 0.1
+"""A shorter RTT is that of the machine, and says nothing about a buffer."""
 NETEM_PACKETS = 1000
 """The queue of netem by default, as tc sets it."""
-CORE = {end: cap for end, _, cap in OF_HOST.values()}
-TWICE = 2
-
-
-@dataclass(frozen=True)
-class Grants:
-    """What setsockopt granted in a run: sizes requested up to the core maximum, as a multiple, the
-    one farthest from twice; those above it, in units of it; and the smallest, by socket."""
-
-    times: float | None
-    count: int
-    smallest: Mapping[str, int]
-    capped_times: float | None
-    cap_bytes: int | None
-    largest_request_bytes: int | None
-    largest_grant_bytes: int | None
-
-
-def grants_of(run: Run) -> Grants:
-    """The grants of a run; requests that got the minimum are not counted as multiples."""
-    rows = [
-        (row.socket, row.requested_bytes, row.granted_bytes or 0, int(run.sysctl(row.host, cap)))
-        for row in run.buffers
-        if row.requested_bytes and (cap := CORE.get(row.socket))
-    ]
-    below = [row for row in rows if row[1] <= row[3]]
-    raised = {(socket, granted) for socket, asked, granted, _ in below if granted > TWICE * asked}
-    smallest = dict(raised) if len({socket for socket, _ in raised}) == len(raised) else {}
-    times = [
-        granted / asked
-        for socket, asked, granted, _ in below
-        if smallest.get(socket) != granted or granted <= TWICE * asked
-    ]
-    above = [row for row in rows if row[1] > row[3]]
-    capped = [granted / cap for _, _, granted, cap in above]
-    largest = max(rows, key=lambda row: row[1], default=None)
-    return Grants(
-        farthest_from(TWICE, times) if times else None,
-        len(times),
-        smallest,
-        farthest_from(TWICE, capped) if {row[0] for row in above} == set(CORE) else None,
-        min((row[3] for row in rows), default=None),
-        largest[1] if largest else None,
-        largest[2] if largest else None,
-    )
 
 
 class Results(BulkTransfer):
@@ -371,9 +331,9 @@ class Results(BulkTransfer):
     capped_times = hidden(
         "grants.capped_times", "what setsockopt grants above the maximum, in its units"
     )
-    core_max_bytes = size("grants.cap_bytes", "smallest core maximum of the requested buffers")
-    largest_request_bytes = size("grants.largest_request_bytes", "largest size requested")
-    largest_grant_bytes = size("grants.largest_grant_bytes", "what is granted of it")
+    core_max_bytes = size("grants.core_max_bytes", "smallest core maximum of the requested buffers")
+    largest_request_bytes = size("grants.largest.requested", "largest size requested")
+    largest_grant_bytes = size("grants.largest.granted", "what is granted of it")
 
     @cached_property
     def growth(self) -> Growth:
@@ -431,6 +391,42 @@ class Results(BulkTransfer):
     def predicted_ssthresh_bytes(self) -> float | None:
         buffer = self.growth.buffer_bytes
         return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
+
+    def buffers(self) -> Iterator[dict[str, Any]]:
+        """A row for each buffer: of programs that only ask, and of the two ends of a download."""
+        for request in self.run.buffers:
+            yield {
+                "condition": self.run.condition,
+                "whose": f"{request.socket.removesuffix('e')}er",
+                "set by": SETSOCKOPT,
+                "requested": request.requested_bytes,
+                "granted": request.granted_bytes,
+                "core maximum": core_max_of(self.run, request.socket),
+            }
+        if self.download is not None:
+            yield self._end(self.sends, SENDER, "wmem_queued_bytes")
+            offered = ends_of(self.samples[SENDER], "snd_wnd_bytes").get("largest")
+            yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
+
+    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
+        """The buffer of a host, and what it lets be in flight in theory."""
+        (end, _, _), rtt_s = OF_HOST[host], self.run.link.measured.rtt_ms / 1e3
+        usable = self.usable.get(host)
+        steady_bytes_s = self.download.steady_bytes_s if self.download else None
+        samples, sizes = self.samples[host], {SENDER: self.send_sizes, RECEIVER: self.receive_sizes}
+        allows = usable is not None and 1e3 * rtt_s >= SHORTEST_RTT_MS
+        return {
+            "condition": self.run.condition,
+            "whose": f"{end.removesuffix('e')}er",
+            "set by": "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
+            "requested": buffer.requested_bytes,
+            "core maximum": core_max_of(self.run, end) if buffer.via_setsockopt else None,
+            "granted": sizes[host].get("last"),
+            "used": ends_of(samples, memory).get("largest"),
+            "usable window": usable,
+            "allows MiB/s": (usable or 0) / rtt_s / MIB if allows else None,
+            "measured MiB/s": in_mib(steady_bytes_s),
+        }
 
     def lab_notes(self) -> Iterator[Note]:
         if no_rate(self.run):

@@ -155,7 +155,7 @@ class Multiples(Declared):
         vertical, plot_px = below_each_other(rows_px, gap)
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
         once_in_legend(traces)
-        layout |= {"legend": LEGEND_ABOVE, "showlegend": True}
+        layout |= {"legend": LEGEND_ABOVE, "showlegend": True, "barmode": "overlay"}
         return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
 
     def _write_headings(self, plots: Sequence[Plot], groups: Sequence[DataFrame]) -> int:

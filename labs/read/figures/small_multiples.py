@@ -1,25 +1,25 @@
-"""Charts of a table over varied parameters: small multiples with common axes, or bars.
+"""Small multiples: a column of a table over varied parameters, in panels with common axes.
 
-A numeric parameter on the x axis has one line per condition, or per value of another parameter; up
-to two further parameters divide the figure into columns and rows of panels. A choice, a kernel or
-the condition has bars.
+A numeric parameter on the x axis has one line per condition, or per value of another parameter; a
+choice, a kernel or the condition has bars. Up to two further parameters divide the figure into
+columns and rows of panels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
 from labs.errors import BadInput
 from labs.read.display.format import heading
 from labs.read.display.provenance import of_points
-from labs.read.figures.axes import DIGITS, Axis
-from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.declaration import Declared
+from labs.read.figures.axes import Axis
+from labs.read.figures.choices import Choices, upright_px
 from labs.read.figures.heatmap import HeatMap
-from labs.read.figures.lines import LOOKS, Lines, Prediction
+from labs.read.figures.lines import LOOKS, MEASURED, Lines, Prediction
 from labs.read.figures.panels import NARROW, Multiples
 from labs.read.figures.parameter_layout import (
     CONDITION,
@@ -43,8 +43,10 @@ MOST_TICKS = 4
 """Of up to so many values on the x axis each has a tick."""
 PANEL_PX, ONE_PANEL_PX = 150, 300
 DECADE = 10.0
-PLACE = "place"
-KEY = "markers: measured; lines: predicted"
+ROOM, LOG_ROOM = 1.08, 0.06
+"""The end of an axis that begins at 0, as a share of the largest value; the room at both ends of a
+logarithmic one, as a share of its length."""
+MOST_POWERS = 5
 Units = Mapping[str, str]
 
 
@@ -86,18 +88,31 @@ def small_multiples(
     has_prediction = predicted in points and points[predicted].notna().any()
     expected = str(predicted) if has_prediction else ""
     origin = caption(points) if caption else of_points(points, over)
-    has_lines = layout.has_numbers(points)
-    key = KEY if expected and has_lines else ""
+    across = points[layout.columns].nunique() if layout.columns else 1
     shown = dict.fromkeys([*over, CONDITION, column, *filter(None, [expected])])
     title = _title(column, drawn)
-    form = (_lines if has_lines else _bars)(points, layout, column, unit, expected, units or {})
-    return replace(
-        form,
-        title=title,
+    form = _panel(points, layout, column, unit, expected, units or {}, across)
+    key = _key(form) if expected else ""
+    figure = Multiples(
+        title,
+        panel_of=form,
+        by=layout.columns or "",
+        below=layout.rows or "",
+        across=across,
+        above=_above(layout, units or {}),
         caption=lambda rows: "<br>".join(filter(None, [origin, left_out, key, note])),
         describe=lambda rows: f"{title}. {in_words(rows, layout, column, unit, expected)}",
         table=lambda rows: rows[[name for name in shown if name in rows]],
     )(points)
+    return _lower(figure, upright_px(form.choices, across)) if isinstance(form, Choices) else figure
+
+
+def _lower(figure: Figure, px: int) -> Figure:
+    """The figure with room for vertical labels above its caption."""
+    for text in figure.select_annotations({"name": "caption"}):
+        text.yshift -= px
+    margin_b, height = figure.layout.margin.b + px, figure.layout.height + px
+    return figure.update_layout(margin_b=margin_b, height=height)
 
 
 def heatmap(
@@ -132,55 +147,79 @@ def _axis(name: str, unit: str, **more: Any) -> Axis:
     return Axis(name, words, with_unit.removesuffix(")"), **more)
 
 
-def _lines(
-    points: DataFrame, layout: Layout, column: str, unit: str, expected: str, units: Units
-) -> Declared:
-    """Measured values as markers and predictions as lines; without predictions, a line connects the
-    measured values. There is a panel for each value of `layout.columns` and of `layout.rows`."""
-    xs = values_of(points, layout.x)
+def _key(form: Lines | Choices) -> str:
+    if isinstance(form, Lines):
+        return "markers: measured; lines: predicted"
+    return f"{'markers' if form.y.log else 'bars'}: measured; black lines: predicted"
+
+
+def _above(layout: Layout, units: Units) -> str:
+    """What the columns and the rows of panels are."""
+    words = {"columns": layout.columns, "rows": layout.rows}
+    return "; ".join(
+        f"{what}: {heading(name, units.get(name, ''))}" for what, name in words.items() if name
+    )
+
+
+def _panel(
+    points: DataFrame,
+    layout: Layout,
+    column: str,
+    unit: str,
+    expected: str,
+    units: Units,
+    across: int,
+) -> Lines | Choices:
+    """A panel: measured values as markers and predictions as lines, or bars of choices. Without
+    predictions, a line connects the measured values."""
+    xs, lines = values_of(points, layout.x), values_of(points, layout.line) if layout.line else []
     values = [value for name in filter(None, [column, expected]) for value in points[name].dropna()]
-    is_log = _spans_a_decade(values)
-    across = points[layout.columns].nunique() if layout.columns else 1
-    lines = values_of(points, layout.line) if layout.line else []
+    x, y = _axis(layout.x, units.get(layout.x, "")), _upward(_axis(column, unit), values)
     sizes = (MARK_PX + 2 * place for place in range(len(lines) - 1, -1, -1))
-    form = Lines(
+    named = {line: _line_name(layout, line, units) for line in lines}
+    looks = {
+        line: replace(look, size=size)
+        for line, look, size in zip(lines, LOOKS, sizes, strict=False)
+    }
+    height = PANEL_PX if layout.rows else ONE_PANEL_PX
+    if not layout.has_numbers(points):
+        return Choices(
+            "",
+            x=x,
+            y=y,
+            by=layout.line,
+            choices=tuple(xs),
+            looks=looks or {None: replace(LOOKS[0], size=MARK_PX)},
+            named=named or {None: MEASURED},
+            predicted=expected,
+            upright=upright_px(tuple(xs), across) > 0,
+            height=height,
+        )
+    ticks = _ticks(xs, is_narrow=across > NARROW)
+    return Lines(
         "",
-        x=_axis(
-            layout.x,
-            units.get(layout.x, ""),
-            log=_spans_a_decade(xs),
-            ticks=_ticks(xs, is_narrow=across > NARROW),
-        ),
-        y=_axis(
-            column,
-            unit,
-            log=is_log,
-            ticks=DIGITS if is_log else "",
-            begins_at_0=not is_log and min(values) >= 0,
-        ),
+        x=replace(x, log=_spans_a_decade(xs), ticks=ticks),
+        y=y,
         by=layout.line,
-        named={line: _line_name(layout, line, units) for line in lines},
-        looks={
-            line: replace(look, size=size)
-            for line, look, size in zip(lines, LOOKS, sizes, strict=False)
-        },
+        named=named,
+        looks=looks,
         predicted=Prediction(expected, each=True, look=Look("", "", width=1.5), mode="lines"),
         mode="markers" if expected else "lines+markers",
-        height=PANEL_PX if layout.rows else ONE_PANEL_PX,
+        height=height,
     )
-    named = {layout.columns: "columns", layout.rows: "rows"}
-    return Multiples(
-        "",
-        panel_of=form,
-        by=layout.columns or "",
-        below=layout.rows or "",
-        across=across,
-        above="; ".join(
-            f"{words}: {heading(name, units.get(name, ''))}"
-            for name, words in named.items()
-            if name
-        ),
-    )
+
+
+def _upward(axis: Axis, values: Sequence[float]) -> Axis:
+    """The axis of the values, common to all panels: logarithmic, or with zero if none is below."""
+    low, high = min(values), max(values)
+    if not _spans_a_decade(values):
+        return replace(axis, range=None if low < 0 else (0, ROOM * (high or 1)))
+    ticks = log_ticks(low, high)
+    if len(ticks) > MOST_POWERS:
+        ticks = [tick for tick in ticks if log10(tick) % 1 == 0]
+    room = (high / low) ** LOG_ROOM
+    labels = {tick: f"{tick:g}" for tick in ticks}
+    return replace(axis, log=True, ticks=labels, range=(low / room, high * room))
 
 
 def _line_name(layout: Layout, line: Any, units: Units) -> str:
@@ -190,27 +229,6 @@ def _line_name(layout: Layout, line: Any, units: Units) -> str:
         return str(line)
     unit = _axis(name, units.get(name, "")).unit
     return f"{names_in_words([name])} {plain(line)} {unit}".strip()
-
-
-def _bars(
-    points: DataFrame, layout: Layout, column: str, unit: str, expected: str, units: Units
-) -> Declared:
-    """A row of bars for each value of the choice, and of the parameters that have panels where
-    there are lines."""
-    names = [name for name in (layout.rows, layout.columns, layout.x) if name]
-    axis = _axis(column, unit)
-    return Bars(
-        "",
-        rows=lambda rows: rows.assign(
-            **{PLACE: rows[names].map(plain).agg(", ".join, axis="columns")}
-        ),
-        bars=(Bar(column, "measured", predicted=expected),),
-        words=axis.words,
-        unit=axis.unit,
-        row=PLACE,
-        by=layout.line,
-        named=lambda line: _line_name(layout, line, units),
-    )
 
 
 def _ticks(xs: Sequence[float], *, is_narrow: bool) -> Mapping[float, str]:

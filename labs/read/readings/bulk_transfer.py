@@ -10,7 +10,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.result_columns import Note, part
-from labs.drive.units import KIB, MIB
+from labs.drive.units import MIB
+from labs.read.claims.formulas import farthest_from
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.run import KEPT_RUNS, Run
@@ -34,6 +35,8 @@ OF_HOST = {SENDER: ("send", WMEM, WMEM_MAX), RECEIVER: ("receive", RMEM, RMEM_MA
 SLOW_START, RECOVERY, AVOIDANCE = "slow start", "fast recovery", "congestion avoidance"
 RECOVERING = (2, 3, 4)
 """TCP_CA_CWR, TCP_CA_Recovery and TCP_CA_Loss (include/uapi/linux/tcp.h)."""
+HOST_OF = {end: host for host, (end, _, _) in OF_HOST.items()}
+TWICE = 2
 NEAR = 0.05
 """How close a sample must be to a moment, by the bytes received until then."""
 predicted_rate = partial(part, unit="MiB/s", costly=True, per=MIB)
@@ -78,6 +81,63 @@ def buffer_of(run: Run, host: str, requested: int | None) -> Buffer:
     if first == largest:
         return Buffer(SYSCTL, largest, largest)
     return Buffer(AUTOMATIC, None, max(first, largest))
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A size that a program requested of setsockopt for a `send` or `receive` buffer, what it got,
+    and the core maximum of its host; all in bytes."""
+
+    end: str
+    requested: int
+    granted: int
+    core_max: int
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What setsockopt granted in a run: sizes requested up to the core maximum, as a multiple, the
+    one farthest from twice; those above it, in units of it; and the smallest, by socket."""
+
+    times: float | None
+    count: int
+    smallest: Mapping[str, int]
+    capped_times: float | None
+    core_max_bytes: int | None
+    largest: Grant | None
+
+
+def grants_of(run: Run) -> Grants:
+    """The grants of a run; requests that got the minimum are not counted as multiples."""
+    grants = [
+        Grant(row.socket, row.requested_bytes, row.granted_bytes or 0, core_max_of(run, row.socket))
+        for row in run.buffers
+        if row.requested_bytes and row.socket in HOST_OF
+    ]
+    below = [grant for grant in grants if grant.requested <= grant.core_max]
+    above = [grant for grant in grants if grant.requested > grant.core_max]
+    raised = {(row.end, row.granted) for row in below if row.granted > TWICE * row.requested}
+    smallest = dict(raised) if len({end for end, _ in raised}) == len(raised) else {}
+    times = [
+        row.granted / row.requested
+        for row in below
+        if smallest.get(row.end) != row.granted or row.granted <= TWICE * row.requested
+    ]
+    capped = [row.granted / row.core_max for row in above]
+    return Grants(
+        farthest_from(TWICE, times) if times else None,
+        len(times),
+        smallest,
+        farthest_from(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
+        min((row.core_max for row in grants), default=None),
+        max(grants, key=lambda row: row.requested, default=None),
+    )
+
+
+def core_max_of(run: Run, end: str) -> int:
+    """The core maximum of the host with the `send` or the `receive` buffer."""
+    host = HOST_OF[end]
+    return int(run.sysctl(host, OF_HOST[host][2]))
 
 
 def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
@@ -352,10 +412,6 @@ class BulkTransfer:
             yield Note("capture_lost", f"the capture lost {lost} packets")
         if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP came under memory pressure")
-
-
-def in_kib(size: float | None) -> float | None:
-    return None if size is None else size / KIB
 
 
 def in_mib(bytes_s: float | None) -> float | None:

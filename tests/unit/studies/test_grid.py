@@ -60,7 +60,7 @@ def test_study_over_nothing_is_one_point() -> None:
     grid = labs.study(RECORDED, over={})
     assert [point.values for point in grid.points] == [{}]
     assert len(grid.results()) == 1
-    assert grid.chart().data[0].x == (grid.results()["goodput_mib_s"][0],)
+    assert grid.chart().data[0].y == (grid.results()["goodput_mib_s"][0],)
 
 
 def test_study_over_kernels_of_the_parameters() -> None:

@@ -171,19 +171,28 @@ def test_small_multiples_leave_out_points_without_a_value() -> None:
     assert "no run has a value of took_ms" in drawn(table, "rate_mbit").layout.meta["tell"]
 
 
-def test_choices_have_a_row_of_bars_each_with_their_predictions() -> None:
+def test_small_multiples_of_choices_are_bars_with_black_lines() -> None:
     figure = drawn(made(kernel=["6.1", "6.12"], condition="ab"), "kernel")
-    bars = {trace.name: trace for trace in figure.data if isinstance(trace, Bar)}
-    assert [list(bars[name].x) for name in "ab"] == [[100, 102], [101, 103]]
-    assert figure.layout.yaxis.ticktext == ("6.1", "6.12")
-    assert figure.layout.xaxis.range[0] == 0 and figure.layout.xaxis.title.text == "Took (ms)"
-    assert next(trace for trace in figure.data if trace.name == "predicted").x[0] < 100
+    bars = [trace for trace in figure.data if isinstance(trace, Bar)]
+    assert [list(bar.y) for bar in bars] == [[100, 102], [101, 103]]
+    assert figure.layout.xaxis.ticktext == ("6.1", "6.12")
+    assert figure.layout.yaxis.range[0] == 0 and figure.layout.yaxis.title.text == "Took (ms)"
+    assert next(trace for trace in figure.data if trace.name == "predicted").y[0] < 100
+    assert "black lines: predicted" in caption(figure)
 
 
-def test_rows_of_bars_are_named_by_all_choices() -> None:
+def test_choices_have_panels_by_further_choices() -> None:
     table = made(condition="ab", kernel=["6.1", "6.12"], client="cd", port=["p", "q"])
     figure = drawn(table, "kernel", "client", "port")
-    assert figure.layout.yaxis.ticktext[:3] == ("p, c, 6.1", "p, c, 6.12", "p, d, 6.1")
+    assert len(panels(figure)) == 4
+    assert sum(len(trace.x) for trace in figure.data if isinstance(trace, Bar)) == len(table)
+
+
+def test_bars_of_choices_may_be_below_zero() -> None:
+    table = made(kernel=["6.1", "6.12"])
+    table["took_ms"] = [-2.0, 3.0]
+    figure = drawn(table, "kernel")
+    assert list(figure.data[0].y) == [-2, 3] and figure.layout.yaxis.range is None
 
 
 @pytest.mark.parametrize(("values", "kind"), [([1, 9, 10], None), ([1, 9, 11], "log")])
@@ -193,6 +202,10 @@ def test_axes_are_logarithmic_beyond_a_decade(values: list[float], kind: str | N
     figure = drawn(table, "rate_mbit")
     assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == (kind, kind)
     assert ("(logarithmic)" in figure.layout.xaxis.title.text) == (kind == "log")
+    table["rate_mbit"] = [str(value) for value in values]
+    with_choices = drawn(table, "rate_mbit")
+    assert with_choices.layout.yaxis.type == kind
+    assert isinstance(with_choices.data[0], Bar) == (kind is None)
 
 
 def test_caption_and_titles_of_small_multiples() -> None:
