@@ -223,14 +223,12 @@ def _range(interval: Interval) -> str:
 @cache
 def record() -> Mapping[str, Any]:
     """What the benchmark built, and with what; `per_request`: instructions by kernel and round."""
-    content: dict[str, Any] = json.loads(INSTRUCTIONS.read_text("utf-8"))
-    return content
+    return dict(json.loads(INSTRUCTIONS.read_text("utf-8")))
 
 
-def instructions() -> Mapping[str, list[float]]:
+def instructions() -> dict[str, list[float]]:
     """Instructions per request, round by round, by kernel."""
-    counts: Mapping[str, list[float]] = record()["per_request"]
-    return counts
+    return dict(record()["per_request"])
 
 
 def compiled_in(claim: Claim, seen: Evidence) -> Finding:

@@ -183,7 +183,7 @@ def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
 
 
 def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
-    many = p.connections
+    counts, many = _connections(p), p.connections
     busy: Changes = {"timeout_ms": BLOCKING_MS, "offloads": GRO, "work_us": p.work_us}
     return (
         rows(
@@ -201,13 +201,11 @@ def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
             row("unpinned-c1", pinning=FREE),
             row("irq-apart-c1", small=True, interrupts=APART),
             row("irq-same-c1", small=True, interrupts=SAME),
-            row("rps-same-c1", rps=SAME),
-            row("rps-same-many", rps=SAME, connections=many),
+            each("rps-same-{}", counts, rps=SAME, connections=counts.get),
         ),
         rows(
             DEVICE,
-            row("gro-c1", small=True, offloads=GRO),
-            row("gro-many", offloads=GRO, connections=many),
+            each("gro-{}", counts, small=("c1",), offloads=GRO, connections=counts.get),
             row("offloads-off-c1", offloads=OFF),
             row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
             each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),

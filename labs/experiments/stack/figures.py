@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 
 MEDIAN, TAIL = "p50_us", "p99_us"
-PERCENTILES = {MEDIAN: "median", TAIL: "99th percentile"}
+PERCENTILES = {column: words for column, words in COMPARED.columns.items() if words}
 PERCENTS = {MEDIAN: 50.0, TAIL: 99.0}
-LOOK_OF = {"median": Look(BLUE), "99th percentile": Look(ORANGE, symbol="diamond")}
+LOOK_OF = dict(zip(PERCENTILES.values(), (Look(BLUE), Look(ORANGE, symbol="diamond")), strict=True))
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 FEWEST_SLOWER = 10
 """A percentile with fewer slower requests is not drawn, because its value depends on chance."""

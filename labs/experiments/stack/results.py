@@ -236,15 +236,12 @@ def latencies_us(run: Run) -> Mapping[int, int]:
 @cache
 def latencies(run: Run) -> Latencies:
     """The latencies of one run."""
-    return _counted(latencies_us(run))
+    return merged((run,))
 
 
 def merged(runs: Iterable[Run]) -> Latencies:
     """The latencies of the requests of several runs together."""
-    return _counted(sum((Counter(latencies_us(run)) for run in runs), Counter()))
-
-
-def _counted(requests: Mapping[int, int]) -> Latencies:
+    requests = sum((Counter(latencies_us(run)) for run in runs), Counter[int]())
     values = np.array(sorted(requests), dtype=np.int64)
     return Latencies(values, np.cumsum([requests[value] for value in values.tolist()]))
 
