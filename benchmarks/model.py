@@ -36,6 +36,7 @@ from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
+from labs.experiments.buffers.results import of_client
 from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
@@ -48,7 +49,6 @@ from labs.read.runs.run import Run
 from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import decided, interval
-from labs.read.theory.download import of_client
 
 INTO = "runs/model"
 TIMESTAMPS_BYTES = 12

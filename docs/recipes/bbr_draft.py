@@ -102,6 +102,6 @@ class Results:
 
         self.flows = TrafficResults(run)
 
-    goodput_mbit = part("flows.goodput_mbit", "goodput", unit="Mbit/s", headline=True)
+    goodput_mbit = part("flows.goodput_mbit", "goodput", unit="Mbit/s", kind=float, headline=True)
 
-    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%")
+    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%", kind=float)

@@ -199,15 +199,19 @@ class Results:
         self.flows = TrafficResults(run)
 
     goodput_mbit = part(
-        "flows.goodput_mbit", "goodput of all downloads", unit="Mbit/s", headline=True
+        "flows.goodput_mbit", "goodput of all downloads", unit="Mbit/s", kind=float, headline=True
     )
 
-    share_pct = part("flows.share_pct", "share of the flows like the first", unit="%")
+    share_pct = part("flows.share_pct", "share of the flows like the first", unit="%", kind=float)
 
-    queue_p50_ms = part("flows.queue_p50_ms", "median delay in the queue", unit="ms")
+    queue_p50_ms = part("flows.queue_p50_ms", "median delay in the queue", unit="ms", kind=float)
 
-    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%")
+    lost_pct = part("flows.lost_pct", "packets that the queue dropped", unit="%", kind=float)
 
-    request_p50_ms = part("flows.request_p50_ms", "median latency of requests", unit="ms")
+    request_p50_ms = part(
+        "flows.request_p50_ms", "median latency of requests", unit="ms", kind=float
+    )
 
-    completed_ms = part("flows.completed_ms", "until the last flow with a size arrived", unit="ms")
+    completed_ms = part(
+        "flows.completed_ms", "until the last flow with a size arrived", unit="ms", kind=float
+    )

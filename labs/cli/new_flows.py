@@ -39,10 +39,14 @@ class Results:
 
         self.flows = TrafficResults(run)
 
-    goodput_mbit = part("flows.goodput_mbit", "goodput of both flows", unit="Mbit/s", headline=True)
+    goodput_mbit = part(
+        "flows.goodput_mbit", "goodput of both flows", unit="Mbit/s", kind=float, headline=True
+    )
 
-    share_pct = part("flows.share_pct", "share of the first flow", unit="%")
+    share_pct = part("flows.share_pct", "share of the first flow", unit="%", kind=float)
 
-    queue_p50_ms = part("flows.queue_p50_ms", "median queueing delay", unit="ms")
+    queue_p50_ms = part("flows.queue_p50_ms", "median queueing delay", unit="ms", kind=float)
 
-    request_p50_ms = part("flows.request_p50_ms", "median latency of requests", unit="ms")
+    request_p50_ms = part(
+        "flows.request_p50_ms", "median latency of requests", unit="ms", kind=float
+    )

@@ -203,12 +203,15 @@ def _type_of_attribute(cls: type, name: str, what: str) -> Any:
         return _returned(function)
     names = set(dir(cls))
     for base in cls.__mro__:
-        made_from = getattr(vars(base).get("__init__"), "__annotations__", {})
-        annotations = {**made_from, **vars(base).get("__annotations__", {})}
+        made_by = vars(base).get("__init__")
+        annotations = {
+            **getattr(made_by, "__annotations__", {}),
+            **vars(base).get("__annotations__", {}),
+        }
         if name in annotations:
             return _evaluated(annotations[name], vars(sys.modules[base.__module__]))
-        names |= annotations.keys()
-    if attribute is None:
+        names |= {*annotations, *getattr(getattr(made_by, "__code__", None), "co_names", ())}
+    if attribute is None and name not in names:
         raise BadInput(f"{what}, but {cls.__name__} has no {name}{did_you_mean(name, names)}")
     return Any
 

@@ -33,7 +33,7 @@ from labs.publish.crate import PAPERMILL, ROOT, VALUE, About, metadata
 from labs.publish.crate_preview import name_of
 from labs.publish.notebook_claims import Objection, of_parameters, of_tables
 from labs.publish.recorded_verdicts import of_bundle
-from labs.read.claims.moved import Comparison, Said, rounded
+from labs.read.claims.moved import Comparison, PlainVerdict, rounded
 from labs.read.display.format import few
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.run import Run
@@ -46,7 +46,7 @@ def objections(
     bundle: Path,
     runs: Sequence[Run],
     notebooks: Sequence[NotebookFile],
-    judged: Said,
+    judged: PlainVerdict,
     compared: Comparison,
 ) -> Iterator[Objection]:
     """The parts of an unpacked bundle that differ or were not compared, apart from outputs that
@@ -162,14 +162,17 @@ def _of_metadata(
             yield Objection(METADATA, why, is_value or same_version)
 
 
-def _without_verdicts(judged: Said) -> Said:
+def _without_verdicts(judged: PlainVerdict) -> PlainVerdict:
     """A verdicts.json without its verdicts and intervals: the articles and their labs."""
     articles = [{**article, "verdicts": None} for article in judged["articles"]]
     return {**judged, "articles": articles, "intervals": isinstance(judged.get("intervals"), list)}
 
 
 def _of_verdicts(
-    theirs: Sequence[Said], now: Sequence[Said], compared: Comparison, same_version: bool
+    theirs: Sequence[PlainVerdict],
+    now: Sequence[PlainVerdict],
+    compared: Comparison,
+    same_version: bool,
 ) -> Iterator[Objection]:
     """Statements, reasons and other fields of a bundle's verdicts, compared with those computed
     from its runs here. `compared` is the comparison of the words and figures."""

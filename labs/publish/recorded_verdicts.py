@@ -14,14 +14,14 @@ from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, Damaged
 from labs.publish.bundle_check import MOST_METADATA_BYTES, check
 from labs.publish.bundle_layout import COPY, METADATA, VERDICTS
-from labs.read.claims.moved import AGAIN, Said, held_to_schema, read_verdicts
+from labs.read.claims.moved import AGAIN, PlainVerdict, held_to_schema, read_verdicts
 from labs.read.runs.archive import content_of, is_packed
 
 TABLE = "docs/claims.json"
 """The verdicts of a release on its recorded runs."""
 
 
-def verdicts_in(what: Path) -> tuple[list[Said], Collection[int] | None]:
+def verdicts_in(what: Path) -> tuple[list[PlainVerdict], Collection[int] | None]:
     """The verdicts in a bundle, a release or a file of `labs claims --json`, and, for a bundle, the
     numbers of the articles that it judges: it says nothing about others.
 
@@ -39,7 +39,7 @@ def verdicts_in(what: Path) -> tuple[list[Said], Collection[int] | None]:
     return read_verdicts(tables[0]), None
 
 
-def of_bundle(bundle: Path) -> list[Said]:
+def of_bundle(bundle: Path) -> list[PlainVerdict]:
     """The verdicts of an unpacked bundle on the claims of all articles."""
     every = [verdict for article in _articles(bundle) for verdict in article["verdicts"]]
     return held_to_schema(every, bundle / VERDICTS)

@@ -29,7 +29,13 @@ from labs.publish.notebook_claims import Objection
 from labs.publish.recorded_verdicts import TABLE, intervals_of, of_bundle
 from labs.publish.rerun import repeat
 from labs.publish.verified import Subject, Verified
-from labs.read.claims.moved import Comparison, Said, compare_verdicts, read_verdicts, rounded
+from labs.read.claims.moved import (
+    Comparison,
+    PlainVerdict,
+    compare_verdicts,
+    read_verdicts,
+    rounded,
+)
 from labs.read.claims.sources import recorded_sources, verdicts_from
 from labs.read.runs import recorded
 from labs.read.runs.archive import (
@@ -194,7 +200,7 @@ def _claims(
     return compare_verdicts(before, judged), ()
 
 
-def _is_in_real_time(verdict: Said) -> bool:
+def _is_in_real_time(verdict: PlainVerdict) -> bool:
     return any(witness["testbed"] != "virtual" for witness in verdict.get("witnesses", ()))
 
 

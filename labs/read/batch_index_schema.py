@@ -168,7 +168,7 @@ def _type_of(lab: Lab, name: str, computed: ComputedColumn[Any]) -> Any:
     if hint is Any:
         raise BadInput(
             f"the lab {lab.name}: the column {name} has no type, which an index needs. Write: "
-            f"def {name}(self) -> float"
+            f"def {name}(self) -> float, or kind=float of a part"
         )
     return hint
 

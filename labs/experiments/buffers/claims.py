@@ -9,7 +9,6 @@ from pandas import DataFrame
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import MB
-from labs.experiments.buffers.results import parameter
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import Judge
 from labs.read.claims.ledger import Claim
@@ -19,8 +18,6 @@ from labs.read.display.format import in_digits
 from labs.read.readings.buffer_sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
 from labs.read.readings.bulk_transfer import SYSCTL, window
 from labs.read.runs.run import Run
-
-__all__ = ["JUDGES", "parameter"]
 
 HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 """Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's."""
@@ -134,7 +131,7 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """A kernel's default sizes, from hosts on which a run did not set them."""
-    wanted = claim.texts
+    wanted = claim.named_figures
     values = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
     if not values:
         return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from labs.drive.kernel.versions import SERIES
@@ -17,7 +17,7 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     Parameters,
 )
-from labs.experiments.buffers.results import article
+from labs.experiments.buffers.results import article, of_client
 from labs.read.exercises.exercise import (
     LIMITS,
     Evidence,
@@ -32,11 +32,11 @@ from labs.read.exercises.exercise import (
 )
 from labs.read.readings.buffer_sweep import FULL_PCT
 from labs.read.readings.bulk_transfer import bdp_bytes as measured_bdp_bytes
+from labs.read.readings.bulk_transfer import predicted, usable_bytes
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, of_the_wait_pct, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
-from labs.read.theory.download import Prediction, of_client, predicted
 from labs.read.theory.mathis import mathis_bytes_s
 from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 
@@ -45,6 +45,7 @@ COMPARED = "06-kernels-compared"
 WITNESSES = "07-two-witnesses"
 LINK = Parameters()
 """The link that the exercises refer to: the lab's default."""
+FILE_BYTES = LINK.transfer_mib * MIB
 DELAYS_MS = (22.0, 26.0, 30.0)
 """Delays around the one at which the default buffers stop being sufficient."""
 BUFFERS_MIB = (41.0, 45.6)
@@ -82,30 +83,32 @@ def link_of(runs: Evidence, usual_ms: float = LINK.delay_ms) -> dict[str, float]
 
 def download(
     runs: Evidence, link: Mapping[str, float], rmem: Sizes, wmem: Sizes, scale: int = 1
-) -> Prediction:
-    """The theory's prediction for a download with these buffers on the exercise's kernel."""
-    file_bytes = LINK.transfer_mib * MIB
-    flow = Flow(
+) -> Flow:
+    """A download with these buffers on the exercise's kernel, as the model takes it."""
+    return Flow(
         rate_mbit=link["rate_mbit"],
         rtt_ms=link["delay_ms"],
         kernel=runs.kernel,
         tcp_rmem=rmem,
         tcp_wmem=wmem,
         adv_win_scale=scale,
-        **of_client(LINK.client, file_bytes, LINK.read_bytes),
+        **of_client(LINK.client, FILE_BYTES, LINK.read_bytes),
     )
-    return predicted(flow, file_bytes)
 
 
-def limited_by(
-    runs: Evidence, condition: str, wmem: Sizes, usual_ms: float = LINK.delay_ms
-) -> Expected:
-    """What limits a run, or in theory if there is none."""
-    link = link_of(runs, usual_ms)
-    measured = runs.measured(condition, "bound", **link)
-    theory = download(runs, link, default_rmem(runs.kernel), wmem)
-    checked = after_runs("the smallest of the limits", measured)
-    return Expected(checked, choice=measured.value or theory.bound)
+def limit_of(
+    condition: str, wmem: Sizes, usual_ms: float = LINK.delay_ms
+) -> Callable[[Evidence], Expected]:
+    """What limits a run of a condition, or in theory if there is none."""
+
+    def limit(runs: Evidence) -> Expected:
+        link = link_of(runs, usual_ms)
+        measured = runs.measured(condition, "bound", **link)
+        theory = predicted(download(runs, link, default_rmem(runs.kernel), wmem), FILE_BYTES)
+        checked = after_runs("the smallest of the limits", measured)
+        return Expected(checked, choice=measured.value or theory.bound)
+
+    return limit
 
 
 def shares_pct(
@@ -145,14 +148,6 @@ def bdp_mib(runs: Evidence) -> Expected:
     return around(*right, pct=EXACT_PCT, checked="rate x RTT").mistake(
         bdp_bytes(rate_mbit, usual_ms) / MIB, f"This is the BDP at {usual_ms:g} ms."
     )
-
-
-def default_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, DEFAULT, DEFAULT_WMEM, DELAYS_MS[0])
-
-
-def wmem_limit(runs: Evidence) -> Expected:
-    return limited_by(runs, SENDER_RAISED, RAISED)
 
 
 def longest_rtt_ms(runs: Evidence) -> Expected:
@@ -208,7 +203,7 @@ def used_pct(runs: Evidence) -> Expected:
     figures = article().claim(STOP_AND_WAIT).arguments
     block = figures["block_bytes"], figures["rate_bytes_s"]
     rtt_ms = drawn(runs, "delay_ms", LINK.delay_ms)
-    assumed_ms = figures["rtt_ms"] * rtt_ms / LINK.delay_ms
+    assumed_ms = figures["assumed_rtt_ms"] * rtt_ms / LINK.delay_ms
     assumed = f"This is for an RTT of {assumed_ms:g} ms. httping timed two RTTs: halve its time."
     used, checked = utilisation_pct(*block, rtt_ms), "sending time over sending time plus RTT"
     of_wait = "Sending the block takes time, too: divide by the sending time plus RTT."
@@ -226,7 +221,8 @@ def scaled_mib_s(runs: Evidence) -> Expected:
 
     def with_scale(scale: int) -> float:
         rmem, wmem = (size, size, size), (4 * size, 4 * size, 4 * size)
-        return download(runs, link_of(runs), rmem, wmem, scale).goodput_mib_s
+        flow = download(runs, link_of(runs), rmem, wmem, scale)
+        return predicted(flow, FILE_BYTES).steady_bytes_s / MIB
 
     measured = runs.measured(f"adv-{SHARE_SCALE}", GOODPUT)
     return (
@@ -263,13 +259,14 @@ def granted_kib(runs: Evidence) -> Expected:
 def lowest_rate_mbit(runs: Evidence) -> Expected:
     """The rate of a link that default buffers just fill: what they admit per round trip, with the
     headers on the link."""
-    theory = download(runs, link_of(runs), default_rmem(runs.kernel), DEFAULT_WMEM)
+    flow = download(runs, link_of(runs), default_rmem(runs.kernel), DEFAULT_WMEM)
+    window_bytes, send_bytes = usable_bytes(flow)
     seconds, per_mbit = LINK.delay_ms / 1e3, line_goodput_bytes_s(1.0)
-    admitted = min(theory.window_bytes, theory.send_bytes) / seconds
+    admitted = min(window_bytes, send_bytes) / seconds
     return (
         around(admitted / per_mbit, 8e-6 * admitted, pct=EXACT_PCT, checked=PER_ROUND_TRIP)
         .mistake(DEFAULT_WMEM[-1] / seconds / per_mbit, WHOLE_BUFFER)
-        .mistake(theory.window_bytes / seconds / per_mbit, WINDOW_ALONE)
+        .mistake(window_bytes / seconds / per_mbit, WINDOW_ALONE)
     )
 
 
@@ -304,11 +301,13 @@ LONG: Mapping[str, tuple[Scalar, ...]] = {
 }
 """What an examination on notebook 00 or 01 draws from."""
 
+DEFAULT_LIMIT = limit_of(DEFAULT, DEFAULT_WMEM, DELAYS_MS[0])
+RAISED_LIMIT = limit_of(SENDER_RAISED, RAISED)
 EXERCISES = (
     Exercise("bdp_mib", START, "the BDP at 22 ms", bdp_mib, "MiB").examined(
         SHORT, "What is the BDP of a link of {rate_mbit:g} Mbit/s and {delay_ms:g} ms, in MiB?"
     ),
-    Exercise("limit", START, "what limits default at 22 ms", default_limit, "", LIMITS).examined(
+    Exercise("limit", START, "what limits default at 22 ms", DEFAULT_LIMIT, "", LIMITS).examined(
         SHORT,
         "What limits a download over that link if both ends run Linux {kernel} with "
         "default buffers: link, receive window or send buffer?",
@@ -319,7 +318,7 @@ EXERCISES = (
     Exercise("httping_ms", BUFFERS, "what httping reports", httping_ms, "ms").examined(
         LONG, "What time does httping report at an RTT of {delay_ms:g} ms, in ms?"
     ),
-    Exercise("wmem_limit", BUFFERS, "what limits wmem", wmem_limit, choices=LIMITS).examined(
+    Exercise("wmem_limit", BUFFERS, "what limits wmem", RAISED_LIMIT, choices=LIMITS).examined(
         LONG,
         "Only the send buffer is enlarged, to 50 MiB. What limits a download over {rate_mbit:g} "
         "Mbit/s and {delay_ms:g} ms with Linux {kernel}: link, receive window or send buffer?",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil, log2, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
 
-from labs.drive.units import GIB, MB, MIB
+from labs.drive.units import GIB, KIB, MB, MIB
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     BOTH_RAISED,
@@ -18,22 +18,13 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     SHARE,
 )
-from labs.experiments.buffers.results import (
-    NO_RATE,
-    Results,
-    article,
-    expected,
-    parameter,
-    receive_buffer,
-    send_buffer,
-)
+from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.settings import DISCARD, WGET, Settings
 from labs.read.claims.ledger import figure_of_claim, figures_by_column, has_articles_parameters
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
 from labs.read.display.beside import Guess, Printed, guesses, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.buffer_sizes import Socket, buffer_table, in_kib
 from labs.read.display.format import (
     in_three_digits,
     is_known,
@@ -53,7 +44,6 @@ from labs.read.display.rich_output import Table, Words
 from labs.read.display.transfer import BOUNDS, describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.both_ends import Limits
 from labs.read.figures.both_ends import timeline as both_ends
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Expected, Intervals, Reference
@@ -64,29 +54,26 @@ from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
 from labs.read.readings.buffer_sweep import (
     SWEEP,
-    Smallest,
-    describe_enough,
     describe_published,
+    describe_size,
     describe_smallest,
+    describe_sweep,
+    filling,
     line_mib_s,
     of_each_kernel,
     points,
     remarks,
     smallest,
 )
-from labs.read.readings.bulk_transfer import AUTOMATIC, SETSOCKOPT, SYSCTL, window
-from labs.read.readings.bulk_transfer import bdp_bytes as bdp_of_run
-from labs.read.readings.draws import draws_of
-from labs.read.readings.goodput import download
+from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
 from labs.read.theory.advice import advise
-from labs.read.theory.bdp import bdp_bytes, utilisation_pct
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.download import of_client, predicted
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from plotly.graph_objects import Figure
 
@@ -99,6 +86,18 @@ __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "util
 UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
 """Enough to reach the steady state; how fine the curve of the theory is."""
+DRAWS: Mapping[str, Any] = {
+    "draws": ("goodput_mib_s", "size"),
+    "values": ("goodput_mib_s", list),
+    "median": ("goodput_mib_s", "median"),
+    "low": ("goodput_mib_s", "min"),
+    "high": ("goodput_mib_s", "max"),
+    "simulated": ("predicted_mean_mib_s", "median"),
+    "simulated_low": ("predicted_mean_low_mib_s", "median"),
+    "simulated_high": ("predicted_mean_high_mib_s", "median"),
+    "dropped_pct": ("lost_pct", "mean"),
+}
+"""What the figure of the losses has of draws, which differ in the seed alone."""
 SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
 NEEDED, HTTPING, DEEPEST = "A1.10", "A1.4", "A1.12"
 """The claims with the computed buffer, httping's times, and the samples of ss."""
@@ -203,25 +202,19 @@ def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
         **of_client(DISCARD, GIB, Settings.read_bytes),
     )
     in_flight = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
-    return predicted(flow, min(GIB, round(CURVE_ROUND_TRIPS * in_flight))).steady_bytes_s / MIB
-
-
-def _filling(rows: DataFrame, place: int) -> Smallest | None:
-    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
-    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
-    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
+    size_bytes = min(GIB, round(CURVE_ROUND_TRIPS * in_flight))
+    return predicted(flow, size_bytes).steady_bytes_s / MIB
 
 
 def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
     """The line of that buffer; in its text `{kernel}` and `{of_the_bdp}` stand for its figures."""
 
     def value(rows: DataFrame) -> float | None:
-        answer = _filling(rows, place)
+        answer = filling(rows, place)
         return answer.buffer_bytes if answer else None
 
     def words(rows: DataFrame) -> str:
-        answer = _filling(rows, place)
-        if answer is None:
+        if (answer := filling(rows, place)) is None:
             return ""
         kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
         return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
@@ -229,29 +222,11 @@ def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
     return Mark(value, words, colour=colour, dash="dash")
 
 
-def _describe_sweep(rows: DataFrame) -> str:
-    """The ends of the sweep, and the smallest buffer that fills the line."""
-    first, last = rows.iloc[0], rows.iloc[-1]
-    return (
-        f"Steady goodput over {len(rows)} buffer sizes, from "
-        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
-        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
-        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
-    )
-
-
-def _with_sizes(table: DataFrame) -> DataFrame:
-    rows = points(table)
-    return rows.assign(
-        buffer_mib=rows["buffer_bytes"] / MIB, of_the_bdp=rows["buffer_bytes"] / rows["bdp_bytes"]
-    )
-
-
 SIZE = Axis("buffer_bytes", "size of both buffers", log=True, ticks=SIZES)
 STEADY = Axis("steady_mib_s", "steady goodput", begins_at_0=True)
 against_buffer_size = Lines(
     "Goodput against the size of both socket buffers",
-    rows=_with_sizes,
+    rows=points,
     of=Results,
     empty="none of these runs belongs to a sweep",
     x=SIZE,
@@ -269,7 +244,7 @@ against_buffer_size = Lines(
         _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
     ),
     difference=Difference(within_pct=5.0),
-    describe=_describe_sweep,
+    describe=describe_sweep,
     table={
         "condition": "condition",
         "buffer_mib": "buffer, MiB",
@@ -344,21 +319,25 @@ kernels = Panels(
 
 
 def _draws(table: DataFrame) -> DataFrame:
-    """One row per loss and congestion control, with Mathis's formula where it applies."""
+    """One row per loss and congestion control: the median of the draws, their ends, the medians of
+    the simulation's, and Mathis's formula where it applies."""
     rows = in_group(LOSS, having=["goodput_mib_s"])(table)
     if rows.empty:
         return rows
     order = [*CONTROLS, *sorted({*rows["congestion_control"]} - {*CONTROLS})]
     rows = rows.sort_values(
         "congestion_control", key=lambda names: names.map(order.index), kind="stable"
-    )
-    columns = ("predicted_mean_mib_s", "predicted_mean_low_mib_s", "predicted_mean_high_mib_s")
-    lost = rows.groupby(["loss_pct", "congestion_control"])["lost_pct"]
-    rows = rows.assign(dropped_pct=lost.transform("mean"), mathis=_mathis_mib_s(rows))
-    rows = rows.sort_values("loss_pct", kind="stable")
-    of_loss = rows.groupby("loss_pct")["lost_pct"]
-    rows = rows.assign(dropped_low=of_loss.transform("min"), dropped_high=of_loss.transform("max"))
-    return draws_of(rows, ("loss_pct", "congestion_control"), "goodput_mib_s", columns)
+    ).sort_values("loss_pct", kind="stable")
+    # Where no run has a value, a column is not of numbers.
+    rows = rows.astype({column: float for column, kind in DRAWS.values()})
+    for end in ("low", "high"):
+        name = f"predicted_mean_{end}_mib_s"
+        rows[name] = rows[name].fillna(rows["predicted_mean_mib_s"])
+    cells = ["loss_pct", "congestion_control"]
+    draws = rows.groupby(cells, sort=False).agg(**DRAWS).reset_index()
+    dropped = rows.groupby("loss_pct")["lost_pct"].agg(dropped_low="min", dropped_high="max")
+    first = rows.assign(mathis=_mathis_mib_s(rows)).drop_duplicates(cells)
+    return first.merge(draws, on=cells).merge(dropped.reset_index(), on="loss_pct")
 
 
 def _mathis_mib_s(rows: DataFrame) -> list[float]:
@@ -425,35 +404,49 @@ loss = Intervals(
 )
 
 
+class Theory(NamedTuple):
+    """What the theory expects of a run: what the largest buffers admit by the formulas of
+    `labs.read.theory.windows`, the payload that the link carries, and the steady goodput with its
+    limit."""
+
+    window_bytes: int
+    send_bytes: int
+    line_bytes_s: float
+    goodput_mib_s: float
+    bound: str
+
+
+def expected(run: Run) -> Theory | None:
+    """The theory of a run's download; None where it has no value."""
+    results = Results(run)
+    if (transfer := results.prediction) is None:
+        return None
+    line_bytes_s = line_goodput_bytes_s(results.flow.rate_mbit)
+    sizes = results.usable[RECEIVER], results.usable[SENDER]
+    return Theory(*sizes, line_bytes_s, transfer.steady_bytes_s / MIB, transfer.bound)
+
+
 def timeline(run: Run) -> Figure:
     """TCP's state at both ends during a download; see `labs.read.figures.both_ends`. A run without
     a download gives a figure that says so."""
-    if not run.settings_as(Settings).is_download:
+    results = Results(run)
+    if results.download is None:
         return nothing(f"Condition “{run.condition}”", "this run has no download")
-    theory = expected(run)
-    limits = Limits(
-        send_buffer(run).most_bytes,
-        receive_buffer(run).most_bytes,
-        bdp_of_run(run),
-        theory.bound if theory else None,
-        theory.steady_bytes_s / MIB if theory else None,
-    )
-    return both_ends(run, limits, describe_run(run))
+    return both_ends(run, results, describe_run(run))
 
 
 def describe_run(run: Run) -> str:
     """One download: the link's BDP, the data in flight, what limits the goodput, and what the
-    sender waited for. The limit is that of `expected`, as in the figure."""
-    if not run.settings_as(Settings).is_download:
+    sender waited for. The limit is the predicted one, as in the figure."""
+    results = Results(run)
+    if results.download is None:
         return f"Nothing is downloaded under the condition {run.condition}."
-    reached, results = window(run), Results(run)
-    if reached is None:
-        took_ms = 1e3 * download(run).duration_s
+    if results.window is None:
         return (
-            f"The transfer took {took_ms:.2g} ms and ended before the first sample, so there is "
-            "no timeline."
+            f"The transfer took {1e3 * results.download.duration_s:.2g} ms and ended before the "
+            "first sample, so there is no timeline."
         )
-    return describe_transfer(run, reached, results.bound, results.steady_bytes_s)
+    return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
 
 
 def describe(table: DataFrame) -> str:
@@ -467,31 +460,28 @@ def describe(table: DataFrame) -> str:
 
 
 def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
+    unlimited = NO_RATE in row["note_codes"].split()
+    steady, published = row["steady_mib_s"], {"over the whole file": row["article_mib_s"]}
+    published["in the steady state"] = row["article_steady_mib_s"]
     if not is_known(row["bytes"]):
         yield "no download."
         if is_known(row["httping_ms"]):
             yield f"httping reports {milliseconds(row['httping_ms'])}."
         return
-    published = {
-        "over the whole file": row["article_mib_s"],
-        "in the steady state": row["article_steady_mib_s"],
-    }
-    theirs = " and ".join(f"{n:g} MiB/s {of}" for of, n in published.items() if is_known(n))
-    machines = ", the speed of its machines" if NO_RATE in row["note_codes"].split() else ""
-    if machines:
+    if unlimited:
         yield f"{UNLIMITED}."
     else:
-        steady = row["steady_mib_s"]
         near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
         yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
-        if is_known(row["predicted_mib_s"]):
-            yield (
-                f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
-                f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
-            )
-    if theirs:
-        yield f"The article ({row['article_claim']}) reports {theirs}{machines}."
-    if row["notes"] and not machines:
+    if not unlimited and is_known(row["predicted_mib_s"]):
+        yield (
+            f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
+            f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
+        )
+    if theirs := [f"{speed:g} MiB/s {of}" for of, speed in published.items() if is_known(speed)]:
+        machines = ", the speed of its machines" * unlimited
+        yield f"The article ({row['article_claim']}) reports {' and '.join(theirs)}{machines}."
+    if row["notes"] and not unlimited:
         yield f"Note: {row['notes']}."
 
 
@@ -525,20 +515,19 @@ def tell_computed_size(study: Study) -> Words:
 
 def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words:
     """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
-    timed, answers = table[table["httping_ms"].notna()], smallest(table)
+    timed, answers = table["httping_ms"].dropna(), smallest(table)
     if timed.empty or not answers:
         return Words("This needs a run of `httping` and a sweep of buffer sizes.")
-    httping_ms = float(timed.iloc[0]["httping_ms"])
-    believed = bdp_bytes(answers[0].rate_mbit, httping_ms)
+    believed = bdp_bytes(answers[0].rate_mbit, float(timed.iloc[0]))
     sentences = [
-        f"With httping's {milliseconds(httping_ms)} as the RTT, the BDP would be "
+        f"With httping's {milliseconds(float(timed.iloc[0]))} as the RTT, the BDP would be "
         f"{size_in_mb(believed)}. It is {size_in_mb(answers[0].bdp_bytes)}."
     ]
     if articles_mb is None:
         sentences.append("The article's number is for other parameters, so it is not compared.")
     within_pct = article().claim(NEEDED).tolerance_pct or 0.0
     for answer in of_each_kernel(answers):
-        sentences.append(describe_enough(answer))
+        sentences.append(describe_size(answer, size_in_mb))
         if articles_mb is not None and answer.buffer_bytes is not None:
             sentences.append(describe_published(answer, articles_mb * MB, within_pct, believed))
     return Words(" ".join(sentences))
@@ -548,55 +537,48 @@ def tell_kernels(*tables: DataFrame) -> Words:
     """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
     their results, and the smallest buffer of each sweep."""
     with_runs = [table for table in tables if not table.empty]
-    rows = [
-        row
-        for table in with_runs
-        for row in _same_conditions(table, shown=[SENDER_RAISED]).to_dict("records")[:1]
-    ]
+    firsts = [_same_conditions(table, shown=[SENDER_RAISED])[:1] for table in with_runs]
+    rows = [row for first in firsts for row in first.to_dict("records")]
     why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
-    answers = [answer for table in with_runs for answer in smallest(table)]
-    return Words(
-        "\n\n".join(
-            [
-                describe_difference(*rows) if len(rows) == len(tables) else why,
-                *map(describe_smallest, of_each_kernel(answers)),
-            ]
-        )
-    )
+    if len(rows) == len(tables):
+        why = describe_difference(*rows)
+    answers = of_each_kernel(answer for table in with_runs for answer in smallest(table))
+    return Words("\n\n".join([why, *map(describe_smallest, answers)]))
+
+
+COLUMNS = (
+    *("condition", "whose", "set by", "requested", "core maximum", "granted", "used"),
+    *("advertised", "usable window", "allows MiB/s", "measured MiB/s"),
+)
 
 
 def buffer_rows(runs: Iterable[Run]) -> Table:
-    """One row per buffer of the runs; see `labs.read.display.buffer_sizes`."""
-    return buffer_table((run, _sockets(run)) for run in runs)
+    """One row per buffer of the runs; sizes in bytes, empty where a run does not say.
+
+    `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
+    `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
+    it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
+    buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
+    """
+    rows = [row for run in runs for row in Results(run).buffers()]
+    return Table(
+        [[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object
+    )
 
 
 def buffers_table(study: Study) -> Table:
-    """One row per buffer of a study's runs: requested, granted, used, advertised, usable.
-
-    Sizes are in KiB; `buffer_rows(study.runs)` has them in bytes.
-    """
-    return in_kib(buffer_rows(study.runs))
-
-
-def _sockets(run: Run) -> tuple[Socket, ...]:
-    """The two ends of a run's download, and what each lets be in flight in theory."""
-    if not run.settings_as(Settings).is_download:
-        return ()
-    theory, steady = expected(run), download(run).steady_bytes_s
-    ends = (
-        ("send", send_buffer(run), theory.send_bytes if theory else None),
-        ("receive", receive_buffer(run), theory.window_bytes if theory else None),
-    )
-    return tuple(
-        Socket(
-            end,
-            "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
-            buffer.requested_bytes,
-            usable_bytes,
-            steady,
-        )
-        for end, buffer, usable_bytes in ends
-    )
+    """The same for a study, in KiB; what was requested and granted to the byte, else rounded."""
+    rows = buffer_rows(study.runs)
+    exact, rounded = list(COLUMNS[3:6]), list(COLUMNS[6:9])
+    formats = {
+        **dict.fromkeys(exact, lambda size: f"{size / KIB:,.3f}".rstrip("0").rstrip(".")),
+        **dict.fromkeys(rounded, lambda size: f"{size / KIB:,.0f}"),
+        **dict.fromkeys(COLUMNS[9:], in_three_digits),
+    }
+    for name, in_words in formats.items():
+        rows[name] = [in_words(value) if is_known(value) else "" for value in rows[name]]
+    rows.attrs["units"] = dict.fromkeys((*exact, *rounded), "KiB")
+    return rows
 
 
 def guessed_sizes(
@@ -608,17 +590,17 @@ def guessed_sizes(
     """
     needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
     rows = table[(table["condition"] == DEFAULT) & table["rate_mbit"].notna()]
-    links = zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
-    measured = [
-        next((bdp_bytes(*link) for link in links), None),
-        next((answer.buffer_bytes for answer in smallest(table)), None),
-    ]
-    computed = bdp_bytes(rate_mbit, delay_ms), max(needed.receive_bytes, needed.send_bytes)
-    names = {"BDP": bdp_mib, "smallest buffer": buffer_mib}
+    measured = [bdp_bytes(*link) for link in rows[["rate_mbit", "rtt_ms"]].to_numpy().tolist()]
+    enough = [answer.buffer_bytes for answer in smallest(table)[:1]]
+    most = max(needed.receive_bytes, needed.send_bytes)
+    sizes = {
+        "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms), next(iter(measured), None)),
+        "smallest buffer": (buffer_mib, most, next(iter(enough), None)),
+    }
     return guesses(
         {
             name: (guess, size / MIB, None if seen is None else seen / MIB)
-            for (name, guess), size, seen in zip(names.items(), computed, measured, strict=True)
+            for name, (guess, size, seen) in sizes.items()
         },
         "MiB",
     )
@@ -673,26 +655,31 @@ def _of_ss(run: Run) -> Iterator[Printed]:
         yield Printed(f"ss -io, sample {number}", theirs, ss_sample(run, received))
 
 
+BY_CLIENT = {
+    "Article, near the end": (0, "article_steady_mib_s"),
+    "wget, near the end": (0, "steady_mib_s"),
+    "Built-in client, near the end": (1, "steady_mib_s"),
+    "Article, whole file": (0, "article_mib_s"),
+    "wget's own figure, whole file": (0, "wget_mib_s"),
+    "Built-in client, whole file": (1, "goodput_mib_s"),
+}
+
+
 def by_client(of_wget: Study, built_in: Study) -> Table:
     """One row per download that both clients made: the article's figures, wget's here, and those of
     the client that discards, near the end and over the whole file."""
     others = {run.condition: Results(run) for run in built_in.runs}
+    pairs = [(Results(run), others.get(run.condition)) for run in of_wget.runs]
     rows = [
         {
-            "Condition": run.condition,
-            "Article, near the end": wget.article_steady_mib_s,
-            "wget, near the end": wget.steady_mib_s,
-            "Built-in client, near the end": other.steady_mib_s,
-            "Article, whole file": wget.article_mib_s,
-            "wget's own figure, whole file": wget.wget_mib_s,
-            "Built-in client, whole file": other.goodput_mib_s,
+            "Condition": pair[0].run.condition,
+            **{head: getattr(pair[place], name) for head, (place, name) in BY_CLIENT.items()},
             "Built-in client over wget (%)": 100
-            * ((other.goodput_mib_s or nan) / (wget.goodput_mib_s or nan) - 1),
+            * ((pair[1].goodput_mib_s or nan) / (pair[0].goodput_mib_s or nan) - 1),
         }
-        for run in of_wget.runs
-        if run.condition in others
-        for wget, other in [(Results(run), others[run.condition])]
+        for pair in pairs
+        if pair[1] is not None
     ]
     table = Table(rows)
-    table.attrs["units"] = dict.fromkeys(list(table)[1:-1], "MiB/s")
+    table.attrs["units"] = dict.fromkeys(BY_CLIENT if rows else (), "MiB/s")
     return table

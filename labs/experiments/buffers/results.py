@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
+from typing import Any
 
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column, part
-from labs.drive.testbed.link import Link
 from labs.drive.units import MIB
-from labs.experiments.buffers.settings import BLOCKS, Settings
+from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.parse.http_clients import Httping
 from labs.read.readings import bulk_transfer
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
     AUTOMATIC,
+    AVOIDANCE,
+    OF_HOST,
     RECEIVER,
-    RMEM,
+    RECOVERY,
     RMEM_MAX,
     SENDER,
     SETSOCKOPT,
-    SYSCTL,
+    SLOW_START,
     WMEM,
-    WMEM_MAX,
     Buffer,
     BulkTransfer,
+    Grants,
+    Growth,
     Window,
     bdp_bytes,
+    buffer_of,
+    core_max_of,
+    ends_of,
+    grants_of,
+    growth,
     in_mib,
+    predicted,
     predicted_rate,
-    sysctl_sizes,
+    usable_bytes,
     window,
 )
 from labs.read.readings.goodput import Download, download, sampled_socket
@@ -43,29 +52,13 @@ from labs.read.readings.instruments import (
     under_memory_pressure,
 )
 from labs.read.readings.latency import latency
-from labs.read.readings.sampled_buffers import (
-    AVOIDANCE,
-    RECOVERY,
-    SLOW_START,
-    Grants,
-    Growth,
-    Sizes,
-    grants_of,
-    growth,
-    lost_s,
-    sizes,
-)
-from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.runs.run import Run
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK
+from labs.read.theory.bulk import LINK, Transfer
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.bulk_interval import Interval, decided, shown
-from labs.read.theory.download import Prediction, of_client, predicted
-from labs.read.theory.windows import granted_bytes, receive_window_bytes
+from labs.read.theory.windows import receive_window_bytes
 
-TCP_MEM = "net.ipv4.tcp_mem"
-NETEM_PACKETS = 1000
-"""The queue of netem by default, as tc sets it."""
 SETTLED_PCT = 5.0
 LOOKS = (448_880, 48_189_440, 104_552_840)
 """The bytes received until each of the article's three samples (A1.12)."""
@@ -75,10 +68,13 @@ hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
 size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
 
-
-def congestion_control(run: Run) -> str | None:
-    """The server's congestion control."""
-    return run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
+TCP_MEM = "net.ipv4.tcp_mem"
+WGET_READ_BYTES = 8192
+"""What wget 1.21 requests per read (retr.c fd_read_body())."""
+SHORTEST_RTT_MS = 0.1
+"""A shorter RTT is that of the machine, and says nothing about a buffer."""
+NETEM_PACKETS = 1000
+"""The queue of netem by default, as tc sets it."""
 
 
 class Results(BulkTransfer):
@@ -96,25 +92,107 @@ class Results(BulkTransfer):
     def received(self) -> Download | None:
         return None if no_rate(self.run) else self.download
 
-    @property
-    def prediction(self) -> Prediction | None:
-        return expected(self.run) if self.download else None
-
-    @property
-    def no_prediction(self) -> str | None:
-        return cannot_say(self.run) if self.download else None
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        return expected_interval(self.run) if self.download else None
-
     @cached_property
     def receives(self) -> Buffer:
-        return receive_buffer(self.run)
+        return buffer_of(self.run, RECEIVER, self.settings.client_rcvbuf_bytes)
 
     @cached_property
     def sends(self) -> Buffer:
-        return send_buffer(self.run)
+        return buffer_of(self.run, SENDER, self.settings.server_sndbuf_bytes)
+
+    @cached_property
+    def not_modelled(self) -> str:
+        """What the run has that the model does not; empty if the model knows all of it."""
+        link, control = self.run.link.asked, self.congestion_control or CUBIC
+        reasons = {
+            "no rate: the machine is the limit": link.rate_mbit is None,
+            "jitter reorders packets": link.jitter_ms,
+            "the sender's own queue loses packets of several segments": link.loss_pct
+            and link.shaped_at != "router",
+            "no download": self.download is None,
+            "little memory for TCP": TCP_MEM in self.run.condition_asked.sysctls.get(SENDER, {}),
+            "nothing arrived": self.download is None or self.download.bytes <= 0,
+            f"the model does not simulate {control}": control not in CONGESTION_CONTROLS,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The download over a shaped link as the model takes it."""
+        link, settings = self.run.link.asked, self.settings
+        # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
+        by_chance = {
+            "rate_mbit": link.rate_mbit or 0.0,
+            "rtt_ms": link.delay_ms,
+            "limit_s": settings.limit_s,
+        }
+        return bulk_transfer.flow_of(
+            self.run,
+            self.sends,
+            self.receives,
+            core_max_bytes=int(self.run.sysctls[RECEIVER]["after"].get(RMEM_MAX, "0")) or None,
+            offloads=link.shaped_at != "router",
+            congestion=self.congestion_control or CUBIC,
+            # Without netem the queue is another one.
+            queue_packets=(link.queue_packets or NETEM_PACKETS) if link.uses_netem else None,
+            loss_pct=link.loss_pct,
+            pause_ms=settings.pause_ms,
+            **(by_chance if link.loss_pct > 0 else {}),
+            **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
+        )
+
+    @property
+    def fills_at_once(self) -> bool:
+        """Whether less than a segment in flight fills the link, so that no buffer limits it."""
+        return self.flow.rate_mbit * 1e3 / 8 * self.flow.rtt_ms < self.flow.mss_bytes
+
+    @property
+    def modelled_bytes(self) -> int:
+        """What the model is asked about: how much arrives until a limit depends on chance."""
+        if self.download is None or self.flow.loss_pct:
+            return self.settings.transfer_bytes
+        return self.download.bytes
+
+    @cached_property
+    def prediction(self) -> Transfer | None:
+        """None where the theory has no value (`no_prediction`)."""
+        if self.not_modelled:
+            return None
+        if self.fills_at_once:
+            line = line_goodput_bytes_s(self.flow.rate_mbit)
+            return Transfer(line, line, 0.0, LINK, (), {})
+        transfer = predicted(self.flow, self.modelled_bytes)
+        return transfer if transfer.steady_bytes_s else None
+
+    @property
+    def no_prediction(self) -> str | None:
+        if self.download is None or self.prediction:
+            return None
+        return self.not_modelled or decided(self.flow, self.modelled_bytes).cannot_say
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """None where single packets do not matter."""
+        if self.prediction is None or self.fills_at_once:
+            return None
+        return shown(self.flow, self.modelled_bytes)
+
+    @property
+    def usable(self) -> Mapping[str, int]:
+        """What each host's buffer lets be in flight in theory; 0 if no buffer limits the flow."""
+        if self.prediction is None:
+            return {}
+        sizes = (0, 0) if self.fills_at_once else usable_bytes(self.flow)
+        return dict(zip((RECEIVER, SENDER), sizes, strict=True))
+
+    @property
+    def samples(self) -> Mapping[str, DataFrame]:
+        """The samples of each host's socket; empty tables without a download."""
+        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
+        return {
+            host: sampled_socket(self.run, host, counter) if self.download else DataFrame()
+            for host, counter in counters.items()
+        }
 
     @cached_property
     def httping(self) -> Httping | None:
@@ -135,12 +213,9 @@ class Results(BulkTransfer):
         per=MIB,
     )
 
-    @column("predicted mean, with slow start", unit="MiB/s", costly=True)
-    def predicted_mean_mib_s(self) -> float | None:
-        if self.download is None:
-            return None
-        return in_mib(expected_mean_bytes_s(self.run, self.download.bytes))
-
+    predicted_mean_mib_s = predicted_rate(
+        "prediction.goodput_bytes_s", "predicted mean, with slow start"
+    )
     predicted_mean_low_mib_s = predicted_rate(
         "interval.goodput_bytes_s.0", "lowest prediction of the mean, likewise"
     )
@@ -175,7 +250,7 @@ class Results(BulkTransfer):
 
     @column("what fixed the receiver's buffer", hidden=True)
     def series(self) -> str | None:
-        return None if self.buffer_bytes is None else series_of(self.settings)
+        return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
     @column("tcp_adv_win_scale of the client", hidden=True)
     def adv_win_scale(self) -> int | None:
@@ -183,7 +258,10 @@ class Results(BulkTransfer):
         value = self.run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
         return None if value is None else int(value)
 
-    congestion_control = hidden(congestion_control, "the server's congestion control")
+    @column("the server's congestion control", hidden=True)
+    def congestion_control(self) -> str | None:
+        return self.run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
+
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
     draw = hidden("settings.draw", "number of the draw: only the seed differs")
@@ -195,12 +273,16 @@ class Results(BulkTransfer):
         return window(self.run) if self.download else None
 
     @cached_property
-    def receive_sizes(self) -> Sizes | None:
-        return sizes(self.run, "client") if self.download else None
+    def receive_sizes(self) -> Mapping[str, int]:
+        return ends_of(self.samples[RECEIVER], "rcvbuf_bytes")
 
     @cached_property
-    def send_sizes(self) -> Sizes | None:
-        return sizes(self.run, "server") if self.download else None
+    def send_sizes(self) -> Mapping[str, int]:
+        return ends_of(self.samples[SENDER], "sndbuf_bytes")
+
+    @cached_property
+    def thresholds(self) -> Mapping[str, int]:
+        return ends_of(self.samples[RECEIVER], "rcv_ssthresh_bytes")
 
     @cached_property
     def grants(self) -> Grants:
@@ -219,9 +301,7 @@ class Results(BulkTransfer):
 
     @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
     def unread_bytes(self) -> float | None:
-        if self.download is None:
-            return None
-        rows = sampled_socket(self.run, "client", "bytes_received")
+        rows = self.samples[RECEIVER]
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
@@ -229,7 +309,7 @@ class Results(BulkTransfer):
 
     @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
     def tcp_mem(self) -> str | None:
-        return self.run.sysctls["server"]["after"].get(TCP_MEM)
+        return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
 
     receive_first_bytes = sampled("receive_sizes.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("receive_sizes.last", "receive buffer at the last sample")
@@ -239,7 +319,7 @@ class Results(BulkTransfer):
     send_last_bytes = sampled("send_sizes.last", "send buffer at the last sample")
     send_smallest_bytes = sampled("send_sizes.smallest", "smallest send buffer sampled")
     send_largest_bytes = sampled("send_sizes.largest", "largest send buffer sampled")
-    window_last_bytes = sampled("receive_sizes.window", "rcv_ssthresh at the last sample")
+    window_last_bytes = sampled("thresholds.last", "rcv_ssthresh at the last sample")
     granted_times = hidden(
         "grants.times", "what setsockopt grants of a size up to the maximum, farthest from 2"
     )
@@ -251,13 +331,13 @@ class Results(BulkTransfer):
     capped_times = hidden(
         "grants.capped_times", "what setsockopt grants above the maximum, in its units"
     )
-    core_max_bytes = size("grants.cap_bytes", "smallest core maximum of the requested buffers")
-    largest_request_bytes = size("grants.largest_request_bytes", "largest size requested")
-    largest_grant_bytes = size("grants.largest_grant_bytes", "what is granted of it")
+    core_max_bytes = size("grants.core_max_bytes", "smallest core maximum of the requested buffers")
+    largest_request_bytes = size("grants.largest.requested", "largest size requested")
+    largest_grant_bytes = size("grants.largest.granted", "what is granted of it")
 
     @cached_property
     def growth(self) -> Growth:
-        return growth(self.run) if self.download else Growth(DataFrame())
+        return growth(self.samples[RECEIVER])
 
     @cached_property
     def space(self) -> tuple[float | None, ...]:
@@ -271,7 +351,7 @@ class Results(BulkTransfer):
 
     @cached_property
     def lost(self) -> Mapping[str, float]:
-        return lost_s(self.run) if self.download else {}
+        return bulk_transfer.lost_s(self.samples[SENDER], self.run.link.measured.rate_mbit)
 
     space_1_bytes = sampled("space.0", "rcv_space at the article's first sample")
     ssthresh_1_bytes = sampled("ssthresh.0", "rcv_ssthresh at the article's first sample")
@@ -312,6 +392,42 @@ class Results(BulkTransfer):
         buffer = self.growth.buffer_bytes
         return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
 
+    def buffers(self) -> Iterator[dict[str, Any]]:
+        """A row for each buffer: of programs that only ask, and of the two ends of a download."""
+        for request in self.run.buffers:
+            yield {
+                "condition": self.run.condition,
+                "whose": f"{request.socket.removesuffix('e')}er",
+                "set by": SETSOCKOPT,
+                "requested": request.requested_bytes,
+                "granted": request.granted_bytes,
+                "core maximum": core_max_of(self.run, request.socket),
+            }
+        if self.download is not None:
+            yield self._end(self.sends, SENDER, "wmem_queued_bytes")
+            offered = ends_of(self.samples[SENDER], "snd_wnd_bytes").get("largest")
+            yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
+
+    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
+        """The buffer of a host, and what it lets be in flight in theory."""
+        (end, _, _), rtt_s = OF_HOST[host], self.run.link.measured.rtt_ms / 1e3
+        usable = self.usable.get(host)
+        steady_bytes_s = self.download.steady_bytes_s if self.download else None
+        samples, sizes = self.samples[host], {SENDER: self.send_sizes, RECEIVER: self.receive_sizes}
+        allows = usable is not None and 1e3 * rtt_s >= SHORTEST_RTT_MS
+        return {
+            "condition": self.run.condition,
+            "whose": f"{end.removesuffix('e')}er",
+            "set by": "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
+            "requested": buffer.requested_bytes,
+            "core maximum": core_max_of(self.run, end) if buffer.via_setsockopt else None,
+            "granted": sizes[host].get("last"),
+            "used": ends_of(samples, memory).get("largest"),
+            "usable window": usable,
+            "allows MiB/s": (usable or 0) / rtt_s / MIB if allows else None,
+            "measured MiB/s": in_mib(steady_bytes_s),
+        }
+
     def lab_notes(self) -> Iterator[Note]:
         if no_rate(self.run):
             text = "no meaningful rate: an unshaped link is unlimited in virtual time"
@@ -323,11 +439,6 @@ class Results(BulkTransfer):
         if self.agreement_pct is not None and self.agreement_pct > ALLOWED_PCT:
             yield Note("instruments", f"instruments disagree by {self.agreement_pct:.1f} %")
         yield from super().instrument_notes()
-
-
-def series_of(settings: Settings) -> str:
-    """What fixes the receiver's buffer: SYSCTL or SETSOCKOPT."""
-    return SYSCTL if settings.client_rcvbuf_bytes is None else SETSOCKOPT
 
 
 def no_rate(run: Run) -> bool:
@@ -350,125 +461,23 @@ def parameter(run: Run, name: str) -> float | None:
     return None
 
 
-def receive_buffer(run: Run) -> Buffer:
-    """The client's buffer."""
-    requested = run.settings_as(Settings).client_rcvbuf_bytes
-    return _buffer(run, RECEIVER, requested, "receive", RMEM, RMEM_MAX)
-
-
-def send_buffer(run: Run) -> Buffer:
-    """The server's buffer."""
-    requested = run.settings_as(Settings).server_sndbuf_bytes
-    return _buffer(run, SENDER, requested, "send", WMEM, WMEM_MAX)
-
-
-def _buffer(run: Run, host: str, requested: int | None, socket: str, name: str, cap: str) -> Buffer:
-    if requested is not None:
-        granted = granted_bytes(requested, int(run.sysctl(host, cap)), socket)
-        return Buffer(SETSOCKOPT, requested, granted)
-    _, first, largest = sysctl_sizes(run.sysctl(host, name))
-    if first == largest:
-        return Buffer(SYSCTL, largest, largest)
-    return Buffer(AUTOMATIC, None, max(first, largest))
-
-
-@lru_cache(maxsize=KEPT_RUNS)
-def expected(run: Run) -> Prediction | None:
-    """The prediction for a run; None where the theory has no value (`cannot_say`). Those of the
-    last runs are cached."""
-    if _not_modelled(run):
-        return None
-    flow = flow_of(run)
-    # Less than a segment in flight fills the link, so no buffer limits a download.
-    if _bdp_bytes(flow) < flow.mss_bytes:
-        line = line_goodput_bytes_s(flow.rate_mbit)
-        return Prediction(line, line, LINK, 0, 0, line)
-    prediction = predicted(flow, _transfer_bytes(run, flow))
-    return prediction if prediction.steady_bytes_s else None
-
-
-def cannot_say(run: Run) -> str | None:
-    """Why there is no prediction for a run; None if there is one."""
-    if expected(run):
-        return None
-    return (
-        _not_modelled(run) or decided(flow_of(run), _transfer_bytes(run, flow_of(run))).cannot_say
+def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
+    """The length of the header of nginx's response: `serve_file` sets the date of the file."""
+    return len(
+        "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n"
+        f"Content-Type: text/plain\r\nContent-Length: {file_bytes}\r\n"
+        "Last-Modified: Mon, 13 Apr 2020 14:01:33 GMT\r\n"
+        f"Connection: {'keep-alive' if keep_alive else 'close'}\r\n"
+        f'ETag: "5e94706d-{file_bytes:x}"\r\nAccept-Ranges: bytes\r\n\r\n'
     )
 
 
-def _not_modelled(run: Run) -> str:
-    """What a run has that the model does not; empty if the model knows all of it."""
-    link, settings = run.link.asked, run.settings_as(Settings)
-    if link.rate_mbit is None:
-        return "no rate: the machine is the limit"
-    if link.jitter_ms:
-        return "jitter reorders packets"
-    if link.loss_pct and link.shaped_at != "router":
-        return "the sender's own queue loses packets of several segments"
-    if not settings.is_download:
-        return "no download"
-    if TCP_MEM in run.condition_asked.sysctls.get("server", {}):
-        return "little memory for TCP"
-    if download(run).bytes <= 0:
-        return "nothing arrived"
-    congestion = flow_of(run).congestion
-    return "" if congestion in CONGESTION_CONTROLS else f"the model does not simulate {congestion}"
-
-
-def expected_interval(run: Run) -> Interval | None:
-    """How far the result may lie from that prediction; None where single packets do not matter."""
-    flow = flow_of(run) if expected(run) else None
-    if flow is None or _bdp_bytes(flow) < flow.mss_bytes:
-        return None
-    return shown(flow, _transfer_bytes(run, flow))
-
-
-def _transfer_bytes(run: Run, flow: Flow) -> int:
-    """What the model is asked about: how much arrives until a limit depends on chance."""
-    return run.settings_as(Settings).transfer_bytes if flow.loss_pct else download(run).bytes
-
-
-def _bdp_bytes(flow: Flow) -> float:
-    return flow.rate_mbit * 1e3 / 8 * flow.rtt_ms
-
-
-def flow_of(run: Run) -> Flow:
-    """The download of a run over a shaped link as the model takes it."""
-    link, settings = run.link.asked, run.settings_as(Settings)
-    # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
-    by_chance = {
-        "rate_mbit": link.rate_mbit or 0.0,
-        "rtt_ms": link.delay_ms,
-        "limit_s": settings.limit_s,
+def of_client(client: str, file_bytes: int, read_bytes: int) -> dict[str, Any]:
+    """How a download from nginx by this client differs from a transfer by iperf3."""
+    gets = client == WGET
+    return {
+        "header_bytes": response_header_bytes(file_bytes, keep_alive=gets),
+        "keep_alive": gets,
+        "read_bytes": WGET_READ_BYTES if gets else read_bytes,
+        "reads_whole": not gets,
     }
-    return bulk_transfer.flow_of(
-        run,
-        send_buffer(run),
-        receive_buffer(run),
-        core_max_bytes=int(run.sysctls["client"]["after"].get(RMEM_MAX, "0")) or None,
-        offloads=link.shaped_at != "router",
-        congestion=congestion_control(run) or CUBIC,
-        queue_packets=_queue_packets(link),
-        loss_pct=link.loss_pct,
-        pause_ms=settings.pause_ms,
-        **(by_chance if link.loss_pct > 0 else {}),
-        **of_client(settings.client, settings.transfer_bytes, settings.read_bytes),
-    )
-
-
-def _queue_packets(link: Link) -> int | None:
-    """The limit of netem's queue; without netem the queue is another one."""
-    if not link.uses_netem:
-        return None
-    return link.queue_packets or NETEM_PACKETS
-
-
-def expected_mean_bytes_s(run: Run, size: int) -> float | None:
-    """The mean over the first `size` bytes of the body, from its first byte on."""
-    steady = expected(run)
-    if steady is None or size <= 0:
-        return None
-    flow = flow_of(run)
-    if size == download(run).bytes or flow.loss_pct or _bdp_bytes(flow) < flow.mss_bytes:
-        return steady.mean_bytes_s
-    return predicted(flow, size).mean_bytes_s

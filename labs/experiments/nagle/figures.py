@@ -1,12 +1,10 @@
 """What a notebook shows of the lab `nagle`: figures, tables and sentences.
 
-Tables and sentences about requests take the exchanges of a capture
-(`labs.read.flows.exchanges.exchanges`), recorded by a run or elsewhere.
+Tables and sentences about requests in any capture are in `labs.read.display.requests`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,27 +16,25 @@ from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match
 from labs.read.display.format import in_digits, is_known, milliseconds
 from labs.read.display.provenance import of_table
-from labs.read.display.rich_output import Table, Words
-from labs.read.figures import ladder as packets_between
+from labs.read.display.requests import describe_requests, sequences, waits
+from labs.read.display.rich_output import Table
 from labs.read.figures.axes import Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.ecdf import latency, time_to_ack
 from labs.read.figures.histogram import Histogram, even_step, in_steps
+from labs.read.figures.ladder import ladder_of_request
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples
-from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain, where_from
-from labs.read.flows.exchanges import AND_SO_ON, describe_steps
-from labs.read.flows.reasons import explained
+from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain
+from labs.read.flows.exchanges import describe_steps
 from labs.read.flows.rtt import time_to_ack as waits_for_ack
 from labs.read.readings.latency import SMALLEST_MS
 from labs.read.readings.latency import latency as latency_of
 from labs.read.readings.responses import (
-    held_segment,
     own_requests,
     own_table,
     packets_of,
     requests_of,
-    stalls_in,
     table_of,
     typical,
     usual,
@@ -51,21 +47,11 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from labs.experiments.nagle.conditions import Parameters
-    from labs.read.figures.style import Source
     from labs.read.study import Study
 
-__all__ = [
-    "NGINX_HEAD_BYTES",
-    "answer",
-    "beside_wireshark",
-    "own_requests",
-    "own_table",
-    "packets_of",
-    "requests_of",
-    "sent",
-    "typical",
-    "wait",
-]
+__all__ = ["NGINX_HEAD_BYTES", "answer", "beside_wireshark", "describe_requests"]
+__all__ += ["ladder_of_request", "own_requests", "own_table", "packets_of", "requests_of", "sent"]
+__all__ += ["sequences", "typical", "wait", "waits"]
 
 OURS_MS = ("mean_ms", "predicted_mean_ms", "p50_ms", "predicted_p50_ms", "p99_ms")
 """The columns whose times are meaningless below 1 ms in virtual time."""
@@ -78,10 +64,6 @@ CELLS = {
 """The conditions of the matrix and their headings."""
 MOST_STEPS = 60
 STALL_MS = {"40 ms: shortest delay of an ACK": 40.0}
-AFTER_DELAY = " · the server's packets are captured after the delay"
-"""Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
-"""
-MOST_OTHERS = 3
 CLOSED_LOOP = (
     "ab is a closed-loop client: while a request stalls it sends no others, so its "
     "percentiles count requests, not time (coordinated omission)"
@@ -233,66 +215,6 @@ def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
     return ladder_of_request(table_of(run), request, run, title=f"{run.condition}: one request")
 
 
-def ladder_of_request(
-    table: DataFrame, request: Series[Any], source: Source = "", *, title: str = "One request"
-) -> Figure:
-    """The packets of one request, or the first packets of a long one.
-
-    `table` has the segments of the capture, `request` is a row of
-    `labs.read.flows.exchanges.exchanges`. For a link with a delay, the caption says where in the
-    path the packets were captured.
-    """
-    rows = packets_of(table, request)
-    shown = rows[: packets_between.MOST_PACKETS]
-    more = "" if len(shown) == len(rows) else f", the first of {len(rows):,} packets"
-    delayed = isinstance(source, Run) and source.link.asked.delay_ms
-    return packets_between.ladder(
-        table,
-        int(request["connection"]),
-        source=where_from(source) + (AFTER_DELAY if delayed else ""),
-        title=title + more,
-        rows=(shown[0], shown[-1]),
-    )
-
-
-def sequences(requests: Mapping[str, DataFrame]) -> Table:
-    """One row per name and sequence of steps: how many requests follow it."""
-    rows = []
-    for name, table in requests.items():
-        followed = usual(table)
-        for steps, count in ((followed.steps, followed.follow), *followed.others.items()):
-            bare = steps[:-1] if steps[-1:] == (AND_SO_ON,) else steps
-            some = table[(table["steps"] == steps) | (table["steps"] == bare)]
-            which = "the first on their connection" if _are_first(some) else ""
-            share = 100 * count / max(1, followed.requests)
-            if count:
-                rows.append((name, describe_steps(steps), count, share, which))
-    return Table(rows, columns=["Condition", "Steps", "Requests", "Share (%)", "Which"])
-
-
-def _are_first(requests: DataFrame) -> bool:
-    """Whether each of some requests is the first on its connection."""
-    return bool(len(requests)) and bool((requests["request"] == 0).all())
-
-
-def waits(requests: DataFrame) -> Table:
-    """One row per reason for a stall: who waited for whom, how long, and the rule."""
-    stalled = requests[stalls_in(requests)]
-    rows = [
-        (
-            *(len(some), waiting, waited_for, reason),
-            *(some["gap_ms"].min(), some["gap_ms"].median(), some["gap_ms"].max()),
-            explained(str(reason)).source,
-        )
-        for (reason, waiting, waited_for), some in stalled.groupby(
-            ["reason", "waiting", "waited_for"], sort=False
-        )
-    ]
-    times = [f"{which} (ms)" for which in ("Minimum", "Median", "Maximum")]
-    columns = ["Requests", "Who waits", "For whom", "Reason", *times, "Source"]
-    return Table(rows, columns=columns)
-
-
 def means(study: Study, *conditions: str) -> Table:
     """One row per condition: how its predicted mean follows from the time of a typical request.
 
@@ -320,10 +242,10 @@ def means(study: Study, *conditions: str) -> Table:
 def held_segments(study: Study, *conditions: str) -> Table:
     """One row per condition: how long the second part of the first response was held back, what
     released it, and how often the first part was retransmitted meanwhile."""
-    held = {name: held_segment(table_of(study.run(name))) for name in conditions}
+    held = ((name, Results(study.run(name)).held) for name in conditions)
     rows = [
         (name, part.held_ms, "an ACK" if part.acknowledged else "no ACK", part.retransmissions)
-        for name, part in held.items()
+        for name, part in held
         if part is not None
     ]
     columns = ["Condition", "Held (ms)", "Released by", "Retransmissions meanwhile"]
@@ -382,35 +304,6 @@ def _counted(value: float, noun: str) -> str:
 def describe_run(run: Run) -> str:
     """One run: the most frequent sequence, its stall and the reason, and the other sequences."""
     return str(describe_requests(requests_of(run)))
-
-
-def describe_requests(requests: DataFrame) -> Words:
-    """The same of any capture, from its exchanges (`labs.read.flows.exchanges.exchanges`)."""
-    if requests.empty:
-        return Words("This capture contains no request.")
-    steps = usual(requests).steps
-    follow = requests["steps"] == steps
-    sentences = [
-        f"**{int(follow.sum())} of {len(requests)} requests** follow this sequence: "
-        f"{describe_steps(steps)}.",
-        _describe_stalls(requests[stalls_in(requests)]),
-    ]
-    for other, count in Counter(requests["steps"][~follow]).most_common(MOST_OTHERS):
-        are_first = _are_first(requests[requests["steps"] == other])
-        where = ", each the first on its connection" if are_first else ""
-        sentences.append(f"{count} follow another sequence{where}: {describe_steps(other)}.")
-    return Words(" ".join(sentences))
-
-
-def _describe_stalls(stalled: DataFrame) -> str:
-    if stalled.empty:
-        return "No request stalls."
-    first, gaps = stalled.iloc[0], stalled["gap_ms"]
-    return (
-        f"In {len(stalled)} requests nothing is sent for {gaps.min():.1f} to {gaps.max():.1f} ms: "
-        f"the {first['waiting']} waits for the {first['waited_for']}. "
-        f"{explained(str(first['reason'])).words}"
-    )
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.settings import AB, Settings
 from labs.read.claims.ledger import article_beside, figure_of_claim
-from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, SILENCE, describe_steps
+from labs.read.display.requests import describe_following
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
 from labs.read.readings.instruments import capture_losses
 from labs.read.readings.latency import SMALLEST_MS, Latency, latency
 from labs.read.readings.responses import (
@@ -30,6 +31,9 @@ from labs.read.readings.responses import (
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 from labs.read.theory.nagle import Answer, Wait, answer, sent, wait
+
+if TYPE_CHECKING:
+    pass
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -114,6 +118,11 @@ class Results:
     @cached_property
     def captured(self) -> Answered:
         return answered(self.run)
+
+    @cached_property
+    def exchanges(self) -> DataFrame:
+        """One row per request in the capture."""
+        return requests_of(self.run)
 
     @cached_property
     def prediction(self) -> Answer | None:
@@ -203,8 +212,8 @@ class Results:
     @cached_property
     def response_bytes(self) -> list[int]:
         """The payload of each segment of a typical response."""
-        requests, segments = requests_of(self.run), table_of(self.run)
-        packets = segments.loc[packets_of(segments, typical(requests))]
+        segments = table_of(self.run)
+        packets = segments.loc[packets_of(segments, typical(self.exchanges))]
         return [int(size) for size in packets[packets["direction"] == 1]["payload_bytes"]]
 
     pieces = hidden("settings.pieces", "the writes of a response, if they are of equal size")
@@ -260,26 +269,25 @@ class Results:
 
     @column("predicted: all but the first per connection", unit="%", hidden=True, costly=True)
     def predicted_steps_pct(self) -> float | None:
-        requests = requests_of(self.run)
-        return None if requests.empty else 100 * (1 - float((requests["request"] == 0).mean()))
+        first = self.exchanges["request"] == 0
+        return None if first.empty else 100 * (1 - float(first.mean()))
 
     @column("the same in words, with the steps of the others", hidden=True, costly=True)
     def steps_off(self) -> str | None:
-        return describe_following(requests_of(self.run), ARTICLE_OFF)
+        return describe_following(self.exchanges, ARTICLE_OFF)
 
     @column("the same in words, with the steps of the others", hidden=True, costly=True)
     def steps_on(self) -> str | None:
-        return describe_following(requests_of(self.run), ARTICLE_ON)
+        return describe_following(self.exchanges, ARTICLE_ON)
 
     @column("median silence within the steps for off", unit="ms", hidden=True, costly=True)
     def silence_ms(self) -> float | None:
-        requests = requests_of(self.run)
-        silences = requests[requests["steps"] == following(requests, ARTICLE_OFF).steps]["gap_ms"]
+        steps = following(self.exchanges, ARTICLE_OFF).steps
+        silences = self.exchanges[self.exchanges["steps"] == steps]["gap_ms"]
         return None if silences.empty else float(silences.median())
 
     def _following_pct(self, steps: tuple[str, ...]) -> float | None:
-        requests = requests_of(self.run)
-        return None if requests.empty else 100 * following(requests, steps).share
+        return None if self.exchanges.empty else 100 * following(self.exchanges, steps).share
 
     def notes(self) -> Iterator[Note]:
         """A link off its target, failed requests, instruments that disagree."""
@@ -301,24 +309,3 @@ class Results:
         if self.run.testbed == "virtual" and self.latency.mean_ms < SMALLEST_MS:
             text = "times below 1 ms are not meaningful in virtual time"
             yield Note(BELOW_1_MS, text, excludes=True)
-
-
-def describe_following(requests: DataFrame, steps: tuple[str, ...]) -> str | None:
-    """How many requests follow these steps, how long their silences are, who waits for whom, and
-    the steps of the others; None without requests."""
-    if requests.empty:
-        return None
-    followed = following(requests, steps)
-    counts = f"{followed.follow} of {followed.requests} requests"
-    text = f"{counts} follow this sequence: {describe_steps(followed.steps)}"
-    same = requests[requests["steps"] == followed.steps]
-    if not same.empty and SILENCE in followed.steps:
-        first, silences = same.iloc[0], same["gap_ms"]
-        text += (
-            f"; the silence takes {silences.min():.1f} to {silences.max():.1f} ms, the "
-            f"{first['waiting']} waits for the {first['waited_for']}: {first['reason']}"
-        )
-    others = ". ".join(
-        f"{count}: {describe_steps(steps)}" for steps, count in followed.others.items()
-    )
-    return f"{text}. The others, {others}" if others else text

@@ -45,8 +45,6 @@ GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
 MARGIN = Margin(
     0.5, 2.0, "absolute latencies belong to a machine: only their ratios within it are compared"
 )
-
-
 TESTBEDS = ("namespaces", "vagrant", "recorded")
 """Testbeds with a wall clock. In virtual time the CPU works in no time."""
 
@@ -78,7 +76,6 @@ class Parameters(LabParameters):
 
 
 PORT = 8080
-SECOND_US = 1_000_000
 RX_USECS = (0, 1, 100, 500)
 """The article compares 0 with 1. Emulated devices may show only long delays."""
 BEYOND_ROUND_TRIP_USECS = 2000
@@ -88,6 +85,7 @@ BUSY_POLL_US = 50
 SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
 LOOP_CONNECTIONS = 16
+WITH_RULES = ("polling-rules-100", "blocking-rules-100")
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 INSTALL_VEGETA = "make vegeta"
 """Debian has no package of vegeta; setup/vegeta.sh compiles it."""
@@ -109,10 +107,10 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     those that this machine has no program for."""
     if p.capture:
         raise BadInput(NO_CAPTURE)
-    chosen = _selected(p)
-    left_out = {name for names in lacking(p).values() for name in names}
+    chosen, missing = _selected(p), lacking(p)
+    left_out = {name for names in missing.values() for name in names}
     if chosen and len(left_out) == len(chosen):
-        raise Missing(". ".join(lacking(p)))
+        raise Missing(". ".join(missing))
     return tuple(condition for condition in chosen if condition.name not in left_out)
 
 
@@ -129,8 +127,7 @@ def lacking(p: Parameters) -> dict[str, list[str]]:
     if p.only or p.testbed != "namespaces" or not _is_root():
         return left_out
     for condition in _selected(p):
-        advice = next(filter(None, map(not_installed, programs(condition))), "")
-        if advice:
+        if advice := _not_installed(condition):
             left_out.setdefault(advice, []).append(condition.name)
     return left_out
 
@@ -145,33 +142,30 @@ def _selected(p: Parameters) -> list[Condition]:
     return [entry.condition(base, link) for entry in select(p, table)]
 
 
-def not_installed(program: str) -> str:
-    """What to do if the program is not installed here; empty if it is."""
-    if shutil.which(program, path=SYSTEM_PATH) is not None:
-        return ""
-    step = INSTALL_VEGETA if program == VEGETA else install_line((program,))
-    return f"{program} is not installed. Run: {step}"
+def _not_installed(condition: Condition) -> str:
+    """What to do about the first program of a condition that is not installed here, if any."""
+    for program in programs(condition):
+        if shutil.which(program, path=SYSTEM_PATH) is None:
+            step = INSTALL_VEGETA if program == VEGETA else install_line((program,))
+            return f"{program} is not installed. Run: {step}"
+    return ""
+
+
+def _connections(p: Parameters) -> dict[str, int]:
+    """The numbers of connections, by the end of a condition's name."""
+    return {"c1": 1, "many": p.connections}
 
 
 def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
     """How the server waits, with rules and without; in FACTORIAL three factors of two levels."""
-    many = p.connections
+    factorial = (
+        row(f"{way}-{end}", small=True, timeout_ms=timeout_ms, connections=count, rules=rules)
+        for rules, ways in ((NONE, ("polling", "blocking")), ("100", WITH_RULES))
+        for end, count in _connections(p).items()
+        for way, timeout_ms in zip(ways, (0, BLOCKING_MS), strict=True)
+    )
     return (
-        rows(
-            FACTORIAL,
-            row("polling-c1", small=True),
-            row("blocking-c1", small=True, timeout_ms=BLOCKING_MS),
-            row("polling-many", small=True, connections=many),
-            row("blocking-many", small=True, connections=many, timeout_ms=BLOCKING_MS),
-        ),
-        rows(
-            FACTORIAL,
-            row("polling-rules-100-c1", small=True),
-            row("blocking-rules-100-c1", small=True, timeout_ms=BLOCKING_MS),
-            row("polling-rules-100-many", small=True, connections=many),
-            row("blocking-rules-100-many", small=True, connections=many, timeout_ms=BLOCKING_MS),
-            rules="100",
-        ),
+        rows(FACTORIAL, factorial),
         rows(
             WAITING,
             row("busy-poll-c1", small=True, busy_poll_us=BUSY_POLL_US, offloads=GRO),
@@ -189,13 +183,8 @@ def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
 
 
 def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
-    many = p.connections
-    busy: Changes = {
-        "connections": many,
-        "timeout_ms": BLOCKING_MS,
-        "offloads": GRO,
-        "work_us": p.work_us,
-    }
+    counts, many = _connections(p), p.connections
+    busy: Changes = {"timeout_ms": BLOCKING_MS, "offloads": GRO, "work_us": p.work_us}
     return (
         rows(
             QUEUES,
@@ -203,8 +192,8 @@ def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
             row("queues-2-c1", small=True, threads=2, queues=2, offloads=GRO),
             row("threads-2-many", small=True, threads=2, connections=many),
             row("queues-2-many", threads=2, queues=2, offloads=GRO, connections=many),
-            row("work-many", **busy),
-            row("work-queues-2-many", **busy, threads=2, queues=2),
+            row("work-many", **busy, connections=many),
+            row("work-queues-2-many", **busy, connections=many, threads=2, queues=2),
         ),
         rows(
             PLACES,
@@ -212,13 +201,11 @@ def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
             row("unpinned-c1", pinning=FREE),
             row("irq-apart-c1", small=True, interrupts=APART),
             row("irq-same-c1", small=True, interrupts=SAME),
-            row("rps-same-c1", rps=SAME),
-            row("rps-same-many", rps=SAME, connections=many),
+            each("rps-same-{}", counts, rps=SAME, connections=counts.get),
         ),
         rows(
             DEVICE,
-            row("gro-c1", small=True, offloads=GRO),
-            row("gro-many", offloads=GRO, connections=many),
+            each("gro-{}", counts, small=("c1",), offloads=GRO, connections=counts.get),
             row("offloads-off-c1", offloads=OFF),
             row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
             each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),
@@ -232,16 +219,13 @@ def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
 def _of_the_load(p: Parameters) -> tuple[Iterator[Row], ...]:
     """Another server; and one load generator with and without a rate, whose requests take `work_us`
     of CPU time each."""
+    servers = (
+        row(f"{name}-{end}", server=server, connections=count)
+        for end, count in _connections(p).items()
+        for name, server in (("blocking-unpinned", EPOLL), ("nginx", NGINX))
+    )
     return (
-        rows(
-            SERVERS,
-            row("blocking-unpinned-c1"),
-            row("nginx-c1", server=NGINX),
-            row("blocking-unpinned-many", connections=p.connections),
-            row("nginx-many", server=NGINX, connections=p.connections),
-            timeout_ms=BLOCKING_MS,
-            pinning=FREE,
-        ),
+        rows(SERVERS, servers, timeout_ms=BLOCKING_MS, pinning=FREE),
         rows(
             LOOPS,
             row("closed", small=True),
@@ -249,7 +233,7 @@ def _of_the_load(p: Parameters) -> tuple[Iterator[Row], ...]:
                 "open-{}",
                 SHARES_PCT,
                 small=(50, 80, 120),
-                rate_per_s=lambda share: round(share / 100 * SECOND_US / p.work_us),
+                rate_per_s=lambda share: round(share / 100 * 1_000_000 / p.work_us),
             ),
             timeout_ms=BLOCKING_MS,
             load=VEGETA,
@@ -263,24 +247,25 @@ def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition starts. Missing without root, or without one of them."""
     if not _is_root():
         raise Missing(NO_ROOT)
-    advice = next(filter(None, map(not_installed, programs(condition))), "")
-    if advice:
+    if advice := _not_installed(condition):
         raise Missing(advice)
     return programs(condition)
 
 
 def programs(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition needs."""
-    settings = read_settings(Settings, condition.settings)
-    return (
-        "gcc" if settings.server == EPOLL else "nginx",
-        settings.load,
-        *(("taskset",) if settings.pinning != FREE or settings.awake else ()),
-        *(("chrt",) if settings.awake else ()),
-        *(("nft",) if settings.rules != NONE else ()),
-        *(("ethtool",) if _uses_ethtool(settings) else ()),
-        *(("unshare",) if _reads_sysfs(settings) else ()),
-    )
+    of = read_settings(Settings, condition.settings)
+    needed = {
+        "gcc": of.server == EPOLL,
+        "nginx": of.server == NGINX,
+        of.load: True,
+        "taskset": of.pinning != FREE or of.awake,
+        "chrt": of.awake,
+        "nft": of.rules != NONE,
+        "ethtool": of.offloads != DEFAULT or of.queues > 1 or of.rx_usecs is not None,
+        "unshare": of.deferred_irqs or of.rps != FREE or of.queues > 1,  # reads sysfs
+    }
+    return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 def machine_tools(condition: Condition) -> tuple[str, ...]:
@@ -289,15 +274,6 @@ def machine_tools(condition: Condition) -> tuple[str, ...]:
     of_queues = ("ethtool", "unshare")
     others = [name for name in programs(condition) if name not in ("gcc", *of_queues)]
     return (*others, *of_queues)
-
-
-def _reads_sysfs(settings: Settings) -> bool:
-    return any((settings.deferred_irqs, settings.rps != FREE, settings.queues > 1))
-
-
-def _uses_ethtool(settings: Settings) -> bool:
-    changed = (settings.offloads != DEFAULT, settings.queues > 1, settings.rx_usecs is not None)
-    return any(changed)
 
 
 lines = knobs.lines

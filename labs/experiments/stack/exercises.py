@@ -22,11 +22,10 @@ MEASURED_WAIT = 0.963
 
 CAPACITY_PER_S = capacity_per_s(1000 * WORK_MS)
 CLOSED_LOOP_MS = closed_loop_us(CONNECTIONS, 1000 * WORK_MS) / 1000
-LOAD_PER_S = LOAD_PCT / 100 * CAPACITY_PER_S
 AT_LOAD_MS = 1000 * DURATION_S * (1 - 100 / LOAD_PCT)
 LAST_MS, MEASURED_LAST_MS = (
-    evenly_spaced_us(LOAD_PER_S, service_us, DURATION_S) / 1000
-    for service_us in (1000 * WORK_MS, 1000 * WORK_MS / MEASURED_SHARE)
+    evenly_spaced_us(LOAD_PCT / 100 * CAPACITY_PER_S, 1000 * WORK_MS / share, DURATION_S) / 1000
+    for share in (1, MEASURED_SHARE)
 )
 
 RECORDED = "the capacity measured in the recorded closed loop"

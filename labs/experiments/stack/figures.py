@@ -6,6 +6,7 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,6 @@ from pandas import DataFrame
 from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.stack.claims import instructions as counted_instructions
-from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.conditions import Parameters, lacking
 from labs.experiments.stack.results import (
     COMPARED,
@@ -24,7 +24,9 @@ from labs.experiments.stack.results import (
     Results,
     article,
     loops,
+    medians,
     merged,
+    parameter,
     server,
 )
 from labs.experiments.stack.settings import Settings
@@ -55,6 +57,7 @@ from labs.read.theory.queueing import (
 )
 
 if TYPE_CHECKING:
+    from pandas import Series
     from plotly.graph_objects import Figure
 
     from labs.read.study import Study
@@ -62,12 +65,13 @@ if TYPE_CHECKING:
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 
 MEDIAN, TAIL = "p50_us", "p99_us"
-PERCENTILES = {MEDIAN: "median", TAIL: "99th percentile"}
+PERCENTILES = {column: words for column, words in COMPARED.columns.items() if words}
 PERCENTS = {MEDIAN: 50.0, TAIL: 99.0}
-LOOK_OF = {"median": Look(BLUE), "99th percentile": Look(ORANGE, symbol="diamond")}
+LOOK_OF = dict(zip(PERCENTILES.values(), (Look(BLUE), Look(ORANGE, symbol="diamond")), strict=True))
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 FEWEST_SLOWER = 10
 """A percentile with fewer slower requests is not drawn, because its value depends on chance."""
+OPEN_LOOP, CLOSED_LOOP = "open loop", "closed loop"
 STEPS = 120
 """Points of each predicted curve."""
 ROOM = 1.08
@@ -90,6 +94,7 @@ FIGURES = {
     "printed_mean_us": "mean latency, as wrk prints it (µs)",
     "requests_s": "responses per s",
 }
+LITTLES_LAW = ("connections", "requests_s", "mean_us")
 MS_US = 1000
 
 
@@ -106,7 +111,7 @@ LATENCY = Axis("latency_us", "latency", log=True, ticks=DIGITS, written=in_unit)
 def _source(study: Study, compared: Iterable[Repeated], _: DataFrame) -> str:
     """Testbed, kernels, link and source of the runs that are compared."""
     table = study.results()
-    kernels = {some.condition: some.runs[0].kernel.release for some in compared}
+    kernels = {each.condition: each.runs[0].kernel.release for each in compared}
     rows = table[table["condition"].isin(list(kernels))]
     return of_table(rows.assign(kernel=rows["condition"].map(kernels)))
 
@@ -119,7 +124,11 @@ def distribution(study: Study, *conditions: str) -> Figure:
     """
     _check_count("conditions", len(conditions))
     compared = undisturbed(study.repeated, conditions)
-    latencies = {some.condition: merged(some.counted) for some in compared}
+    latencies = {each.condition: merged(each.counted) for each in compared}
+    phrases = (
+        f"{name}: {in_three_digits(total.percentile_us(50))} µs"
+        for name, total in latencies.items()
+    )
     ticks = {100 / (100 - percent): f"{percent:g} %" for percent in (50, 90, 99, 99.9, 99.99)}
     return Lines(
         "Distribution of the latency",
@@ -131,7 +140,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
         caption=partial(_source, study, compared),
         note="the requests of all undisturbed repetitions together",
-        describe=lambda rows: _describe_medians(latencies),
+        describe=lambda rows: f"Medians. {'; '.join(phrases)}.",
         table=_table_of_percentiles,
         height=470,
     )(latencies)
@@ -156,16 +165,10 @@ def _percentiles(latencies: Mapping[str, Latencies]) -> DataFrame:
 
 
 def _table_of_percentiles(rows: DataFrame) -> DataFrame:
-    table = []
-    for name, some in rows.groupby("condition", sort=False):
-        values = zip(some["percent"], some["latency_us"], strict=True)
-        table.append({"condition": name, **{f"{percent:g} %": us for percent, us in values}})
-    return DataFrame(table, dtype=object)
-
-
-def _describe_medians(latencies: Mapping[str, Latencies]) -> str:
-    medians = {name: in_three_digits(total.percentile_us(50)) for name, total in latencies.items()}
-    return f"Medians. {'; '.join(f'{name}: {value} µs' for name, value in medians.items())}."
+    named = rows.assign(percent=rows["percent"].map("{:g} %".format))
+    latencies = named.set_index(["condition", "percent"])["latency_us"].astype(object)
+    table = latencies.unstack(sort=False)
+    return table.where(table.notna(), None).reset_index()
 
 
 def load_and_latency(study: Study) -> Figure:
@@ -178,41 +181,38 @@ def load_and_latency(study: Study) -> Figure:
     if measured.empty or theory is None:
         return nothing(title, f"{NO_RUNS}; the closed loop is needed for the prediction")
     end = ROOM * max(theory.limit_per_s, measured["rate_s"].max())
-    table = study.results()
+    capacity, table = describe_server(theory), study.results()
     return Lines(
         title,
         x=Axis("per_s", "requests per second", unit="", range=(0, end)),
         y=LATENCY,
         by="series",
         looks={
-            f"{loop}, {name}": Look(look.colour, symbol=look.symbol + hollow, size=11)
+            f"{loop}, {name}": replace(look, symbol=look.symbol + hollow, size=11)
             for name, look in LOOK_OF.items()
-            for loop, hollow in (("open loop", ""), ("closed loop", "-open"))
+            for loop, hollow in ((OPEN_LOOP, ""), (CLOSED_LOOP, "-open"))
         },
         mode="markers",
         predicted=[*_predicted_curves(theory, end)],
         marks=(Mark(theory.capacity_per_s, "capacity"), Mark(theory.limit_per_s, "plain limit")),
         words=lambda row: f"{row['condition']}: {in_unit(row['latency_us'])}",
         caption=lambda rows: of_table(table[table["condition"].isin(measured["condition"])]),
-        note=_describe_server(theory),
-        describe=lambda rows: f"{_describe_server(theory)}. {_describe_loops(measured)}.",
-        table=lambda rows: DataFrame([_loop_row(row, theory) for row in _records(measured)]),
+        note=capacity,
+        describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
+        table=lambda rows: _table_of_loops(measured, theory),
         height=520,
     )(pandas.concat(_points_of(measured, column) for column in PERCENTILES))
 
 
-def _records(rows: DataFrame) -> list[dict[Any, Any]]:
-    return rows.to_dict("records")
-
-
 def _points_of(measured: DataFrame, column: str) -> DataFrame:
-    is_closed, name = measured["rate_s"] == 0, PERCENTILES[column]
+    is_closed = measured["rate_s"] == 0
     return DataFrame(
         {
             "condition": measured["condition"],
             "per_s": measured["rate_s"].mask(is_closed, measured["requests_s"]),
             "latency_us": measured[column],
-            "series": is_closed.map({True: f"closed loop, {name}", False: f"open loop, {name}"}),
+            "series": is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP})
+            + f", {PERCENTILES[column]}",
         }
     )
 
@@ -222,19 +222,20 @@ def _predicted_curves(theory: Server, end: float) -> Iterator[Prediction]:
     for column, percent in PERCENTS.items():
         look = Look(LOOK_OF[PERCENTILES[column]].colour, "dash", width=1.5)
         curve = {rate: theory.evenly_spaced_us(rate, percent) for rate in rates}
-        yield _predicted("predicted for even intervals", curve, look)
+        yield _predicted("even intervals", curve, look)
     means = {rate: us for rate in rates if (us := theory.random_moments_us(rate)) is not None}
-    yield _predicted("predicted for random moments, mean", means, Look(GREY, "dot"))
+    yield _predicted("random moments, mean", means, Look(GREY, "dot"))
     closed = {theory.limit_per_s: theory.closed_loop_us}
-    look = Look(GREEN, symbol="x-thin", size=12)
-    yield _predicted("predicted for the closed loop", closed, look)
+    yield _predicted("the closed loop", closed, Look(GREEN, symbol="x-thin", size=12))
 
 
-def _predicted(name: str, points: Mapping[float, float], look: Look) -> Prediction:
-    return Prediction(curve=lambda rows: ([*points], [*points.values()]), name=name, look=look)
+def _predicted(what: str, points: Mapping[float, float], look: Look) -> Prediction:
+    drawn = [*points], [*points.values()]
+    return Prediction(curve=lambda rows: drawn, name=f"predicted for {what}", look=look)
 
 
-def _describe_server(theory: Server) -> str:
+def describe_server(theory: Server) -> str:
+    """The limits of a server, and the time of a request."""
     return (
         f"plain limit: {theory.limit_per_s:,.0f} requests per second (WORK_US = {theory.work_us}); "
         f"capacity: {theory.capacity_per_s:,.0f}, measured in the closed loop; "
@@ -242,33 +243,30 @@ def _describe_server(theory: Server) -> str:
     )
 
 
-def _describe_loops(measured: DataFrame) -> str:
-    return "; ".join(
-        f"{row['condition']}: median {in_unit(row[MEDIAN])}, 99th percentile {in_unit(row[TAIL])}"
-        for row in _records(measured)
-    )
+def _describe_loop(row: Series[Any]) -> str:
+    phrases = (f"{name} {in_unit(row[column])}" for column, name in PERCENTILES.items())
+    return f"{row['condition']}: {', '.join(phrases)}"
 
 
-def _loop_row(row: Mapping[Any, Any], theory: Server) -> dict[str, object]:
-    rate = row["rate_s"]
-    closed = {MEDIAN: in_unit(theory.closed_loop_us), TAIL: ""}
-    cells = {
-        "condition": row["condition"],
-        "intended per second": int(rate) or None,
-        "responses per second": round(row["requests_s"]),
-    }
+def _table_of_loops(measured: DataFrame, theory: Server) -> DataFrame:
+    rates = measured["rate_s"]
+    table = DataFrame({"condition": measured["condition"]})
+    table["intended per second"] = [int(rate) or None for rate in rates]
+    table["responses per second"] = measured["requests_s"].round().astype(int)
     for column, name in PERCENTILES.items():
-        expected_us = theory.evenly_spaced_us(rate, PERCENTS[column])
-        expected = in_unit(expected_us) if rate else closed[column]
-        cells |= {name: in_unit(row[column]), f"{name}, predicted": expected}
-    return cells
+        closed = in_unit(theory.closed_loop_us) if column == MEDIAN else ""
+        table[name] = measured[column].map(in_unit)
+        table[f"{name}, predicted"] = [
+            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed
+            for rate in rates
+        ]
+    return table
 
 
 def work_per_request(study: Study, *conditions: str) -> Figure:
     """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
     of its own. Counters are those of the whole machine, so they include the load generator."""
     compared = undisturbed(study.repeated, conditions)
-    rows = [{"condition": c.condition, **{name: c.median(name) for name in WORK}} for c in compared]
     return Panels(
         "Latency and work per request",
         panels=tuple(_panel(column, *look) for column, look in WORK.items()),
@@ -276,7 +274,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
         note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole "
         "machine",
         table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
-    )(DataFrame(rows, dtype=object))
+    )(medians(compared, WORK))
 
 
 def _panel(column: str, words: str, colour: str) -> Bars:
@@ -301,12 +299,12 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
     title = f"Effects on the latency, {kind}"
     if others and not any(other.runs for other in others):
         return nothing(title, "there is no study on another testbed")
-    shown = _effects_by_place(study, *others, connections=connections)
-    _check_count("studies", len(shown))
-    tables = [some.results() for some in (study, *others) if some.runs]
+    by_place = _effects_by_place(study, *others, connections=connections)
+    _check_count("studies", len(by_place))
+    tables = [each.results() for each in (study, *others) if each.runs]
     source = pandas.concat(tables) if tables else DataFrame()
     what, beside = "ratio of latencies", COMPARED.beside_in_words
-    return draw_effects(title, shown, PERCENTILES, source, what=what, beside=beside)
+    return draw_effects(title, by_place, PERCENTILES, source, what=what, beside=beside)
 
 
 def _effects_by_place(
@@ -314,25 +312,23 @@ def _effects_by_place(
 ) -> dict[str, list[Effect]]:
     """The effects of each study, of the conditions with this number of connections or of all; with
     `others`, those that one of them has."""
-    shown = {}
-    for place, some in places((study, *others)).items():
-        runs = {each.condition: each.middle for each in some.repeated}
-        shown[place] = [
-            effect
-            for effect in COMPARED.effects_of(some.repeated)
-            if connections in (None, runs[effect.condition].settings_as(Settings).connections)
-        ]
     wanted = {e.pair for other in others for e in COMPARED.effects_of(other.repeated)}
-    return {
-        place: [effect for effect in some if not others or effect.pair in wanted]
-        for place, some in shown.items()
-    }
+    by_place = {}
+    for place, each in places((study, *others)).items():
+        runs = {condition.condition: condition.middle for condition in each.repeated}
+        by_place[place] = [
+            effect
+            for effect in COMPARED.effects_of(each.repeated)
+            if connections in (None, runs[effect.condition].settings_as(Settings).connections)
+            and (not others or effect.pair in wanted)
+        ]
+    return by_place
 
 
 def ratio(study: Study, over: str, under: str) -> float | None:
     """The ratio of the median latencies of two conditions; None with too few undisturbed runs."""
-    both = on_one_kernel(some for some in study.repeated if some.condition in (over, under))
-    intervals = {some.condition: some.interval for some in both}
+    both = on_one_kernel(each for each in study.repeated if each.condition in (over, under))
+    intervals = {each.condition: each.interval for each in both}
     first, second = intervals.get(over), intervals.get(under)
     return first.middle / second.middle if first and second else None
 
@@ -341,13 +337,13 @@ def effects_table(study: Study, *others: Study) -> Table:
     """One row per effect: the ratio of medians with its 95 % interval, for each study that has it,
     or why there is none. With `others`, the effects that one of them has. Studies without runs are
     left out."""
-    shown, heads = _effects_by_place(study, *others), ["Setting", "Condition", "Compared with"]
+    by_place, heads = _effects_by_place(study, *others), ["Setting", "Condition", "Compared with"]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for place, some in shown.items():
-        for effect in some:
+    for place, shown in by_place.items():
+        for effect in shown:
             names = dict(zip(heads, effect.pair, strict=True))
             rows.setdefault(effect.pair, names)[place] = COMPARED.describe_headline(effect)
-    return Table([*rows.values()], columns=[*heads, *shown])
+    return Table([*rows.values()], columns=[*heads, *by_place])
 
 
 def interactions(study: Study) -> Table:
@@ -371,24 +367,29 @@ def interactions(study: Study) -> Table:
 def settings(study: Study) -> Table:
     """One row per setting of a condition: as requested, as read back, and whether it was applied.
     Settings that were not applied come first."""
-    rows = sorted(COMPARED.settings_of(study.repeated), key=lambda row: bool(row["effective"]))
-    names = ("condition", "factor", "requested", "found", "effective", "because")
-    columns = ["Condition", "Setting", "Requested", "Read back", "Applied", "Reason"]
-    table = Table([[row[name] for name in names] for row in rows], columns=columns)
-    table["Applied"] = ["yes" if applied else "no" for applied in table["Applied"]]
-    return table
+    heads = {
+        "condition": "Condition",
+        "factor": "Setting",
+        "requested": "Requested",
+        "found": "Read back",
+        "effective": "Applied",
+        "because": "Reason",
+    }
+    table = Table([*COMPARED.settings_of(study.repeated)], columns=[*heads])
+    table = table.sort_values("effective", kind="stable", ignore_index=True)
+    table["effective"] = table["effective"].map({True: "yes", False: "no"})
+    return table.rename(columns=heads)
 
 
 def littles_law(study: Study, *conditions: str) -> Table:
     """One row per closed loop: connections, responses per second, the mean latency that
     Little's law predicts from both, and the measured one."""
     by_name, rows = _counted(study), []
-    for name in conditions:
-        if name in by_name:
-            values = (by_name[name].median(c) for c in ("connections", "requests_s", "mean_us"))
-            connections, per_s, mean_us = (value or 0.0 for value in values)
-            predicted_us = closed_loop_us(int(connections), SECOND_US / per_s)
-            rows.append((name, int(connections), round(per_s), predicted_us, mean_us))
+    shown = (by_name[name] for name in conditions if name in by_name)
+    for name, count, per_s, mean_us in medians(shown, LITTLES_LAW).itertuples(index=False):
+        rows.append(
+            (name, int(count), round(per_s), closed_loop_us(count, SECOND_US / per_s), mean_us)
+        )
     predicted = ["Connections / throughput (µs)", "Measured mean (µs)"]
     columns = ["Condition", "Connections", "Throughput (per second)", *predicted]
     return Table(rows, columns=columns) if rows else Table()
@@ -398,26 +399,30 @@ def article_figures(*studies: Study) -> Table:
     """The article's own figures, and those of each study: one row per condition and figure. The
     figures depend on the machine, so they are not judged. Studies without runs are left out, and so
     are the figures of runs whose parameters are not the article's."""
-    by_place, rows = {place: _counted(some) for place, some in places(studies).items()}, []
+    by_place = {place: _counted(study) for place, study in places(studies).items()}
+
+    def median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
+        if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
+            return None
+        return repeated.median(column)
+
+    rows = []
     for claim in article().claims:
         for condition, figures in claim.rows.items():
             for column, figure in figures.items():
-                ours = (_comparable(c.get(condition), column, claim.id) for c in by_place.values())
+                ours = (median_of(e.get(condition), column, claim.id) for e in by_place.values())
                 rows.append((condition, FIGURES[column], figure, *ours))
     return Table(rows, columns=["Condition", "Figure", "Article", *by_place])
 
 
-def _comparable(some: Repeated | None, column: str, claim: str) -> float | None:
-    """The median of a column, if the runs can be compared with the figures of the claim."""
-    if some is None or not has_articles_parameters(article(), some.counted[0], claim, parameter):
-        return None
-    return some.median(column)
+def _as_in_the_article(run: Run, claim: str) -> bool:
+    return has_articles_parameters(article(), run, claim, parameter)
 
 
 def _counted(study: Study) -> dict[str, Repeated]:
     """The conditions of a study that have undisturbed runs."""
-    alone = (some for each in study.repeated for some in on_one_kernel([each]))
-    return {some.condition: some for some in alone if some.counted}
+    alone = (repeated for each in study.repeated for repeated in on_one_kernel([each]))
+    return {repeated.condition: repeated for repeated in alone if repeated.counted}
 
 
 def as_printed(study: Study) -> Table:
@@ -429,7 +434,7 @@ def as_printed(study: Study) -> Table:
             if condition not in by_name:
                 continue
             run = by_name[condition].middle
-            comparable = has_articles_parameters(article(), run, claim.id, parameter)
+            comparable = _as_in_the_article(run, claim.id)
             for theirs in printed:
                 label = next(word for word in WRK_LINES if word in theirs)
                 ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
@@ -453,7 +458,8 @@ def instructions() -> Table:
 
 def describe(table: DataFrame) -> str:
     """One line per condition: latency, throughput, and the work per request."""
-    return "\n".join(f"- **{row['condition']}**: {_describe_run(row)}" for row in _records(table))
+    rows = table.to_dict("records")
+    return "\n".join(f"- **{row['condition']}**: {_describe_figures(row)}" for row in rows)
 
 
 def describe_run(run: Run) -> str:
@@ -462,10 +468,10 @@ def describe_run(run: Run) -> str:
     values = values_of(results)
     values["notes"] = "; ".join(note.text for note in results.notes())
     largest = f"The largest latency of {results.requests:,} requests is {_us(results.max_us)}."
-    return f"`{run.condition}`: {_describe_run(values)} {largest}"
+    return f"`{run.condition}`: {_describe_figures(values)} {largest}"
 
 
-def _describe_run(row: Mapping[Any, Any]) -> str:
+def _describe_figures(row: Mapping[Any, Any]) -> str:
     intended = f" of {in_digits(row['rate_s'])} intended" if row["rate_s"] else ""
     text = (
         f"median {_us(row['p50_us'])}, 99th percentile {_us(row['p99_us'])}, "

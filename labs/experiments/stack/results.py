@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any
@@ -31,6 +31,8 @@ SENT_SHARE = 0.98
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
+latency = partial(part, unit="us", kind=float)
+per_request = partial(part, kind=float)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,28 @@ class Load:
     requests: int
     failed: int
     took_us: float
+
+    @property
+    def per_s(self) -> float:
+        return 1e6 * self.requests / self.took_us
+
+
+def percentile_us(percent: float) -> Callable[[Run], float]:
+    """What computes this percentile of the latency."""
+    return lambda run: float(latencies(run).percentile_us(percent))
+
+
+def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], float]:
+    """What computes by how much these counters of the kernel, or all of a file, grew during the
+    load, per request."""
+
+    def counted(run: Run) -> float:
+        files = (f"server/{name}-{when}.txt" for when in ("before", "after"))
+        before, after = (run.read(file, reader) for file in files)
+        grown = sum(after[key] - before.get(key, 0) for key in counters or after)
+        return float(grown) / load_of(run).requests
+
+    return counted
 
 
 class Results:
@@ -53,10 +77,6 @@ class Results:
         return self.run.settings_as(Settings)
 
     @cached_property
-    def latencies(self) -> Latencies:
-        return latencies(self.run)
-
-    @cached_property
     def load(self) -> Load:
         return load_of(self.run)
 
@@ -64,66 +84,36 @@ class Results:
     def server(self) -> ServerReport | None:
         return server_of(self.run)
 
-    @column("median latency", unit="us", headline=True)
-    def p50_us(self) -> float | None:
-        return float(self.latencies.percentile_us(50))
+    p50_us = latency(percentile_us(50), "median latency", headline=True)
 
     @column("mean latency", unit="us")
     def mean_us(self) -> float | None:
-        return mean_us(self.run)
+        counts = latencies_us(self.run)
+        return sum(value * count for value, count in counts.items()) / sum(counts.values())
 
     @column("mean latency that wrk prints", unit="us", hidden=True)
     def printed_mean_us(self) -> float | None:
         return of_wrk(self.run).added_mean_us if self.settings.load == WRK else None
 
-    @column("99th percentile of the latency", unit="us")
-    def p99_us(self) -> float | None:
-        return float(self.latencies.percentile_us(99))
-
-    @column("99.9th percentile", unit="us", hidden=True)
-    def p999_us(self) -> float | None:
-        return float(self.latencies.percentile_us(99.9))
-
-    @column("99.99th percentile", unit="us", hidden=True)
-    def p9999_us(self) -> float | None:
-        return float(self.latencies.percentile_us(99.99))
-
-    @column("largest latency", unit="us", hidden=True)
-    def max_us(self) -> float | None:
-        return float(self.latencies.max_us)
-
-    @column("responses", unit="per s")
-    def requests_s(self) -> float | None:
-        return 1e6 * self.load.requests / self.load.took_us
-
+    p99_us = latency(percentile_us(99), "99th percentile of the latency")
+    p999_us = latency(percentile_us(99.9), "99.9th percentile", hidden=True)
+    p9999_us = latency(percentile_us(99.99), "99.99th percentile", hidden=True)
+    max_us = latency(percentile_us(100), "largest latency", hidden=True)
+    requests_s = part("load.per_s", "responses", unit="per s")
     rate_s = hidden("settings.rate_per_s", "requested rate (0: closed loop)", unit="per s")
     requests = hidden("load.requests", "requests")
     failed = hidden("load.failed", "requests that failed")
-
-    @column("CPU time of the server per request", unit="us")
-    def cpu_us(self) -> float | None:
-        if self.server is None:
-            return None
-        return (self.server.user_us + self.server.system_us) / max(1, self.server.requests)
-
-    @column("context switches of the machine per request")
-    def switches(self) -> float | None:
-        return grown(self.run, "stat", SWITCHES)["ctxt"] / self.load.requests
-
-    @column("interrupts of the machine per request")
-    def interrupts(self) -> float | None:
-        return sum(grown(self.run, "interrupts", INTERRUPTS).values()) / self.load.requests
-
-    @column("NET_RX softirqs per request")
-    def received_softirqs(self) -> float | None:
-        return grown(self.run, "softirqs", SOFTIRQS)["NET_RX"] / self.load.requests
-
-    @column("calls of epoll_wait per request", hidden=True)
-    def polls(self) -> float | None:
-        if self.server is None:
-            return None
-        return sum(thread.waits for thread in self.server.threads) / max(1, self.server.requests)
-
+    cpu_us = part("server.cpu_us", "CPU time of the server per request", unit="us")
+    switches = per_request(
+        growth("stat", SWITCHES, "ctxt"), "context switches of the machine per request"
+    )
+    interrupts = per_request(
+        growth("interrupts", INTERRUPTS), "interrupts of the machine per request"
+    )
+    received_softirqs = per_request(
+        growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs per request"
+    )
+    polls = hidden("server.polls", "calls of epoll_wait per request")
     serving = hidden("server.serving", "threads that answered requests")
     connections = hidden("settings.connections", "connections")
     timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
@@ -147,6 +137,7 @@ class Results:
             yield Note("sent_fewer", f"vegeta sent {sent:,} of {intended:,} requests")
 
 
+@cache
 def load_of(run: Run) -> Load:
     """What the load generator of a run did."""
     if run.settings_as(Settings).load == WRK:
@@ -165,41 +156,37 @@ def server_of(run: Run) -> ServerReport | None:
     return run.read("server/server.json", SERVER)
 
 
-def grown(run: Run, name: str, reader: Reader[Any]) -> dict[str, int]:
-    """By how much the kernel's counters grew during the load."""
-    before, after = (run.read(f"server/{name}-{when}.txt", reader) for when in ("before", "after"))
-    return {key: after[key] - before.get(key, 0) for key in after}
-
-
 @cache
 def knobs(run: Run) -> tuple[Setting, ...]:
     """The settings of a run as read back from the machine and from the server."""
-    applied, settings = run.read("server/knobs.json", KNOBS), run.settings_as(Settings)
-    server = server_of(run)
+    applied, server = run.read("server/knobs.json", KNOBS), server_of(run)
     if server is None:
         return applied
+    if any(thread.napi_id for thread in server.threads):
+        return (*applied, *_of_server(run.settings_as(Settings), server))
+    without_napi = (
+        replace(setting, effective=False, because=setting.because or NO_CONTEXT)
+        if setting.factor == "deferred_irqs"
+        else setting
+        for setting in applied
+    )
+    return (*without_napi, *_of_server(run.settings_as(Settings), server, NO_CONTEXT))
+
+
+def _of_server(settings: Settings, server: ServerReport, no_napi: str = "") -> Iterator[Setting]:
+    """What the server reads back of its settings; `no_napi` is why it cannot poll the device."""
     waiting = "polling" if settings.timeout_ms == 0 else "blocking"
     polled = any(thread.empty_waits for thread in server.threads)
-    of_server = [Setting("waiting", waiting, "polling" if polled else "blocking", True, "")]
-    without_napi = "" if any(thread.napi_id for thread in server.threads) else NO_CONTEXT
-    if without_napi:
-        applied = tuple(
-            replace(setting, effective=False, because=setting.because or without_napi)
-            if setting.factor == "deferred_irqs"
-            else setting
-            for setting in applied
-        )
+    yield Setting("waiting", waiting, "polling" if polled else "blocking", True, "")
     if settings.threads > 1:
         shown = f"{len(server.threads)}, of which {server.serving} answered requests"
         several = server.serving > 1 and settings.connections > 1
         why = "" if several else "a connection is served by one thread"
-        of_server.append(Setting("threads", str(settings.threads), shown, several, why))
+        yield Setting("threads", str(settings.threads), shown, several, why)
     if settings.busy_poll_us:
         thread = server.threads[0]
         shown = f"{thread.busy_poll_us} (epoll: {thread.epoll_busy_poll_us})"
-        requested = str(settings.busy_poll_us)
-        of_server.append(Setting("busy_poll_us", requested, shown, not without_napi, without_napi))
-    return (*applied, *of_server)
+        yield Setting("busy_poll_us", str(settings.busy_poll_us), shown, not no_napi, no_napi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,11 +200,6 @@ class Latencies:
     def requests(self) -> int:
         """The number of requests."""
         return int(self.up_to[-1])
-
-    @property
-    def max_us(self) -> int:
-        """The largest latency."""
-        return int(self.values_us[-1])
 
     def percentile_us(self, percent: float) -> int:
         """The least latency that at least `percent` of all requests do not exceed (nearest rank).
@@ -251,95 +233,71 @@ def latencies_us(run: Run) -> Mapping[int, int]:
     return Counter(intended_us(of_vegeta(run), settings.rate_per_s))
 
 
-def mean_us(run: Run) -> float:
-    """The mean latency of a run in microseconds."""
-    counts = latencies_us(run)
-    return sum(value * count for value, count in counts.items()) / sum(counts.values())
-
-
 @cache
 def latencies(run: Run) -> Latencies:
     """The latencies of one run."""
-    return _counted(latencies_us(run))
+    return merged((run,))
 
 
 def merged(runs: Iterable[Run]) -> Latencies:
     """The latencies of the requests of several runs together."""
-    total: Counter[int] = Counter()
-    for run in runs:
-        total.update(latencies_us(run))
-    return _counted(total)
-
-
-def _counted(requests: Mapping[int, int]) -> Latencies:
+    requests = sum((Counter(latencies_us(run)) for run in runs), Counter[int]())
     values = np.array(sorted(requests), dtype=np.int64)
     return Latencies(values, np.cumsum([requests[value] for value in values.tolist()]))
 
 
-def _by_delay(suffix: str) -> dict[str, str]:
-    return {f"rx-usecs-{us}-{suffix}": f"rx-usecs-0-{suffix}" for us in (1, 100, 500)}
+def _each(over: str, under: str, ends: Iterable[object] = ("c1", "many")) -> dict[str, str]:
+    """A condition, and the one that it is compared with, for each end of their names."""
+    return {over.format(end): under.format(end) for end in ends}
 
 
+BASE, RULES = "polling-c1", "polling-rules-100"
 COMPARED = Comparisons(
     what="latency",
     columns={"p50_us": "median", "p99_us": "99th percentile", "requests_s": ""},
     factors=(
-        Factor("blocking", {f"blocking-{n}": f"polling-{n}" for n in ("c1", "many")}, "waiting"),
+        Factor("blocking", _each("blocking-{}", "polling-{}"), "waiting"),
         Factor(
             "connections",
-            {
-                "polling-many": "polling-c1",
-                **dict.fromkeys(("blocking-many", "blocking-c5"), "blocking-c1"),
-            },
+            {"polling-many": BASE, **_each("blocking-{}", "blocking-c1", ("many", "c5"))},
         ),
         Factor("CPUs kept awake", {"awake-c1": "blocking-c1"}),
         Factor(
             "rules",
             {
-                **dict.fromkeys(
-                    ("rules-idle-c1", "rules-10-c1", "polling-rules-100-c1"), "polling-c1"
-                ),
-                "polling-rules-100-many": "polling-many",
-                "rules-conntrack-c1": "polling-c1",
+                **_each("{}-c1", BASE, ("rules-idle", "rules-10", RULES)),
+                **_each(f"{RULES}-{{}}", "polling-{}", ("many",)),
+                "rules-conntrack-c1": BASE,
             },
         ),
         Factor("busy polling", {"busy-poll-c1": "gro-c1"}, "busy_poll_us"),
-        Factor("threads", {f"threads-2-{n}": f"polling-{n}" for n in ("c1", "many")}),
+        Factor("threads", _each("threads-2-{}", "polling-{}")),
         # As in the article, each queue has a thread of its own.
         Factor(
             "queues and threads",
-            {
-                **{f"queues-2-{n}": f"gro-{n}" for n in ("c1", "many")},
-                "work-queues-2-many": "work-many",
-            },
+            {**_each("queues-2-{}", "gro-{}"), "work-queues-2-many": "work-many"},
             "queues",
         ),
-        Factor("pinning", dict.fromkeys(("same-cpu-c1", "unpinned-c1"), "polling-c1")),
-        Factor("offloads", dict.fromkeys(("gro-c1", "offloads-off-c1"), "polling-c1")),
+        Factor("pinning", _each("{}-c1", BASE, ("same-cpu", "unpinned"))),
+        Factor("offloads", _each("{}-c1", BASE, ("gro", "offloads-off"))),
         Factor(
             "coalescing",
-            {**_by_delay("c1"), **_by_delay("many"), "rx-usecs-2000-c1": "rx-usecs-0-c1"},
+            {
+                **_each("rx-usecs-{}-c1", "rx-usecs-0-c1", (1, 100, 500)),
+                **_each("rx-usecs-{}-many", "rx-usecs-0-many", (1, 100, 500)),
+                "rx-usecs-2000-c1": "rx-usecs-0-c1",
+            },
             "rx_usecs",
         ),
-        Factor(
-            "deferred interrupts",
-            {f"irqs-deferred-{n}": f"gro-{n}" for n in ("c1", "many")},
-            "deferred_irqs",
-        ),
+        Factor("deferred interrupts", _each("irqs-deferred-{}", "gro-{}"), "deferred_irqs"),
         Factor("CPU of the interrupt", {"irq-same-c1": "irq-apart-c1"}, "interrupts"),
-        Factor(
-            "receive processing", {f"rps-same-{n}": f"polling-{n}" for n in ("c1", "many")}, "rps"
-        ),
-        Factor("server", {f"nginx-{n}": f"blocking-unpinned-{n}" for n in ("c1", "many")}),
+        Factor("receive processing", _each("rps-same-{}", "polling-{}"), "rps"),
+        Factor("server", _each("nginx-{}", "blocking-unpinned-{}")),
     ),
     interactions={
-        "blocking and connections": ("polling-c1", "blocking-c1", "polling-many", "blocking-many"),
-        "blocking and rules": (
-            *("polling-c1", "blocking-c1", "polling-rules-100-c1", "blocking-rules-100-c1"),
-        ),
-        "connections and rules": (
-            *("polling-c1", "polling-many", "polling-rules-100-c1", "polling-rules-100-many"),
-        ),
+        "blocking and connections": (BASE, "blocking-c1", "polling-many", "blocking-many"),
+        "blocking and rules": (BASE, "blocking-c1", f"{RULES}-c1", "blocking-rules-100-c1"),
+        "connections and rules": (BASE, "polling-many", f"{RULES}-c1", f"{RULES}-many"),
     },
     read_back=knobs,
     beside="pinning",
@@ -348,24 +306,37 @@ COMPARED = Comparisons(
 """What shows the effect of each setting."""
 
 
+def medians(conditions: Iterable[Repeated], columns: Iterable[str]) -> DataFrame:
+    """One row per condition, with the median of each column, or None."""
+    names = [*columns]
+    rows = [(each.condition, *map(each.median, names)) for each in conditions]
+    return DataFrame(rows, columns=["condition", *names], dtype=object)
+
+
 def loops(repeated: Iterable[Repeated]) -> DataFrame:
     """The closed loop, then the open loops by rate (0 in the closed one): medians of their
     repetitions. Loops without undisturbed runs are left out."""
-    columns = ("rate_s", "requests_s", "p50_us", "p99_us")
-    rows = [
-        {"condition": some.condition, **{name: some.median(name) for name in columns}}
-        for some in repeated
-        if some.counted and (some.condition == CLOSED or some.median("rate_s"))
-    ]
-    return DataFrame(rows, columns=["condition", *columns]).sort_values("rate_s", kind="stable")
+    shown = (
+        loop
+        for loop in repeated
+        if loop.counted and (loop.condition == CLOSED or loop.median("rate_s"))
+    )
+    rows = medians(shown, ("rate_s", "requests_s", "p50_us", "p99_us"))
+    return rows.infer_objects().sort_values("rate_s", kind="stable")
 
 
 def server(repeated: Iterable[Repeated]) -> Server | None:
     """The server of the loops; None without undisturbed runs of the closed loop."""
-    closed = next((some for some in repeated if some.condition == CLOSED and some.counted), None)
+    closed = next((loop for loop in repeated if loop.condition == CLOSED and loop.counted), None)
     per_s = closed and closed.median("requests_s")
     if closed is None or not per_s:
         return None
     settings = closed.middle.settings_as(Settings)
     service_us = SECOND_US / per_s
     return Server(settings.work_us, service_us, settings.connections, settings.duration_s)
+
+
+def parameter(run: Run, name: str) -> int | None:
+    """`many_connections`: the connections of a condition with many of them; None for others."""
+    is_many = name == "many_connections" and run.condition.endswith("many")
+    return run.settings_as(Settings).connections if is_many else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from labs.drive.condition import Condition, Group, as_settings
+from labs.drive.condition import Condition, Group, Sysctls, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 from labs.drive.result_columns import Margin
@@ -27,16 +27,10 @@ GROUPS = (ARTICLE, SURFACE, WRITES, TINY, CAPPED, LITERAL, IMPLIED, ADVISED, OVE
 MARGIN = Margin(
     0.85,
     1.1,
-    (
-        "the link check before a run allows deviations of 5 % in the rate and 2 % in the RTT; a "
-        "small buffer passes once per round trip, which a machine's own work lengthens by up to a "
-        "millisecond of 20"
-    ),
+    "the link check before a run allows deviations of 5 % in the rate and 2 % in the RTT; a small "
+    "buffer passes once per round trip, which a machine's own work lengthens by up to a "
+    "millisecond of 20",
 )
-
-
-# Emulated machines carry this rate, and the BDP is between the sizes of the series.
-ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,50 +67,39 @@ class Parameters(LabParameters):
 
     @classmethod
     def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
+        """Emulated machines carry this rate, and the BDP is between the sizes of the series."""
+        if (testbed, size) != ("vagrant", "small"):
+            return {}
+        return {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
 
 
 PORT = 5201
 QUEUE_PACKETS = 1_000_000
 """More than any buffer here holds, so that the link never drops a packet."""
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
-ADV_WIN_SCALE = "net.ipv4.tcp_adv_win_scale"
 CORE_MAX = ("net.core.rmem_max", "net.core.wmem_max")
 CORE_MAX_BYTES = 212_992
 """The default of both until 6.17: the largest request that setsockopt grants, doubled."""
-
-RAISED = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}
-"""The largest value of both maxima."""
-
 SIZES_KIB = (16, 64, 256, 1024, 4096, 16384)
 SMALL_KIB = (64, 256, 1024, 4096)
+FIXED_KIB = {256: (64, 256, 1024, 16384), 8192: (256, 1024, 4096, 16384)}
+"""The receive buffers of two series, and the send buffers that each has in size small."""
 SURFACE_KIB = (16, 64, 1024)
 """The receive buffers of the surface besides those of the series: automatic, 256 KiB and 8 MiB."""
 CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
-BURST_WRITE_BYTES = (14_480, 16_384)
+WRITE_BYTES = (MSS_BYTES, 2048, 10 * MSS_BYTES, 16_384, 20_000, 131_072)
+BURST_BYTES = (14_480, 16_384)
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
 ROUND_TRIPS = 50
 """A transfer through a buffer smaller than the BDP takes at least so many round trips."""
-SHORT_BYTES = 64 * KIB
-"""A transfer through the smallest buffers, which takes a second or more."""
-# The article's own link, and writes with which iperf3 comes closer to its rate.
-LITERAL_RATE_MBIT, LITERAL_DELAY_MS = 40_000.0, 0.2
-LITERAL_WRITE_BYTES = 131_072
-LITERAL_MIB = 16
-# The BDP of the article's best goodput, 12 Gbit/s, at the RTTs of its ping, 0.1 to 0.2 ms: 150 to
-# 300 KB.
-IMPLIED_DELAY_MS = 8.0
 IMPLIED_RATE_MBIT = {"100": 150.0, "150": 225.0, "200": 300.0}
-"""By the article's RTT, in us."""
-OLD_SHARE = {"client": {ADV_WIN_SCALE: "2"}}
+"""By the RTT of the article's ping, in us: the rates at which 8 ms have the BDP of the article's
+best goodput, 12 Gbit/s: 150 to 300 KB."""
+OLD_SHARE = {"client": {"net.ipv4.tcp_adv_win_scale": "2"}}
 """Three quarters of a receive buffer become window, as in CentOS 6 (net/ipv4/tcp_input.c); the
 default is 1, one half, since Linux 3.4 (b49960a05e32). Without effect since 6.6."""
-ADVISED_SENDER_KIB = 16_384
-"""The send buffer for which the article recommends three receive buffers."""
-OVERFLOW_PACKETS = 45
-"""A queue that a window of some MB overflows."""
 
 
 def conditions(p: Parameters) -> tuple[Condition, ...]:
@@ -125,9 +108,8 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     On machines size small is one series, at a rate that they carry.
     """
     link = Link(rate_mbit=p.rate_mbit, delay_ms=p.delay_ms, queue_packets=QUEUE_PACKETS, port=PORT)
-    base = Settings(
-        write_bytes=p.write_bytes, transfer_bytes=p.transfer_mib * MIB, limit_s=p.limit_s
-    )
+    size_bytes = p.transfer_mib * MIB
+    base = Settings(write_bytes=p.write_bytes, transfer_bytes=size_bytes, limit_s=p.limit_s)
     table = chain(_buffers(), _writes(p.sndbuf_kib), _of_other_links(link))
     return tuple(_condition(entry, base, link) for entry in select(p, table))
 
@@ -136,12 +118,7 @@ def _condition(entry: Row, base: Settings, link: Link) -> Condition:
     settings = entry.change(base)
     if entry.link is None:
         settings = _shortened(settings, link)
-    made = condition(entry.name, entry.link or link, settings, entry.group)
-    hosts = {*made.sysctls, *entry.sysctls}
-    sysctls = {
-        host: {**made.sysctls.get(host, {}), **entry.sysctls.get(host, {})} for host in hosts
-    }
-    return replace(made, sysctls=sysctls)
+    return condition(entry.name, entry.link or link, settings, entry.group, entry.sysctls)
 
 
 def _buffers() -> Iterator[Row]:
@@ -154,18 +131,10 @@ def _buffers() -> Iterator[Row]:
         each("sender-{}", SIZES_KIB, size_name, small=SMALL_KIB, sndbuf_kib=same),
         each("receiver-{}", SIZES_KIB, size_name, small=SMALL_KIB, rcvbuf_kib=same),
     )
-    yield from rows(
-        ARTICLE,
-        row("fixed-256k-default"),
-        each("fixed-256k-{}", SIZES_KIB, size_name, small=(64, 256, 1024, 16384), sndbuf_kib=same),
-        rcvbuf_kib=256,
-    )
-    yield from rows(
-        ARTICLE,
-        row("fixed-8m-default"),
-        each("fixed-8m-{}", SIZES_KIB, size_name, small=(256, 1024, 4096, 16384), sndbuf_kib=same),
-        rcvbuf_kib=8192,
-    )
+    for receiver, small in FIXED_KIB.items():
+        name = f"fixed-{size_name(receiver)}"
+        varied = each(f"{name}-{{}}", SIZES_KIB, size_name, small=small, sndbuf_kib=same)
+        yield from rows(ARTICLE, row(f"{name}-default"), varied, rcvbuf_kib=receiver)
     for sender in SIZES_KIB:
         pattern = f"surface-{size_name(sender)}-{{}}"
         pairs = each(pattern, SURFACE_KIB, size_name, rcvbuf_kib=same)
@@ -179,35 +148,26 @@ def _writes(sndbuf_kib: int) -> Iterator[Row]:
     select() wakes a sender that has much room again. How far the writes after it may exceed the
     buffer is visible only if there are many of them.
     """
-    for write_bytes in (MSS_BYTES, 2048, 10 * MSS_BYTES, 16_384, 20_000, 131_072):
-        series, few = f"writes-{write_bytes}", write_bytes in BURST_WRITE_BYTES
-        yield from rows(
-            WRITES,
-            row(series, small=few),
-            row(f"{series}-nodelay", nodelay=True),
-            write_bytes=write_bytes,
-            sndbuf_kib=sndbuf_kib,
-        )
-    for write_bytes in BURST_WRITE_BYTES:
-        series, few = f"writes-{write_bytes}-burst", write_bytes == 16_384
-        yield from rows(
-            WRITES,
-            row(series, small=few),
-            row(f"{series}-nodelay", small=few, nodelay=True),
-            write_bytes=write_bytes,
-            sndbuf_kib=sndbuf_kib,
-            writes_per_wake=WRITES_PER_WAKE_MAX,
-        )
+    series = each("writes-{}", WRITE_BYTES, small=BURST_BYTES, write_bytes=same)
+    nodelay = each("writes-{}-nodelay", WRITE_BYTES, write_bytes=same, nodelay=True)
+    yield from rows(WRITES, *zip(series, nodelay, strict=True), sndbuf_kib=sndbuf_kib)
+    bursts = zip(
+        each("writes-{}-burst", BURST_BYTES, small=(16_384,), write_bytes=same),
+        each(
+            "writes-{}-burst-nodelay", BURST_BYTES, small=(16_384,), write_bytes=same, nodelay=True
+        ),
+        strict=True,
+    )
+    many = WRITES_PER_WAKE_MAX
+    yield from rows(WRITES, *bursts, sndbuf_kib=sndbuf_kib, writes_per_wake=many)
+    # A transfer through the smallest buffers, which takes a second or more.
     tiny = each("w-{}k", (1, 2, 4), small=(1,), window_kib=same)
-    yield from rows(TINY, tiny, transfer_bytes=SHORT_BYTES)
+    yield from rows(TINY, tiny, transfer_bytes=64 * KIB)
     capped = each("w-{}", CAPPED_KIB, size_name, small=(256, MIB), window_kib=same)
     yield from rows(CAPPED, capped, may_be_refused=True)
-    yield from rows(
-        CAPPED,
-        row("setsockopt", small=True),
-        row("setsockopt-raised", small=True, sysctls=RAISED),
-        grants=True,
-    )
+    raised = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}  # the largest value of both
+    grants = (row("setsockopt", small=True), row("setsockopt-raised", small=True, sysctls=raised))
+    yield from rows(CAPPED, grants, grants=True)
 
 
 def _of_other_links(link: Link) -> Iterator[Row]:
@@ -216,32 +176,26 @@ def _of_other_links(link: Link) -> Iterator[Row]:
     yield from rows(
         LITERAL,
         row("literal", small=True),
-        row("literal-128k", write_bytes=LITERAL_WRITE_BYTES),
-        link=replace(link, rate_mbit=LITERAL_RATE_MBIT, delay_ms=LITERAL_DELAY_MS),
-        transfer_bytes=LITERAL_MIB * MIB,
+        row("literal-128k", write_bytes=131_072),  # comes closer to the rate
+        link=replace(link, rate_mbit=40_000.0, delay_ms=0.2),
+        transfer_bytes=16 * MIB,
         sample_ms=1,
     )
     for rtt_us, rate_mbit in IMPLIED_RATE_MBIT.items():
-        implied = replace(link, rate_mbit=rate_mbit, delay_ms=IMPLIED_DELAY_MS)
-        yield from rows(
-            IMPLIED,
-            row(f"implied{rtt_us}-64k", small=True, rcvbuf_kib=64),
-            row(f"implied{rtt_us}-128k", small=True, rcvbuf_kib=128),
-            row(f"implied{rtt_us}-256k", small=True, rcvbuf_kib=256),
-            row(f"implied{rtt_us}-4m", small=True, rcvbuf_kib=4096),
-            link=implied,
-            sysctls=OLD_SHARE,
-        )
+        path = replace(link, rate_mbit=rate_mbit, delay_ms=8.0)
+        receivers, name = (64, 128, 256, 4096), f"implied{rtt_us}-{{}}"
+        implied = each(name, receivers, size_name, small=True, rcvbuf_kib=same)
+        yield from rows(IMPLIED, implied, link=path, sysctls=OLD_SHARE)
         yield from rows(
             ADVISED,
             row(f"advised{rtt_us}-auto", small=True),
-            row(f"advised{rtt_us}-256k", small=True, rcvbuf_kib=256),
-            row(f"advised{rtt_us}-8m", small=True, rcvbuf_kib=8192),
-            link=implied,
+            each(f"advised{rtt_us}-{{}}", FIXED_KIB, size_name, small=True, rcvbuf_kib=same),
+            link=path,
             sysctls=OLD_SHARE,
-            sndbuf_kib=ADVISED_SENDER_KIB,
+            sndbuf_kib=16_384,  # for which the article recommends these three receive buffers
         )
-    short = replace(link, queue_packets=OVERFLOW_PACKETS)
+    # A queue that a window of some MB overflows.
+    short = replace(link, queue_packets=45)
     yield from rows(OVERFLOW, row("overflow", small=True, link=short, window_kib=4096))
 
 
@@ -262,26 +216,22 @@ def size_name(kib: int) -> str:
     return f"{kib}k"
 
 
-def condition(name: str, link: Link, settings: Settings, group: str = "") -> Condition:
-    """A condition, with the sysctls that its settings need."""
-    server: dict[str, str] = {}
-    client: dict[str, str] = {}
-    if settings.sndbuf_kib:
-        server[WMEM] = fixed(settings.sndbuf_kib)
-    if settings.rcvbuf_kib:
-        client[RMEM] = fixed(settings.rcvbuf_kib)
+def condition(
+    name: str, link: Link, settings: Settings, group: str = "", sysctls: Sysctls | None = None
+) -> Condition:
+    """A condition, with the sysctls that its settings need besides its other ones."""
+    hosts = {host: dict((sysctls or {}).get(host, {})) for host in ("server", "client")}
+    ends = (("server", WMEM, settings.sndbuf_kib), ("client", RMEM, settings.rcvbuf_kib))
+    for host, sysctl, requested_kib in ends:
+        if requested_kib:
+            # Fixed at the size granted for a request.
+            hosts[host][sysctl] = "4096 {0} {0}".format(2 * requested_kib * KIB)
     requested = settings.requested_bytes or 0
     if requested > CORE_MAX_BYTES and not settings.may_be_refused:
-        for host in (server, client):
-            host |= dict.fromkeys(CORE_MAX, str(requested))
-    sysctls = {host: values for host, values in (("server", server), ("client", client)) if values}
-    return Condition(name, link, sysctls, as_settings(settings), group)
-
-
-def fixed(requested_kib: int) -> str:
-    """A value of tcp_rmem or tcp_wmem that fixes a buffer at the size granted for a request."""
-    granted = 2 * requested_kib * KIB
-    return f"4096 {granted} {granted}"
+        for values in hosts.values():
+            values |= dict.fromkeys(CORE_MAX, str(requested))
+    needed = {host: values for host, values in hosts.items() if values}
+    return Condition(name, link, needed, as_settings(settings), group)
 
 
 def tools(condition: Condition) -> tuple[str, ...]:

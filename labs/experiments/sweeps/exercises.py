@@ -22,22 +22,12 @@ RATE_MBIT, DELAY_MS = 1000.0, 8.0
 """The link with which the notebook starts."""
 CONDITION, SMALLER_KIB, LARGER_KIB, WRITE_BYTES = "writes-14480", 64, 128, 14_480
 """A condition whose send buffer is SNDBUF_KIB: at the beginning, and in the third question."""
-OLDEST = "6.1"
-SEND_BYTES, RECEIVE_BYTES = 8 * MIB, 128 * KIB
-"""Requested at the ends, in the last question."""
 
 
-def bulk(kernel: str, sndbuf_bytes: int, **other: Any) -> Transfer:
+def bulk(kernel: str, sndbuf_kib: int, **other: Any) -> Transfer:
     """A bulk transfer over the notebook's link with a requested send buffer."""
-    flow = Flow(
-        rate_mbit=RATE_MBIT, rtt_ms=DELAY_MS, kernel=kernel, sndbuf_bytes=2 * sndbuf_bytes, **other
-    )
-    return transfer(flow, 8 * MIB)
-
-
-def goodput_mib_s(kernel: str, sndbuf_kib: int) -> float:
-    """The steady goodput of CONDITION."""
-    return bulk(kernel, sndbuf_kib * KIB, write_bytes=WRITE_BYTES).steady_bytes_s / MIB
+    link = Flow(rate_mbit=RATE_MBIT, rtt_ms=DELAY_MS, kernel=kernel)
+    return transfer(replace(link, sndbuf_bytes=2 * sndbuf_kib * KIB, **other), 8 * MIB)
 
 
 GRANTED = (
@@ -58,22 +48,23 @@ def larger_goodput(runs: Evidence) -> Expected:
     measured = runs.measured(CONDITION, "steady_mib_s", sndbuf_kib=LARGER_KIB)
     if measured.value is not None:
         measured = replace(measured, run=f"{measured.run}, with {measured.value:.1f} MiB/s")
-    smaller, larger = (goodput_mib_s(runs.kernel, kib) for kib in (SMALLER_KIB, LARGER_KIB))
-    granted_mib_s = 2 * LARGER_KIB * KIB / MIB / DELAY_MS * 1e3
-    line_mib_s = line_goodput_bytes_s(RATE_MBIT) / MIB
+    smaller, larger = (
+        bulk(runs.kernel, kib, write_bytes=WRITE_BYTES).steady_bytes_s / MIB
+        for kib in (SMALLER_KIB, LARGER_KIB)
+    )
+    granted_mib_s = round(2 * LARGER_KIB * KIB / MIB / DELAY_MS * 1e3, 1)
+    line_mib_s = round(line_goodput_bytes_s(RATE_MBIT) / MIB, 1)
     return (
         around(larger, measured, pct=5.0, checked="the model of a bulk transfer")
         .mistake(round(smaller, 1), "This is the goodput for 64 KiB.")
-        .mistake(
-            round(granted_mib_s, 1), "Not all of the granted buffer is payload, or always full."
-        )
-        .mistake(round(line_mib_s, 1), "A send buffer below the BDP does not fill the link.")
+        .mistake(granted_mib_s, "Not all of the granted buffer is payload, or always full.")
+        .mistake(line_mib_s, "A send buffer below the BDP does not fill the link.")
     )
 
 
 def limit(runs: Evidence) -> Expected:
-    """What limits a transfer with a large send buffer and a small receive buffer."""
-    bound = bulk(OLDEST, SEND_BYTES, rcvbuf_bytes=2 * RECEIVE_BYTES).bound
+    """What limits a transfer with 8 MiB to send and 128 KiB to receive."""
+    bound = bulk("6.1", 8192, rcvbuf_bytes=2 * 128 * KIB).bound
     return (
         Expected("the model of a bulk flow", choice=bound)
         .mistake(SEND_BUFFER, "The send buffer is larger than the receive buffer.")

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Callable, Mapping
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import pandas
+from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
-from labs.experiments.sweeps.claims import parameter
-from labs.experiments.sweeps.results import Results, article, expected, grants, transferred
-from labs.experiments.sweeps.settings import WRITES_PER_WAKE, Settings
+from labs.experiments.sweeps.results import Results, article, parameter
+from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import results_of
 from labs.read.display.format import in_three_digits, is_known, size_in_words
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import DIGITS, POINTS, Axis
+from labs.read.figures.declaration import in_group
 from labs.read.figures.heatmap import HeatMap
 from labs.read.figures.lines import Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
+from labs.read.readings.buffer_sweep import line_mib_s
+from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.old_socket_buffers import (
     connected_send_bytes,
     granted_send_bytes,
@@ -33,17 +35,15 @@ from labs.read.theory.old_socket_buffers import (
 from labs.read.theory.windows import granted_bytes, series
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from labs.experiments.sweeps.conditions import Parameters
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = ["bdp_bytes", "connected_send_bytes", "describe", "describe_run", "findings"]
-__all__ += ["goodput_by_buffer", "granted", "granted_bytes", "granted_send_bytes"]
-__all__ += ["in_flight_by_write", "measured_and_predicted", "remarks", "sizes", "smallest_bytes"]
-__all__ += ["surface", "unseen"]
+__all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
+"""What is not defined here."""
 
+ENDS = ("send", "receive")
+GOODPUT = {"steady_mib_s": "measured, MiB/s", "predicted_mib_s": "predicted, MiB/s"}
 SERIES = {
     "sender": "send buffer alone",
     "receiver": "receive buffer alone",
@@ -52,6 +52,14 @@ SERIES = {
     "fixed-8m": "send buffer, receiver 8 MiB",
 }
 """The five series of the article, and what varies in each."""
+LOOKS = (
+    Look(BLUE),
+    Look(VERMILION, "dash", "square"),
+    Look(BLACK, symbol="diamond"),
+    Look(GREEN, "dot", "triangle-up"),
+    Look(PURPLE, "dashdot", "x"),
+)
+PREDICTED = Look(ORANGE, symbol="circle-open", size=16)
 REACHES_PCT = 95.0
 """A point with this share of the best goodput counts as reaching it."""
 WITHIN_PCT = 5.0
@@ -68,40 +76,43 @@ MOST_REQUESTS = 4
 """About the number of granted sizes that one sentence names."""
 
 
-def _together(*studies: Study) -> DataFrame:
-    """The results of several studies as one table, each condition once per kernel."""
-    tables = [study.results() for study in studies if study.runs]
-    if not tables:
-        return pandas.DataFrame()
-    return pandas.concat(tables).drop_duplicates(["condition", "kernel"])
+def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
+    """Makes the rows of a figure of several studies: of those with a value in these columns, each
+    condition once per kernel, the ones that are chosen."""
+
+    def rows(*studies: Study) -> DataFrame:
+        tables = [study.results() for study in studies if study.runs]
+        if not tables:
+            return DataFrame()
+        table = pandas.concat(tables).drop_duplicates(["condition", "kernel"])
+        return choose(in_group(having=having)(table))
+
+    return rows
 
 
 def _in_series(table: DataFrame) -> DataFrame:
-    """The runs with a goodput that are points of a series, with `series` and `size_kib`, in the
-    order of both; nothing of an empty table."""
-    if table.empty:
-        return table
+    """The runs that are points of a series, with `series` and `size_kib`, in the order of both."""
     names = table["condition"].str.extract(rf"^({'|'.join(SERIES)})-[0-9]+[km]$")[0]
     receiver, sender = table["requested_receive_kib"], table["requested_send_kib"]
-    rows = table.assign(series=names, size_kib=receiver.where(names == "receiver", sender))
-    rows = rows[names.notna() & rows["steady_mib_s"].notna()]
-    order = rows["series"].map([*SERIES].index)
-    return rows.assign(order=order, name=rows["series"].map(SERIES)).sort_values(
-        ["order", "size_kib"]
+    rows = table.assign(
+        series=names.map(SERIES),
+        size_kib=receiver.where(names == "receiver", sender),
+        order=names.map(dict(zip(SERIES, range(len(SERIES)), strict=True))),
     )
+    return rows[names.notna() & rows["steady_mib_s"].notna()].sort_values(["order", "size_kib"])
 
 
 def _describe_series(rows: DataFrame) -> list[str]:
     """The ends of each series, and the size from which it is flat."""
     phrases = []
-    for name, points in rows.groupby("name", sort=False):
-        goodput, size = points["steady_mib_s"], points["size_kib"] * KIB
-        full = size[goodput >= REACHES_PCT / 100 * goodput.max()].iloc[0]
-        phrases.append(
-            f"{name}: {in_three_digits(goodput.iloc[0])} MiB/s at {size_in_words(size.iloc[0])}, "
-            f"{REACHES_PCT:.0f} % of the best goodput from {size_in_words(full)} on, "
-            f"{in_three_digits(goodput.iloc[-1])} MiB/s at {size_in_words(size.iloc[-1])}"
+    for name, points in rows.groupby("series", sort=False):
+        goodput, sizes = points["steady_mib_s"], (points["size_kib"] * KIB).map(size_in_words)
+        full = sizes[goodput >= REACHES_PCT / 100 * goodput.max()].iloc[0]
+        first, last = (
+            f"{in_three_digits(goodput.iloc[end])} MiB/s at {sizes.iloc[end]}" for end in (0, -1)
         )
+        best = f"{REACHES_PCT:.0f} % of the best goodput from {full} on"
+        phrases.append(f"{name}: {first}, {best}, {last}")
     return phrases
 
 
@@ -110,72 +121,48 @@ def _bdp_kib(rows: DataFrame) -> float:
     return bdp_bytes(first["rate_mbit"], first["rtt_ms"]) / KIB
 
 
-def _bdp_in_words(rows: DataFrame) -> str:
-    return size_in_words(_bdp_kib(rows) * KIB)
+def _describe_bdp(rows: DataFrame) -> str:
+    return f"BDP {size_in_words(_bdp_kib(rows) * KIB)}"
 
 
 goodput_by_buffer = Lines(
     "Goodput against the requested buffer",
-    rows=lambda *studies: _in_series(_together(*studies)),
+    rows=_rows(_in_series),
     of=Results,
     x=Axis("size_kib", "requested size", log=True, ticks=POINTS, unit_bytes=KIB),
     y=Axis("steady_mib_s", "steady goodput", begins_at_0=True),
     by="series",
-    named=SERIES,
-    looks={
-        "sender": Look(BLUE),
-        "receiver": Look(VERMILION, "dash", "square"),
-        "both": Look(BLACK, symbol="diamond"),
-        "fixed-256k": Look(GREEN, "dot", "triangle-up"),
-        "fixed-8m": Look(PURPLE, "dashdot", "x"),
-    },
-    predicted=Prediction(
-        every=True, mode="markers", look=Look(ORANGE, symbol="circle-open", size=16)
-    ),
+    looks=dict(zip(SERIES.values(), LOOKS, strict=True)),
+    predicted=Prediction(every=True, mode="markers", look=PREDICTED),
     marks=(
-        Mark(
-            lambda rows: line_goodput_bytes_s(float(rows["rate_mbit"].median())) / MIB,
-            "line rate {digits} MiB/s",
-            "y",
-        ),
-        Mark(_bdp_kib, lambda rows: f"BDP {_bdp_in_words(rows)}", dash="longdash"),
+        Mark(line_mib_s, "line rate {digits} MiB/s", "y"),
+        Mark(_bdp_kib, _describe_bdp, dash="longdash"),
     ),
     height=520,
     describe=lambda rows: (
-        "Steady goodput against the requested size, with a BDP of "
-        f"{_bdp_in_words(rows)}. {'; '.join(_describe_series(rows))}."
+        f"Steady goodput by requested size; {_describe_bdp(rows)}. "
+        f"{'; '.join(_describe_series(rows))}."
     ),
-    table={
-        "name": "series",
-        "size_kib": "requested, KiB",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
-    },
+    table={"series": "series", "size_kib": "requested, KiB", **GOODPUT},
 )
 
 
-def _with_error(*studies: Study) -> DataFrame:
-    """The runs with a prediction, and its error."""
-    rows = _together(*studies)
-    if rows.empty:
-        return rows
-    rows = rows[rows["predicted_mib_s"].notna() & rows["steady_mib_s"].notna()]
-    return rows.assign(error_pct=100 * (rows["predicted_mib_s"] / rows["steady_mib_s"] - 1))
+def _with_error(table: DataFrame) -> DataFrame:
+    error = table["predicted_mib_s"].astype(float) / table["steady_mib_s"].astype(float) - 1
+    return table.assign(error_pct=100 * error)
 
 
 def _describe_error(rows: DataFrame) -> str:
     error = rows["error_pct"].abs()
-    worst = rows["condition"].tolist()[int(error.argmax())]
     return (
-        f"{len(rows)} transfers. The median error of the predicted steady goodput is "
-        f"{error.median():.1f} %, the largest {error.max():.1f} % ({worst}); "
-        f"{int((error <= WITHIN_PCT).sum())} are within {WITHIN_PCT:.0f} %."
+        f"predicted steady goodput: median error {error.median():.1f} %, largest "
+        f"{error.max():.1f} % ({rows['condition'].iloc[int(error.argmax())]})"
     )
 
 
 measured_and_predicted = Lines(
     "The model's error by measured goodput",
-    rows=_with_error,
+    rows=_rows(_with_error, "predicted_mib_s", "steady_mib_s"),
     of=Results,
     x=Axis("steady_mib_s", "measured steady goodput", log=True, ticks=DIGITS),
     y=Axis("error_pct", "error of the prediction", "%"),
@@ -192,35 +179,41 @@ measured_and_predicted = Lines(
         Mark(0.0, axis="y", dash="solid", width=1),
     ),
     height=440,
-    describe=_describe_error,
+    describe=lambda rows: (
+        f"{len(rows)} transfers; {_describe_error(rows)}; "
+        f"{(rows['error_pct'].abs() <= WITHIN_PCT).sum()} are within {WITHIN_PCT:.0f} %."
+    ),
     table={
         "condition": "condition",
         "kernel": "kernel",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
+        **GOODPUT,
         "error_pct": "error, %",
         "bound": "limited by",
     },
 )
 
 
-def _pairs(*studies: Study) -> DataFrame:
+def _of_pairs(table: DataFrame) -> DataFrame:
     """The runs that fix both buffers, or leave the receiver's automatic. `is_best`: one of the
-    article's best pairs, if the BDP of all is its own."""
-    rows = _together(*studies)
-    if rows.empty:
-        return rows
-    of_pairs = rows["condition"].str.startswith(PAIRS) & rows["requested_send_kib"].notna()
-    rows = rows[of_pairs & rows["steady_mib_s"].notna()]
+    article's best pairs."""
+    rows = table[table["condition"].str.startswith(PAIRS)]
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
+    send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
+    best = [(send >= least) & (receive == size) for least, size in BEST]
+    return rows.assign(
+        is_best=best[0] | best[1] | best[2],
+        send=send.map(_size_name),
+        receive=receive.map(_size_name),
+    )
+
+
+def _pairs(*studies: Study) -> DataFrame:
+    """None is the article's if the BDP of a run is another."""
+    rows = _rows(_of_pairs, "steady_mib_s", "requested_send_kib")(*studies)
     runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
-    is_articles = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
-    sizes_kib = zip(rows["requested_send_kib"], rows["requested_receive_kib"], strict=True)
-    is_best = [
-        is_articles and any(sender >= least and receiver == size for least, size in BEST)
-        for sender, receiver in sizes_kib
-    ]
-    return rows.assign(is_best=is_best)
+    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
+        return rows
+    return rows.assign(is_best=False)
 
 
 def _size_name(size_kib: float) -> str:
@@ -230,16 +223,15 @@ def _size_name(size_kib: float) -> str:
 def _describe_surface(rows: DataFrame) -> str:
     """The range, and the smallest pair with nearly the best goodput."""
     goodput = rows["steady_mib_s"]
+    low, high = map(in_three_digits, (goodput.min(), goodput.max()))
     enough = rows[goodput >= REACHES_PCT / 100 * goodput.max()]
     sizes = enough["requested_send_kib"] * enough["requested_receive_kib"]
     least = enough.iloc[int(sizes.to_numpy().argmin())]
     return (
-        f"A grid of {rows['requested_send_kib'].nunique()} send buffers and "
-        f"{rows['requested_receive_kib'].nunique()} receive buffers. The goodput is between "
-        f"{in_three_digits(goodput.min())} and {in_three_digits(goodput.max())} MiB/s; it follows "
-        f"the smaller of the two buffers. The smallest pair with {REACHES_PCT:.0f} % of the best "
-        f"has {_size_name(least['requested_send_kib'])} at the sender and "
-        f"{_size_name(least['requested_receive_kib'])} at the receiver."
+        f"A grid of {rows['send'].nunique()} send buffers and {rows['receive'].nunique()} receive "
+        f"buffers. The goodput is between {low} and {high} MiB/s; it follows the smaller of the "
+        f"two buffers. The smallest pair with {REACHES_PCT:.0f} % of the best has {least['send']} "
+        f"at the sender and {least['receive']} at the receiver."
     )
 
 
@@ -257,49 +249,25 @@ surface = HeatMap(
     row_px=46,
     least_px=0,
     describe=_describe_surface,
-    table=lambda rows: pandas.DataFrame(
-        {
-            "send buffer": rows["requested_send_kib"].map(_size_name),
-            "receive buffer": rows["requested_receive_kib"].map(_size_name),
-            "measured, MiB/s": rows["steady_mib_s"],
-            "predicted, MiB/s": rows["predicted_mib_s"],
-            "limited by": rows["bound"],
-        }
-    ),
+    table={"send": "send buffer", "receive": "receive buffer", **GOODPUT, "bound": "limited by"},
 )
 
 NAGLE = {False: "Nagle's algorithm on", True: "TCP_NODELAY"}
 
 
-def _writes(*studies: Study) -> DataFrame:
+def _writes(table: DataFrame) -> DataFrame:
     """The runs that vary the size of a write. `writes` is that size, with the number of writes per
     wake-up if it is not iperf3's default."""
-    rows = _together(*studies)
-    if rows.empty:
-        return rows
-    rows = rows[rows["condition"].str.startswith("writes-") & rows["in_flight_kib"].notna()]
+    rows = table[table["condition"].str.startswith("writes-")]
     rows = rows.sort_values(["writes_per_wake", "write_bytes"])
-    names = [
-        f"{row['write_bytes']:,.0f}"
-        + f"<br>x {row['writes_per_wake']:,.0f}" * (row["writes_per_wake"] != WRITES_PER_WAKE)
-        for row in rows.to_dict("records")
-    ]
-    return rows.assign(writes=names)
-
-
-def _describe_writes(rows: DataFrame) -> str:
-    """For each size of a write both values."""
-    phrases = []
-    for writes, some in rows.groupby("writes", sort=False):
-        values = zip(some["in_flight_kib"], some["nodelay"].map(NAGLE), strict=True)
-        texts = ", ".join(f"{in_three_digits(size)} KiB with {name}" for size, name in values)
-        phrases.append(f"{str(writes).replace('<br>', ' ')} bytes: {texts}")
-    return f"Payload in flight by the size of a write. {'; '.join(phrases)}."
+    many = rows["writes_per_wake"].map("<br>x {:,.0f}".format)
+    many = many.where(rows["writes_per_wake"] != WRITES_PER_WAKE, "")
+    return rows.assign(writes=rows["write_bytes"].map("{:,.0f}".format) + many)
 
 
 in_flight_by_write = Lines(
     "Payload in flight by the size of a write",
-    rows=_writes,
+    rows=_rows(_writes, "in_flight_kib"),
     of=Results,
     x=Axis("writes", "size of a write", "bytes", category=True),
     y=Axis("in_flight_kib", "payload in flight", log=True, ticks=DIGITS),
@@ -327,26 +295,23 @@ in_flight_by_write = Lines(
         ),
     ),
     height=460,
-    describe=_describe_writes,
     table={
         "write_bytes": "write, bytes",
         "writes_per_wake": "writes per wake-up",
         "nodelay": "TCP_NODELAY",
         "in_flight_kib": "in flight, KiB",
-        "steady_mib_s": "measured, MiB/s",
-        "predicted_mib_s": "predicted, MiB/s",
+        **GOODPUT,
     },
 )
 
 SIZE_COLUMNS = {
     "condition": "Condition",
     "kernel": "Linux",
-    "requested_send_kib": "Requested to send (KiB)",
-    "granted_send_kib": "Granted to send (KiB)",
-    "used_send_kib": "Used to send (KiB)",
-    "requested_receive_kib": "Requested to receive (KiB)",
-    "granted_receive_kib": "Granted to receive (KiB)",
-    "used_receive_kib": "Used to receive (KiB)",
+    **{
+        f"{stage}_{end}_kib": f"{stage.capitalize()} to {end} (KiB)"
+        for end in ENDS
+        for stage in ("requested", "granted", "used")
+    },
     "advertised_kib": "Advertised (KiB)",
     "in_flight_kib": "In flight (KiB)",
     "steady_mib_s": "Steady goodput (MiB/s)",
@@ -364,17 +329,18 @@ def granted(condition: str, *studies: Study) -> Table:
     """One row per request of a condition that only requests buffers: what getsockopt returned, on
     the kernel of each study. BadInput for a condition that requests none."""
     runs = [study.run(condition) for study in studies if condition in study.conditions]
-    by_kernel = {run.kernel.release: grants(run) for run in runs}
-    if not any(by_kernel.values()):
+    by_kernel = {run.kernel.release: Results(run).requests for run in runs}
+    requests = sorted({size for sizes in by_kernel.values() for size in sizes})
+    if not requests:
         raise BadInput(f"{condition} requests no buffers. Use setsockopt or setsockopt-raised")
-    requests = sorted({size for granted_by in by_kernel.values() for size in granted_by})
-    table: dict[str, list[int | None]] = {"Requested (bytes)": list(requests)}
-    for release in sorted(by_kernel, key=series):
-        for socket in ("send", "receive"):
-            table[f"Linux {release}, to {socket} (bytes)"] = [
-                by_kernel[release].get(size, {}).get(socket) for size in requests
-            ]
-    return Table(table)
+    columns = {
+        f"Linux {release}, to {end} (bytes)": [
+            by_kernel[release].get(size, {}).get(end) for size in requests
+        ]
+        for release in sorted(by_kernel, key=series)
+        for end in ENDS
+    }
+    return Table({"Requested (bytes)": requests, **columns})
 
 
 def unseen(study: Study, *conditions: str) -> Table:
@@ -383,16 +349,15 @@ def unseen(study: Study, *conditions: str) -> Table:
     rows = []
     for condition in conditions:
         results = Results(study.run(condition))
-        ahead_bytes, acked_bytes = results.written_ahead_bytes, results.acked_bytes
-        if ahead_bytes is None or acked_bytes is None:
+        if results.written_ahead_bytes is None or results.acked_bytes is None:
             raise BadInput(f"{condition} transferred nothing. Use a condition with a transfer")
         rows.append(
             {
                 "Condition": condition,
-                "Written, not acknowledged (MiB)": ahead_bytes / MIB,
+                "Written, not acknowledged (MiB)": results.written_ahead_bytes / MIB,
                 "Dropped by the sender's queue": results.queue_drops,
                 "Counted as retransmitted": results.retransmitted_segments,
-                "Arrived (MiB)": acked_bytes / MIB,
+                "Arrived (MiB)": results.acked_bytes / MIB,
             }
         )
     return Table(rows)
@@ -408,78 +373,72 @@ def _describe_row(row: Mapping[Any, Any]) -> str:
     note = f" Note: {row['notes']}." if row.get("notes") else ""
     if not is_known(row["steady_mib_s"]):
         return f"no transfer.{note}"
-    return f"{', '.join(_phrases(row))}.{note}"
-
-
-def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
-    for end in ("send", "receive"):
-        used, requested = _size(row[f"used_{end}_kib"]), row[f"requested_{end}_kib"]
-        how = f" ({_size(requested)} requested)" if is_known(requested) else ", automatic"
-        yield f"{end} buffer {used}{how}"
-    text = (
+    return (
+        f"{_describe_buffer(row, 'send')}, {_describe_buffer(row, 'receive')}, "
         f"window of at most {_size(row['advertised_kib'])}; {in_three_digits(row['steady_mib_s'])} "
         f"MiB/s in steady state with {_size(row['in_flight_kib'])} in flight"
+        f"{_describe_prediction(row)}.{note}"
     )
-    if is_known(row["predicted_mib_s"]):
-        ends = [row[f"predicted_{end}_mib_s"] for end in ("low", "high")]
-        predicted = in_three_digits(row["predicted_mib_s"])
-        if all(map(is_known, ends)):
-            predicted += f", between {' and '.join(map(in_three_digits, ends))}"
-        text += f" (predicted: {predicted}, limited by: {row['bound']})"
-    yield text
+
+
+def _describe_buffer(row: Mapping[Any, Any], end: str) -> str:
+    requested = row[f"requested_{end}_kib"]
+    how = f" ({_size(requested)} requested)" if is_known(requested) else ", automatic"
+    return f"{end} buffer {_size(row[f'used_{end}_kib'])}{how}"
+
+
+def _describe_prediction(row: Mapping[Any, Any]) -> str:
+    if not is_known(row["predicted_mib_s"]):
+        return ""
+    predicted = in_three_digits(row["predicted_mib_s"])
+    low, high = (row[f"predicted_{end}_mib_s"] for end in ("low", "high"))
+    if is_known(low) and is_known(high):
+        predicted += f", between {in_three_digits(low)} and {in_three_digits(high)}"
+    return f" (predicted: {predicted}, limited by: {row['bound']})"
 
 
 def _size(size_kib: float | None) -> str:
-    if size_kib is None or not is_known(size_kib):
-        return "unknown"
-    return size_in_words(size_kib * KIB)
+    return size_in_words((nan if size_kib is None else size_kib) * KIB) or "unknown"
 
 
 def describe_run(run: Run) -> str:
     """One run: its figures, and the predicted shares of idle time of the link, by reason."""
-    if not transferred(run):
-        return _describe_grants(run)
     results = Results(run)
     notes = "; ".join(note.text for note in results.notes())
+    if results.received is None:
+        return _describe_grants(results) or notes or "no transfer"
     text = f"{_describe_row({**values_of(results), 'notes': notes})} Writes of "
     text += f"{results.write_bytes:,} bytes{' with TCP_NODELAY' * bool(results.nodelay)}."
-    waits = sorted(expected(run).waits.items(), key=lambda item: -item[1])
-    idle = [f"{100 * share:.0f} % {reason}" for reason, share in waits if share >= 0.005]
+    waits = results.prediction.waits if results.prediction else {}
+    idle = [
+        f"{100 * share:.0f} % {reason}"
+        for reason, share in sorted(waits.items(), key=lambda item: -item[1])
+        if share >= 0.005
+    ]
     if idle:
         text += f" Predicted idle time of the link in steady state: {', '.join(idle)}."
     return text
 
 
-def _describe_grants(run: Run) -> str:
-    """What a run that only requests buffers was granted, or why iperf3 refused the size."""
-    if not run.settings_as(Settings).grants:
-        return "; ".join(note.text for note in Results(run).notes()) or "no transfer"
-    by_request = [*grants(run).items()]
-    step = max(1, len(by_request) // MOST_REQUESTS)
-    phrases = (
-        f"a request of {size:,} bytes gives {bytes_of['send']:,} for sending and "
-        f"{bytes_of['receive']:,} for receiving"
-        for size, bytes_of in by_request[::step]
-    )
-    return f"{'; '.join(phrases)}."
+def _describe_grants(results: Results) -> str:
+    """What a run that only requests buffers was granted; empty for others."""
+    requests = [*results.requests.items()]
+    return "; ".join(
+        f"a request of {size:,} bytes gives {granted['send']:,} for sending and "
+        f"{granted['receive']:,} for receiving"
+        for size, granted in requests[:: max(1, len(requests) // MOST_REQUESTS)]
+    ) + "." * bool(requests)
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
     """What setsockopt grants, by request: a result that does not fit into one row per run. `runs`
     are the runs of a study by condition."""
-    of_grants = {name: run for name, run in runs.items() if run.settings_as(Settings).grants}
-    return {"grants": {name: grants(run) for name, run in of_grants.items()}}
+    requests = {name: Results(run).requests for name, run in runs.items()}
+    return {"grants": {name: sizes for name, sizes in requests.items() if sizes}}
 
 
 def remarks(table: DataFrame) -> list[str]:
     """Remarks on the results as a whole: each series, and the model's error."""
-    phrases = _describe_series(_in_series(table))
-    predicted = table["predicted_mib_s"].astype(float)
-    error = (100 * (predicted / table["steady_mib_s"].astype(float) - 1)).abs().dropna()
-    if len(error):
-        worst = table.loc[error.index, "condition"].tolist()[int(error.argmax())]
-        phrases.append(
-            f"predicted steady goodput: median error {error.median():.1f} %, largest "
-            f"{error.max():.1f} % ({worst})"
-        )
-    return phrases
+    rows = in_group(having=["error_pct"])(_with_error(table))
+    error = [] if rows.empty else [_describe_error(rows)]
+    return [*_describe_series(_in_series(table)), *error]

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB
+from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
 from labs.read.claims.ledger import article_beside
-from labs.read.readings import bulk_transfer
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.bulk_transfer import (
     AUTOMATIC,
     RECEIVER,
     RMEM,
+    RMEM_MAX,
     SENDER,
     SETSOCKOPT,
     SYSCTL,
     WMEM,
+    WMEM_MAX,
     Buffer,
     BulkTransfer,
     Window,
-    in_kib,
+    flow_of,
     sysctl_sizes,
     window,
 )
-from labs.read.readings.goodput import own_socket
+from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
@@ -45,15 +46,14 @@ if TYPE_CHECKING:
 
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
-VIRTUAL = "virtual"
 NO_ERROR = "no error"
 CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
+size, costly = partial(hidden, unit="bytes"), partial(hidden, costly=True)
 kib, hidden_kib = partial(part, unit="KiB", per=KIB), partial(hidden, unit="KiB", per=KIB)
-costly = partial(part, hidden=True, costly=True)
 
 
 class Results(BulkTransfer):
@@ -65,26 +65,49 @@ class Results(BulkTransfer):
         return self.run.settings_as(Settings)
 
     @property
-    def transfer_settings(self) -> Settings | None:
+    def asked(self) -> Settings | None:
+        """The settings of a transfer."""
         return None if self.settings.grants else self.settings
 
     @cached_property
-    def sends(self) -> Buffer | None:
-        return None if self.settings.grants else send_buffer(self.run)
+    def sends(self) -> Buffer:
+        return self._buffer(SENDER, "send", self.settings.sndbuf_kib, WMEM)
 
     @cached_property
-    def receives(self) -> Buffer | None:
-        return None if self.settings.grants else receive_buffer(self.run)
+    def receives(self) -> Buffer:
+        return self._buffer(RECEIVER, "receive", self.settings.rcvbuf_kib, RMEM)
+
+    def _buffer(self, host: str, socket: str, fixed_kib: int, sysctl: str) -> Buffer:
+        """A size that a sysctl fixes is the one that the kernel grants for half of it."""
+        requested = self.settings.requested_bytes
+        if requested is not None:
+            return Buffer(SETSOCKOPT, requested, self.reported.get((host, socket)) or 2 * requested)
+        *_, largest = sysctl_sizes(self.run.sysctl(host, sysctl))
+        if fixed_kib:
+            return Buffer(SYSCTL, fixed_kib * KIB, largest)
+        return Buffer(AUTOMATIC, None, largest)
+
+    @cached_property
+    def reported(self) -> Mapping[tuple[str, str], int | None]:
+        """What getsockopt returned to iperf3, by host and socket."""
+        return {(row.host, row.socket): row.granted_bytes for row in self.run.buffers}
 
     @cached_property
     def granted(self) -> Mapping[str, int | None]:
-        """The sizes of both buffers before the connection exists."""
-        ends = (("send", SENDER, self.sends), ("receive", RECEIVER, self.receives))
-        return {end: granted(self.run, host, buffer) for end, host, buffer in ends if buffer}
+        """The sizes of both buffers before the connection exists; None if iperf3 reports none."""
+        ends = {"send": (SENDER, self.sends), "receive": (RECEIVER, self.receives)}
+        return {
+            end: buffer.most_bytes if buffer.fixed_by == SYSCTL else self.reported.get((host, end))
+            for end, (host, buffer) in ends.items()
+            if self.asked
+        }
 
     @cached_property
     def received(self) -> Arrivals | None:
-        return arrivals(self.run) if transferred(self.run) else None
+        """What arrived; None if iperf3 was not started, or refused the size."""
+        if self.run.capture(RECEIVER) is None or self.refused is not None:
+            return None
+        return arrivals(self.run)
 
     @property
     def reached(self) -> Window | None:
@@ -92,22 +115,41 @@ class Results(BulkTransfer):
         return window(self.run) if self.received else None
 
     @cached_property
-    def prediction(self) -> Transfer | None:
-        predicted = expected(self.run) if self.received else None
-        return None if predicted is None or predicted.cannot_say else predicted
+    def flow(self) -> Flow:
+        """The transfer as the model takes it. BadInput for a link without a rate."""
+        settings = self.settings
+        return flow_of(
+            *(self.run, self.sends, self.receives),
+            mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
+            write_bytes=settings.write_bytes,
+            nodelay=settings.nodelay,
+            writes_per_wake=settings.writes_per_wake,
+        )
 
-    @property
+    @cached_property
     def no_prediction(self) -> str | None:
-        return (expected(self.run).cannot_say or None) if self.received else None
+        if self.received is None:
+            return None
+        if not self.run.link.ok:
+            return "the link is not as requested"
+        sizes = (self.sends.fixed_bytes, self.receives.fixed_bytes)
+        if any(fixed is not None and fixed < SMALLEST_BYTES for fixed in sizes):
+            return f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets"
+        return transfer(self.flow, self.settings.transfer_bytes).cannot_say or None
+
+    @cached_property
+    def prediction(self) -> Transfer | None:
+        if self.received is None or self.no_prediction:
+            return None
+        return transfer(self.flow, self.settings.transfer_bytes)
 
     @cached_property
     def interval(self) -> Interval | None:
-        return expected_interval(self.run) if self.received else None
+        return shown(self.flow, self.settings.transfer_bytes) if self.prediction else None
 
     requested_send_kib = kib(
         "sends.requested_bytes", "send buffer requested at the sender (none: automatic)"
     )
-
     granted_send_kib = kib(
         "granted.send", "send buffer before connecting: getsockopt, or the sysctl"
     )
@@ -115,7 +157,6 @@ class Results(BulkTransfer):
     requested_receive_kib = kib(
         "receives.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
     )
-
     granted_receive_kib = kib(
         "granted.receive", "receive buffer before connecting: getsockopt, or the sysctl"
     )
@@ -141,43 +182,80 @@ class Results(BulkTransfer):
 
     @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
     def fixed_by(self) -> str | None:
-        return _fixed_by(self.sends, self.receives) if self.sends and self.receives else None
+        ends = (self.sends.fixed_by, self.receives.fixed_by)
+        return max(ends, key=(AUTOMATIC, SYSCTL, SETSOCKOPT).index) if self.asked else None
 
-    write_bytes = hidden(
-        "transfer_settings.write_bytes", "size of a write (iperf3 -l)", unit="bytes"
-    )
-    nodelay = hidden("transfer_settings.nodelay", "TCP_NODELAY (iperf3 -N)")
-    writes_per_wake = hidden(
-        "transfer_settings.writes_per_wake", "writes after each select() (iperf3 -b)"
-    )
-    mss_bytes = hidden("transfer_settings.mss_bytes", "iperf3 -M (0: the path's MSS)", unit="bytes")
+    write_bytes = size("asked.write_bytes", "size of a write (iperf3 -l)")
+    nodelay = hidden("asked.nodelay", "TCP_NODELAY (iperf3 -N)")
+    writes_per_wake = hidden("asked.writes_per_wake", "writes after each select() (iperf3 -b)")
+    mss_bytes = size("asked.mss_bytes", "iperf3 -M (0: the path's MSS)")
 
     @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
     def connected_send_kib(self) -> float | None:
-        return in_kib(after_connecting_bytes(self.run)) if self.received else None
+        """That of iperf3's own control connection on the sender, which has sent little."""
+        data = self.sender_samples
+        if data is None:
+            return None
+        rows = self.run.samples(SENDER)
+        others = rows[(rows["cookie"] != data["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
+        return None if others.empty else int(others["sndbuf_bytes"].max()) / KIB
 
-    transfer_bytes = hidden("received.payload_bytes", "payload that arrived", unit="bytes")
+    transfer_bytes = size("received.payload_bytes", "payload that arrived")
     took_s = hidden("received.took_s", "from the first arrival to the last", unit="s")
 
     @column("what iperf3 said when it refused the size", hidden=True)
     def refused(self) -> str | None:
-        return None if self.settings.grants else refusal(self.run)
+        run, report, printed = self.run, f"{RECEIVER}/{REPORT}", f"{RECEIVER}/{SAID}"
+        lines: list[str] = []
+        if report in run.seal.files:
+            lines = [run.read(report, raw_files.IPERF3_ERROR) or ""]
+        elif printed in run.seal.files:
+            lines = run.text(printed).splitlines()
+        line = next((line for line in lines if REFUSED in line), None)
+        return line and line.removeprefix(f"{IPERF3}: ").removeprefix("parameter error - ")
 
     @cached_property
     def requests(self) -> dict[int, dict[str, int]]:
-        """What getsockopt returned after each request of a run that only requests buffers."""
-        return grants(self.run) if self.settings.grants else {}
+        """What getsockopt returned after each request of a run that only requests buffers: by
+        request and by `send` and `receive`, in bytes."""
+        sizes: dict[int, dict[str, int]] = {}
+        for row in self.run.buffers if self.settings.grants else ():
+            if row.requested_bytes is not None and row.granted_bytes is not None:
+                sizes.setdefault(row.requested_bytes, {})[row.socket] = row.granted_bytes
+        return dict(sorted(sizes.items()))
 
     @cached_property
-    def largest(self) -> Mapping[str, int]:
-        """The largest of these, by the end."""
-        ends = ("send", "receive") if self.requests else ()
-        return {end: max(sizes[end] for sizes in self.requests.values()) for end in ends}
+    def most(self) -> Mapping[str, int | None]:
+        """The largest of these requests, what it and 1 GiB gave, and the maxima of setsockopt."""
+        if not self.requests:
+            return {}
+        ends = ("send", "receive")
+        return {
+            "request": max(self.requests),
+            **{end: max(sizes[end] for sizes in self.requests.values()) for end in ends},
+            "of_gib": self.requests.get(GIB, {}).get("send"),
+            "to_send": int(self.run.sysctl(RECEIVER, WMEM_MAX)),
+            "to_receive": int(self.run.sysctl(RECEIVER, RMEM_MAX)),
+        }
 
     @cached_property
     def sender_samples(self) -> DataFrame | None:
-        rows = sender_rows(self.run) if self.received else None
+        """The samples of the socket that sent the data."""
+        rows = sampled_socket(self.run, SENDER, "bytes_acked") if self.received else None
         return None if rows is None or rows.empty else rows
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """The largest of these counters over the samples."""
+        rows = self.sender_samples
+        if rows is None:
+            return {}
+        in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
+        return {
+            "again": int(rows["total_retrans_segments"].max()),
+            "acked": int(rows["bytes_acked"].max()),
+            "ahead": int((rows["notsent_bytes"] + in_flight).max()),
+        }
 
     @column("steady goodput, of what the link carries", unit="%", hidden=True)
     def line_share_pct(self) -> float | None:
@@ -186,48 +264,17 @@ class Results(BulkTransfer):
             return None
         return 100 * float(steady_bytes_s) / line_goodput_bytes_s(rate_mbit)
 
-    @column("largest size that setsockopt was asked for", unit="bytes", hidden=True)
-    def largest_request_bytes(self) -> int | None:
-        return max(self.requests, default=None)
-
-    largest_send_kib = hidden_kib("largest.send", "largest send buffer that setsockopt gave")
-    largest_receive_kib = hidden_kib(
-        "largest.receive", "largest receive buffer that setsockopt gave"
-    )
-
-    @column("send buffer after a request of 1 GiB", unit="KiB", hidden=True)
-    def gib_send_kib(self) -> float | None:
-        return in_kib(self.requests.get(GIB, {}).get("send"))
-
-    @column("net.core.wmem_max", unit="bytes", hidden=True)
-    def wmem_max_bytes(self) -> int | None:
-        return int(self.run.sysctl("client", "net.core.wmem_max")) if self.requests else None
-
-    @column("net.core.rmem_max", unit="bytes", hidden=True)
-    def rmem_max_bytes(self) -> int | None:
-        return int(self.run.sysctl("client", "net.core.rmem_max")) if self.requests else None
-
+    largest_request_bytes = size("most.request", "largest size that setsockopt was asked for")
+    largest_send_kib = hidden_kib("most.send", "largest send buffer that setsockopt gave")
+    largest_receive_kib = hidden_kib("most.receive", "largest receive buffer that setsockopt gave")
+    gib_send_kib = hidden_kib("most.of_gib", "send buffer after a request of 1 GiB")
+    wmem_max_bytes = size("most.to_send", WMEM_MAX)
+    rmem_max_bytes = size("most.to_receive", RMEM_MAX)
     queue_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
-
-    @column("segments counted as retransmitted", hidden=True, costly=True)
-    def retransmitted_segments(self) -> int | None:
-        rows = self.sender_samples
-        return None if rows is None else int(rows["total_retrans_segments"].max())
-
-    @column("bytes that the peer acknowledged", unit="bytes", hidden=True, costly=True)
-    def acked_bytes(self) -> int | None:
-        rows = self.sender_samples
-        return None if rows is None else int(rows["bytes_acked"].max())
-
-    @column("bytes written and not acknowledged", unit="bytes", hidden=True, costly=True)
-    def written_ahead_bytes(self) -> int | None:
-        return written_ahead_bytes(self.run) if self.received else None
-
-    asked_bytes = hidden(
-        "transfer_settings.transfer_bytes",
-        "the size of the transfer that was requested",
-        unit="bytes",
-    )
+    retransmitted_segments = costly("counts.again", "segments counted as retransmitted")
+    acked_bytes = costly("counts.acked", "bytes that the peer acknowledged", unit="bytes")
+    written_ahead_bytes = costly("counts.ahead", "bytes written and not acknowledged", unit="bytes")
+    asked_bytes = size("asked.transfer_bytes", "the size of the transfer that was requested")
 
     @column("the error that the sender's iperf3 reports", hidden=True)
     def sender_error(self) -> str | None:
@@ -241,157 +288,27 @@ class Results(BulkTransfer):
         return None if error is None else error in (NO_ERROR, INTERRUPTED, RESET)
 
     def lab_notes(self) -> Iterator[Note]:
-        run, asked_mbit = self.run, self.run.link.asked.rate_mbit or 0.0
-        if run.testbed == VIRTUAL and asked_mbit > CLOCK_LIMITS_MBIT:
-            checked_gbit = (run.link.measured.rate_mbit or 0.0) / 1e3
+        asked_mbit = self.run.link.asked.rate_mbit or 0.0
+        if self.run.testbed == "virtual" and asked_mbit > CLOCK_LIMITS_MBIT:
+            checked_gbit = (self.run.link.measured.rate_mbit or 0.0) / 1e3
             yield Note(
                 "clock",
                 "the clock limits this: each reading of the virtual clock costs 256 ns, so the "
                 f"link check sees {checked_gbit:.3g} of {asked_mbit / 1e3:g} Gbit/s",
             )
         if self.refused:
-            size = f"{self.settings.window_kib:,} KiB"
-            yield Note("refused", f"iperf3 refused {size}: {self.refused}")
+            text = f"iperf3 refused {self.settings.window_kib:,} KiB: {self.refused}"
+            yield Note("refused", text)
         for end, buffer in (("send", self.sends), ("receive", self.receives)):
-            if buffer is None or buffer.requested_bytes is None:
-                continue
-            size_bytes = self.granted[end]
-            if size_bytes not in (None, 2 * buffer.requested_bytes):
-                request = f"a request of {buffer.requested_bytes:,} bytes"
+            size_bytes, request_bytes = self.granted.get(end), buffer.requested_bytes
+            if request_bytes and size_bytes not in (None, 2 * request_bytes):
+                request = f"a request of {request_bytes:,} bytes"
                 yield Note("granted", f"{request} gave a {end} buffer of {size_bytes:,}")
 
 
-def _fixed_by(*buffers: Buffer) -> str:
-    """`setsockopt`, `sysctl`, or `automatic`: the first of these that fixes a buffer."""
-    return max(
-        (buffer.fixed_by for buffer in buffers), key=("automatic", "sysctl", "setsockopt").index
-    )
-
-
-def refusal(run: Run) -> str | None:
-    """What iperf3 said of a size that it refused; None for a run that was not refused."""
-    if f"{RECEIVER}/{REPORT}" in run.seal.files:
-        error = run.read(f"{RECEIVER}/{REPORT}", raw_files.IPERF3_ERROR)
-        return error if error and REFUSED in error else None
-    if f"{RECEIVER}/{SAID}" not in run.seal.files:
+def parameter(run: Run, name: str) -> int | None:
+    """The BDP of the requested link, in bytes; None for other names, or a link without a rate."""
+    link = run.condition_asked.link
+    if name != "bdp_bytes" or link.rate_mbit is None:
         return None
-    lines = run.text(f"{RECEIVER}/{SAID}").splitlines()
-    line = next((line for line in lines if REFUSED in line), None)
-    return line and line.removeprefix(f"{IPERF3}: ").removeprefix("parameter error - ")
-
-
-def grants(run: Run) -> dict[int, dict[str, int]]:
-    """The sizes that getsockopt returned after each request of a run that only requests buffers:
-    by request and by `send` and `receive`, in bytes."""
-    sizes: dict[int, dict[str, int]] = {}
-    for buffer in run.buffers:
-        if buffer.requested_bytes is not None and buffer.granted_bytes is not None:
-            sizes.setdefault(buffer.requested_bytes, {})[buffer.socket] = buffer.granted_bytes
-    return dict(sorted(sizes.items()))
-
-
-def transferred(run: Run) -> bool:
-    """Whether a run has a transfer: iperf3 was started, and did not refuse the size."""
-    return run.capture(RECEIVER) is not None and refusal(run) is None
-
-
-def send_buffer(run: Run) -> Buffer:
-    """The sender's send buffer."""
-    return _buffer(run, SENDER, "send", run.settings_as(Settings).sndbuf_kib, WMEM)
-
-
-def receive_buffer(run: Run) -> Buffer:
-    """The receiver's receive buffer."""
-    return _buffer(run, RECEIVER, "receive", run.settings_as(Settings).rcvbuf_kib, RMEM)
-
-
-def _buffer(run: Run, host: str, socket: str, fixed_kib: int, sysctl: str) -> Buffer:
-    """A size that a sysctl fixes is the one that the kernel grants for a request of half of it."""
-    requested = run.settings_as(Settings).requested_bytes
-    if requested is not None:
-        return Buffer(SETSOCKOPT, requested, _reported(run, host, socket) or 2 * requested)
-    *_, largest = sysctl_sizes(run.sysctl(host, sysctl))
-    return (
-        Buffer(SYSCTL, fixed_kib * KIB, largest) if fixed_kib else Buffer(AUTOMATIC, None, largest)
-    )
-
-
-def granted(run: Run, host: str, buffer: Buffer) -> int | None:
-    """The size of a buffer before the connection exists; None if iperf3 reported none."""
-    if buffer.fixed_by == SYSCTL:
-        return buffer.most_bytes
-    return _reported(run, host, "send" if host == SENDER else "receive")
-
-
-def _reported(run: Run, host: str, socket: str) -> int | None:
-    """What getsockopt returned to iperf3."""
-    of_socket = (row for row in run.buffers if (row.host, row.socket) == (host, socket))
-    return next((row.granted_bytes for row in of_socket), None)
-
-
-def sender_rows(run: Run) -> DataFrame | None:
-    """The samples of the socket that sent the data; None for a run without a transfer."""
-    return own_socket(_sender_samples(run), "bytes_acked") if transferred(run) else None
-
-
-@lru_cache(maxsize=1)
-def _sender_samples(run: Run) -> DataFrame:
-    return run.samples(SENDER)
-
-
-def after_connecting_bytes(run: Run) -> int | None:
-    """The send buffer of a connection that has sent little, which is the size that the kernel sets
-    when the connection is established: that of iperf3's own control connection on the sender."""
-    data = sender_rows(run)
-    if data is None or data.empty:
-        return None
-    rows = _sender_samples(run)
-    others = rows[(rows["cookie"] != data["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
-    return None if others.empty else int(others["sndbuf_bytes"].max())
-
-
-def written_ahead_bytes(run: Run) -> int | None:
-    """The most bytes that the program had written and the peer had not acknowledged, over the
-    samples; None without samples."""
-    rows = sender_rows(run)
-    if rows is None or rows.empty:
-        return None
-    in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
-    return int((rows["notsent_bytes"] + in_flight).max())
-
-
-def expected(run: Run) -> Transfer:
-    """The predicted transfer, computed from the measured link, both buffers and the kernel."""
-    if not run.link.ok:
-        return _cannot_say("the link is not as requested")
-    sizes = (send_buffer(run).fixed_bytes, receive_buffer(run).fixed_bytes)
-    fixed = [size for size in sizes if size is not None]
-    if min(fixed, default=SMALLEST_BYTES) < SMALLEST_BYTES:
-        return _cannot_say(f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets")
-    return transfer(flow_of(run), run.settings_as(Settings).transfer_bytes)
-
-
-def expected_interval(run: Run) -> Interval | None:
-    """How far the result may lie from the prediction, where single packets decide; None where
-    they do not, or if the theory cannot say."""
-    if expected(run).cannot_say:
-        return None
-    return shown(flow_of(run), run.settings_as(Settings).transfer_bytes)
-
-
-def _cannot_say(reason: str) -> Transfer:
-    return Transfer(0.0, 0.0, 0.0, "", (), {}, reason)
-
-
-def flow_of(run: Run) -> Flow:
-    """The transfer of a run as the model takes it. BadInput for a link without a rate."""
-    settings = run.settings_as(Settings)
-    return bulk_transfer.flow_of(
-        run,
-        send_buffer(run),
-        receive_buffer(run),
-        mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
-        write_bytes=settings.write_bytes,
-        nodelay=settings.nodelay,
-        writes_per_wake=settings.writes_per_wake,
-    )
+    return round(bytes_carried(link.rate_mbit, link.delay_ms))

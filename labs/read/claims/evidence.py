@@ -161,16 +161,13 @@ class Evidence:
         ]
         return [value for some in repeated(self.lab, runs) for value in some.column(column)]
 
-    def hook(self, name: str) -> Callable[..., Any] | None:
-        """A function of the lab's claims that shared code calls, or None if it has none."""
-        function: Callable[..., Any] | None = getattr(self.lab.part("claims"), name, None)
-        return function
-
     def parameter(self, name: str, parameter: str) -> float | str | None:
-        """A parameter of the lab as requested of a run; None if the run does not have it."""
+        """A parameter of the lab as requested of a run; None if the run does not have it. What is
+        neither of the link nor a setting, the function `parameter` of the lab's results gives."""
         if self._draw is not None:
             return in_condition(self.condition(name), parameter)
-        return requested(self.runs[name], parameter, self.hook("parameter"))
+        of_lab = getattr(self.lab.part("results"), "parameter", None)
+        return requested(self.runs[name], parameter, of_lab)
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """The testbed and the kernel of these runs; None without runs."""

@@ -1,10 +1,4 @@
-"""From a claim and the evidence to a verdict.
-
-A lab's `claims` may have, besides JUDGES, two functions that only it can provide:
-
-    parameter(run, name)            a parameter that is neither of the link nor a setting, or None
-    explain(run, measured)          why the measured figure differs from the article's
-"""
+"""From a claim and the evidence to a verdict, by a rule or by one of the JUDGES of the lab."""
 
 from __future__ import annotations
 
@@ -16,7 +10,7 @@ from labs.errors import BadInput
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import WILD, Claim, has_number
 from labs.read.claims.rules import follow, not_judged
-from labs.read.claims.verdict import HARDWARE, NO_WORD, NOT_JUDGED, RIGHT_NUMBER, Finding, Verdict
+from labs.read.claims.verdict import HARDWARE, NO_WORD, RIGHT_NUMBER, Finding, Verdict
 from labs.read.display.format import in_runs, input_value, printable
 from labs.read.lab import Lab
 
@@ -36,21 +30,19 @@ def judge(
 
     `parameters` are the article's own. BadInput for a claim whose judging function is not there.
     """
+    others = _unfit_figures(claim, seen, parameters)
+    left_out = "; ".join(f"not judged: {figure} ({why})" for figure, why in others.items())
     finding = _unfit(claim, seen, parameters)
-    left_out = {} if finding is not None else _unfit_figures(claim, seen, parameters)
-    if finding is None and left_out and set(left_out) == set(claim.texts):
-        finding = not_judged(_left_out(left_out))
+    if finding is None and left_out and set(others) == set(claim.named_figures):
+        finding = not_judged(left_out)
     if finding is None:
-        finding = _found(claim.without(left_out), seen, judges)
-        if left_out and finding.verdict not in (NOT_JUDGED, HARDWARE):
-            finding = replace(finding, reason=f"{finding.reason}; {_left_out(left_out)}")
-        shown = finding.verdict == HARDWARE and finding.measured is not None
-        if shown and (others := _unlike(claim, seen, parameters)):
-            reason = f"{finding.reason}. Other parameters: {', '.join(others)}"
-            finding = replace(finding, measured=None, predicted=None, reason=reason)
+        finding = _followed(claim.without(others) if others else claim, seen, judges)
+        if left_out and finding.verdict not in NO_WORD:
+            finding = replace(finding, reason=f"{finding.reason}; {left_out}")
+        finding = _shown_at(claim, seen, parameters, finding)
     names = seen.matching(*claim.conditions)
-    figures = len(claim.texts)
-    judged = figures - len(left_out) - len(claim.shown)
+    figures = len(claim.named_figures)
+    judged = finding.judged or figures - len(others) - len(claim.shown)
     return Verdict(
         id=claim.id,
         statement=claim.statement,
@@ -64,15 +56,15 @@ def judge(
         factor=finding.factor,
         reason=printable(finding.reason),
         conditions=_conditions(claim, seen),
-        link=_links(seen, names),
+        link="; ".join(dict.fromkeys(str(seen.row(name)["link_asked"]) for name in names)),
         figures=figures,
-        judged=_judged(finding, judged),
+        judged=0 if finding.verdict in NO_WORD else judged,
         witness=finding.witness or seen.witness(names),
     )
 
 
-def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding:
-    """The finding of the claim's judging function, or of its columns. ValueError for a verdict that
+def _followed(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding:
+    """The finding of the claim's judging function, or of its rule. ValueError for a verdict that
     the claim cannot have: a mistake in the code."""
     if claim.judge is None:
         return follow(claim, seen)
@@ -84,10 +76,15 @@ def _found(claim: Claim, seen: Evidence, judges: Mapping[str, Judge]) -> Finding
     return finding
 
 
-def _judged(finding: Finding, most: int) -> int:
-    if finding.verdict in NO_WORD:
-        return 0
-    return most if finding.judged is None else finding.judged
+def _shown_at(
+    claim: Claim, seen: Evidence, parameters: Mapping[str, float | str], finding: Finding
+) -> Finding:
+    """The finding, without figures of hardware that were measured with other parameters."""
+    others = _unlike(claim, seen, parameters)
+    if finding.verdict != HARDWARE or finding.measured is None or not others:
+        return finding
+    reason = f"{finding.reason}. Other parameters: {', '.join(others)}"
+    return replace(finding, measured=None, predicted=None, reason=reason)
 
 
 def _conditions(claim: Claim, seen: Evidence) -> str:
@@ -100,11 +97,6 @@ def _conditions(claim: Claim, seen: Evidence) -> str:
         else:
             phrases += names
     return ", ".join(phrases)
-
-
-def _links(seen: Evidence, names: Iterable[str]) -> str:
-    """The links that were requested for these conditions: `1000 Mbit/s, 200 ms`."""
-    return "; ".join(dict.fromkeys(str(seen.row(name)["link_asked"]) for name in names))
 
 
 def _unfit(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str]) -> Finding | None:
@@ -156,10 +148,6 @@ def _unlike(claim: Claim, seen: Evidence, parameters: Mapping[str, float | str])
     return _others(claim.shown_at or claim.parameters, first, seen, parameters)
 
 
-def _left_out(figures: Mapping[str, str]) -> str:
-    return "; ".join(f"not judged: {figure} ({why})" for figure, why in figures.items())
-
-
 def needed(claim: Claim) -> tuple[str, ...]:
     """The conditions that are judged, and those whose results are required."""
     return tuple(dict.fromkeys((*claim.conditions, *claim.requires)))
@@ -173,15 +161,18 @@ def _needs(claim: Claim, lacking: tuple[str, ...], seen: Evidence) -> str:
 
 
 def _others(
-    names: Iterable[str], claim: Claim, seen: Evidence, articles_own: Mapping[str, float | str]
+    names: Iterable[str], claim: Claim, seen: Evidence, articles: Mapping[str, float | str]
 ) -> list[str]:
     """The parameters of these names in which the runs differ from the article's, in words."""
-    phrases: dict[str, None] = {}
-    for name in names:
-        for condition in seen.matching(*claim.conditions):
-            given = seen.parameter(condition, name)
-            if given is not None and given != articles_own[name]:
-                phrases[f"{name} {input_value(given)}, not {input_value(articles_own[name])}"] = (
-                    None
-                )
-    return list(phrases)
+    given = [
+        (name, seen.parameter(condition, name))
+        for name in names
+        for condition in seen.matching(*claim.conditions)
+    ]
+    return list(
+        dict.fromkeys(
+            f"{name} {input_value(value)}, not {input_value(articles[name])}"
+            for name, value in given
+            if value is not None and value != articles[name]
+        )
+    )

@@ -10,13 +10,13 @@
       parameters                  those that the claim depends on; "link" means all of the link's
       figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
-      column, reduction           judged by a column of the results, reduced over the runs; or
+      column                      judged by a column of its condition's results; or
       rule                        by a rule over columns of conditions (labs.read.claims.rules); or
       judge                       by the judging function of this name
       because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
                                   claim holds, and otherwise
       beside                      further conditions that the rule and the sentences may name
-      arguments                   figures that the judging function takes
+      arguments                   figures that the judging function takes, or that formulas name
       shown                       figures that are shown, and not judged
       rows                        the article's own results: figures by condition and column
       shown_at                    parameters that a run must share to be shown with the article's
@@ -69,11 +69,14 @@ SHOWN = 200
 VERDICT_FIELDS = frozenset(
     {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
 )
-NAMED = ("measured", "expected", "factor", "within", "allowed")
+NAMED = ("measured", "factor", "within")
 """What a sentence or a comparison may name besides the figures of its claim."""
-COMPARED = ("within", "at_most", "at_least", "equal", "computed")
+COMPARED = ("within", "at_most", "at_least", "equal")
 """Rules that compare each figure with the article's."""
-KINDS = (*COMPARED, "shown", "measured")
+TESTS = ("all", "each")
+KINDS = (*TESTS, *COMPARED, "shown")
+OF_PARAMETERS = ("parameters", "shown_at")
+"""Fields of a claim that name parameters, and `link` for those of the link."""
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 Value = float | str | None
@@ -90,7 +93,7 @@ class Rule:
     """
 
     kind: str
-    figures: Mapping[str, str]
+    figures: Mapping[str, str] = field(default_factory=dict)
     comparisons: tuple[str, ...] = ()
     predicted: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
@@ -101,14 +104,13 @@ class Rule:
     by_source: Mapping[str, str] = field(default_factory=dict)
     factor: str = ""
     degree: bool = True
-    digits: int | None = None
 
     @property
     def formulas(self) -> tuple[str, ...]:
         tables = (self.figures, self.predicted, self.happens, self.by_source)
-        every = [text for table in tables for text in table.values()]
         tests = (*self.comparisons, *self.wrong_unless, *self.right_number, *self.needs)
-        return (*every, *tests, *filter(None, (self.factor,)))
+        every = (*(text for table in tables for text in table.values()), *tests, self.factor)
+        return tuple(filter(None, every))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +128,6 @@ class Claim:
     figure_parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     column: str | Mapping[str, str] | None = None
-    reduction: str = "only"
     rule: Rule | None = None
     because: str = ""
     because_not: str = ""
@@ -171,30 +172,30 @@ class Claim:
         """The article's numbers by name; one alone has the empty name. BadInput for a text."""
         if not isinstance(self.expected, Mapping):
             return {"": self.figure}
-        return {name: self._number(name, value) for name, value in self.expected.items()}
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """The article's texts by name, numbers as they are written."""
-        return {name: str(value) for name, value in self.named_figures.items()}
+        for name, value in self.expected.items():
+            if isinstance(value, str):
+                raise BadInput(f"{self.id}: expected.{name} is a text. Allowed: a number")
+        return {name: float(value) for name, value in self.expected.items()}
 
     @property
     def named_figures(self) -> Mapping[str, float | str]:
         """The article's figures by name, numbers or texts; one alone has the empty name."""
-        return self.expected if isinstance(self.expected, Mapping) else {"": self.expected}
+        return by_name(self.expected)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What formulas and sentences may name that is not measured."""
+        expected = {f"expected {name}".strip(): value for name, value in self.named_figures.items()}
+        return {**self.arguments, "allowed": self.allowed, "expected": self.expected, **expected}
 
     @property
     def columns(self) -> Mapping[str, str]:
         """The columns of the results by the names of the figures; one alone has the empty name."""
-        if self.column is None:
-            return {}
-        return self.column if isinstance(self.column, Mapping) else {"": self.column}
+        return {} if self.column is None else by_name(self.column)
 
     def without(self, names: Iterable[str]) -> Claim:
         """The claim without some of its figures."""
         left_out = set(names)
-        if not left_out:
-            return self
 
         def rest(figures: Any) -> Any:
             if not isinstance(figures, Mapping):
@@ -207,25 +208,15 @@ class Claim:
         return replace(self, expected=rest(self.expected), column=rest(self.column), rule=rule)
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        needs = () if self.rule is None else tuple(self.rule.needs.values())
-        return tuple(filter(None, (self.because, self.because_not, *needs)))
-
-    @property
     def references(self) -> tuple[str, ...]:
         """The columns that the rule and the sentences name, most as `condition.column`."""
-        formulas = [parse(text) for text in (self.rule.formulas if self.rule else ())]
-        formulas += [formula for text in self.sentences for formula in check(text)]
-        names = {*self.texts, *NAMED, *(f"expected {name}" for name in self.texts)}
-        if self.rule is not None:
-            names |= {*self.rule.figures, *self.rule.happens}
+        rule = self.rule or Rule(kind="within")
+        formulas = [parse(text) for text in rule.formulas]
+        for sentence in (self.because, self.because_not, *rule.needs.values()):
+            formulas += check(sentence)
+        names = {*NAMED, *self.given, *self.named_figures, *rule.figures, *rule.happens}
         every = [name for formula in formulas for name in formula.references.values()]
         return tuple(name for name in dict.fromkeys(every) if name.strip("{}") not in names)
-
-    def _number(self, name: str, value: float | str) -> float:
-        if isinstance(value, str):
-            raise BadInput(f"{self.id}: expected.{name} is a text. Allowed: a number")
-        return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,31 +244,56 @@ class Article:
         for claim in self.claims:
             if claim.id == id_:
                 return claim
-        raise BadInput(
-            unknown(id_, [claim.id for claim in self.claims], f"claim of article {self.number}")
-        )
+        ids = [claim.id for claim in self.claims]
+        raise BadInput(unknown(id_, ids, f"claim of article {self.number}"))
+
+
+def by_name(value: Any) -> Mapping[str, Any]:
+    """Values by name; one alone has the empty name."""
+    return value if isinstance(value, Mapping) else {"": value}
 
 
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
+    content = _content(path)
+    for name, value in content.items():
+        _check_value(f"{path.name}: {printable(name)}", value)
+    _check_schema(path.name, content)
+    head = content["article"]
+    claims = [_claim(path.name, entry, head["parameters"]) for entry in content.get("claim", ())]
+    article = Article(**head, claims=tuple(claims))
+    _check_order(path.name, article)
+    return article
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """What the file has in TOML; BadInput for what cannot be a ledger."""
     try:
-        content = tomllib.loads(_text(path))
+        content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
+        text = content.decode("utf-8")
+        if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
+            raise ValueError(f"it has a line of more than {LONGEST_LINE:,} characters. Break it")
+        return tomllib.loads(text)
     except Damaged as error:
         raise BadInput(f"{path.name} is not a ledger: {error}") from error
     except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
         raise BadInput(f"{path.name}: {NESTED}") from None
-    for name, value in content.items():
-        _check_value(f"{path.name}: {printable(name)}", value)
-    _check_schema(path.name, content)
-    head = content["article"]
-    claims = tuple(
-        _claim(path.name, entry, head["parameters"]) for entry in content.get("claim", ())
-    )
-    article = Article(**head, claims=claims)
-    _check_order(path.name, article)
-    return article
+
+
+def _check_value(where: str, value: object, depth: int = 0) -> None:
+    """BadInput for what TOML can say and nothing here can use: deep nesting, numbers that are not
+    finite or beyond all measure, and characters that are not printed."""
+    parts = dict(enumerate(value)) if isinstance(value, list) else value
+    for name, part in parts.items() if isinstance(parts, Mapping) else ():
+        if depth == DEEPEST:
+            raise BadInput(f"{where}: {NESTED}")
+        _check_value(f"{where}.{printable(str(name))}", part, depth + 1)
+    if isinstance(value, str) and not value.isprintable():
+        raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
+    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+        raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
 
 
 def _check_order(file: str, article: Article) -> None:
@@ -298,118 +314,79 @@ def _check_order(file: str, article: Article) -> None:
         number = int(ending.removesuffix(letter))
 
 
-def _text(path: Path) -> str:
-    """The text of the file; Damaged or BadInput for what cannot be a ledger."""
-    content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
-    text = content.decode("utf-8")
-    if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
-        raise BadInput(f"{path.name} has a line of more than {LONGEST_LINE:,} characters. Break it")
-    return text
-
-
-def _check_value(where: str, value: object, depth: int = 0) -> None:
-    """BadInput for what TOML can say and nothing here can use: deep nesting, numbers that are not
-    finite or beyond all measure, and characters that are not printed."""
-    if depth > DEEPEST:
-        raise BadInput(f"{where}: {NESTED}")
-    if isinstance(value, Mapping):
-        for name, below in value.items():
-            _check_value(f"{where}.{printable(name)}", below, depth + 1)
-    elif isinstance(value, list):
-        for place, below in enumerate(value):
-            _check_value(f"{where}.{place}", below, depth + 1)
-    elif isinstance(value, str) and not value.isprintable():
-        raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
-    elif isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-        raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
-
-
 def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
-    """A claim that fits the schema; BadInput for what the schema cannot say."""
-    where = f"{file}, {entry['id']}"
-    names = _parameters(where, entry.get("parameters", ()), parameters)
-    of_figures = {
-        figure: _parameters(where, some, parameters)
-        for figure, some in entry.get("figure_parameters", {}).items()
-    }
-    for figure in (*of_figures, *entry.get("shown", ())):
-        if figure not in _names(entry["expected"]):
-            raise BadInput(f"{where}: {unknown(figure, _names(entry['expected']), 'figure')}")
-    column, expected = entry.get("column"), entry["expected"]
-    if column is not None and _names(column) != _names(expected):
-        raise BadInput(f"{where}: expected and column must name the same figures")
-    if column is not None and not entry.get("hardware") and 0 in _figures(expected):
-        raise BadInput(
-            f"{where}: expected is 0, for which no tolerance in % is possible. Name a judge"
-        )
-    plain: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()
-    }
-    at = _parameters(where, entry.get("shown_at", ()), parameters)
-    plain |= {"parameters": names, "figure_parameters": of_figures, "shown_at": at}
-    claim = Claim(**{**plain, "rule": _rule(plain.get("rule"))})
-    _check_rule(where, claim)
+    """A claim that fits the schema; BadInput, with its place, for what the schema cannot say."""
+    try:
+        of_figures = {
+            figure: _parameters(names, parameters)
+            for figure, names in entry.get("figure_parameters", {}).items()
+        }
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in entry.items()
+        }
+        plain |= {name: _parameters(entry.get(name, ()), parameters) for name in OF_PARAMETERS}
+        rule = _rule(entry["rule"]) if "rule" in entry else None
+        claim = Claim(**{**plain, "figure_parameters": of_figures, "rule": rule})
+        _check_figures(claim)
+        _check_references(claim)
+    except BadInput as error:
+        raise BadInput(f"{file}, {entry['id']}: {error}") from error
     return claim
 
 
-def _rule(declared: Mapping[str, Any] | None) -> Rule | None:
-    """A rule that fits the schema."""
-    if declared is None:
-        return None
+def _rule(declared: Mapping[str, Any]) -> Rule:
+    """A rule that fits the schema: `all` or `each` of the comparisons, or a kind with its
+    figures."""
     kind = next(name for name in KINDS if name in declared)
-    test = next((name for name in ("all", "any", "each") if name in declared), kind)
-    return Rule(
-        kind=test,
-        figures=_named(declared[kind]),
-        comparisons=tuple(declared.get(test, ())) if test != kind else (),
-        predicted=_named(declared.get("predicted", {})),
-        by_source=_named(declared.get("by_source", {})),
-        happens=declared.get("happens", {}),
-        needs=declared.get("needs", {}),
-        wrong_unless=tuple(declared.get("wrong_unless", ())),
-        right_number=tuple(declared.get("right_number", ())),
-        exact=tuple(declared.get("exact", ())),
-        factor=declared.get("factor", ""),
-        degree=declared.get("degree", test == kind),
-        digits=declared.get("digits"),
-    )
+    comparisons = tuple(declared[kind]) if kind in TESTS else ()
+    figures = by_name(declared.get("measured", {}) if comparisons else declared[kind])
+    rest = {name: value for name, value in declared.items() if name not in (*KINDS, "measured")}
+    for name, value in rest.items():
+        rest[name] = tuple(value) if isinstance(value, list) else value
+        rest[name] = by_name(value) if name in ("predicted", "by_source") else rest[name]
+    plain: dict[str, Any] = {"degree": not comparisons, **rest}
+    return Rule(kind=kind, figures=figures, comparisons=comparisons, **plain)
 
 
-def _named(formulas: str | Mapping[str, str]) -> Mapping[str, str]:
-    return {"": formulas} if isinstance(formulas, str) else formulas
-
-
-def _check_rule(where: str, claim: Claim) -> None:
-    """BadInput for a formula or a sentence that cannot be read, for a condition that the claim does
-    not have, and for figures that the article does not have."""
-    try:
-        references = claim.references
-    except BadInput as error:
-        raise BadInput(f"{where}: {error}") from error
-    conditions = (*claim.conditions, *claim.requires, *claim.beside)
-    for reference in references:
-        condition, _, _ = reference.rpartition(".")
-        if reference.startswith("{"):
-            raise BadInput(f"{where}: {unknown(reference.strip('{}'), claim.texts, 'figure')}")
-        if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
-            raise BadInput(f"{where}: {unknown(condition, conditions, 'condition of the claim')}")
-    rule = claim.rule
-    if rule is not None and rule.kind in COMPARED and {*claim.texts} - {*rule.figures}:
-        raise BadInput(f"{where}: rule must name the figures of expected")
-
-
-def _parameters(where: str, names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def _parameters(names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:
     """The parameters that are named, with those of the link; BadInput for an unknown one."""
     every = [each for name in names for each in (LINK if name == "link" else (name,))]
     for name in every:
         if name not in parameters:
-            raise BadInput(f"{where}: {unknown(name, ['link', *parameters], 'parameter')}")
+            raise BadInput(unknown(name, ["link", *parameters], "parameter"))
     return tuple(every)
+
+
+def _check_figures(claim: Claim) -> None:
+    """BadInput for figures that the article does not have, or that cannot be compared."""
+    names, rule = {*claim.named_figures}, claim.rule
+    for figure in (*claim.figure_parameters, *claim.shown):
+        if figure not in names:
+            raise BadInput(unknown(figure, names - {""}, "figure"))
+    if claim.column is not None and {*claim.columns} != names:
+        raise BadInput("expected and column must name the same figures")
+    if claim.column is not None and not claim.hardware and 0 in claim.named_figures.values():
+        raise BadInput("expected is 0, for which no tolerance in % is possible. Name a judge")
+    if rule is not None and rule.kind in COMPARED and names - {*rule.figures}:
+        raise BadInput("rule must name the figures of expected")
+
+
+def _check_references(claim: Claim) -> None:
+    """BadInput for a formula or a sentence that cannot be read, and for a condition or a figure
+    that the claim does not have."""
+    conditions = (*claim.conditions, *claim.requires, *claim.beside)
+    for reference in claim.references:
+        condition, _, _ = reference.rpartition(".")
+        if reference.startswith("{"):
+            raise BadInput(unknown(reference.strip("{}"), claim.named_figures, "figure"))
+        if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
+            raise BadInput(unknown(condition, conditions, "condition of the claim"))
 
 
 def has_number(figure: Figure) -> bool:
     """Whether the article gives a number, or several."""
-    return any(isinstance(value, int | float) for value in _figures(figure))
+    return any(isinstance(value, int | float) for value in by_name(figure).values())
 
 
 def tolerance_in_words(tolerance_pct: float) -> str:
@@ -417,14 +394,6 @@ def tolerance_in_words(tolerance_pct: float) -> str:
     if tolerance_pct <= 100:
         return f"{tolerance_pct:g} %"
     return f"a factor of {1 + tolerance_pct / 100:.2g} either way"
-
-
-def _names(value: object) -> set[str]:
-    return set(value) if isinstance(value, Mapping) else set()
-
-
-def _figures(value: object) -> list[object]:
-    return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
 def _check_schema(file: str, content: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 Each set has the form of what `labs claims --json` prints. A verdict moved if its word did, on the
 whole or on one testbed and kernel series, or if only one set has the claim. Other figures under the
-same verdict are only counted.
+same verdict are only counted. What moved has both sides, the earlier one first; None stands for a
+side that lacks the claim, or the testbed and kernel series.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from labs.errors import BadInput, Damaged
 from labs.read.claims.verdict import Witness
 from labs.read.display.format import few, figures_in_words, printable
 from labs.read.json_schema import objection
+from labs.read.runs.compare import Change
 from labs.read.theory.windows import series
 
 SCHEMA = Path(__file__).with_name("verdicts.schema.json")
@@ -30,21 +32,20 @@ OF_THE_CLAIM = ("expected", "unit", "tolerance_pct", "conditions")
 BEHIND = {"kernels": "kernel builds", "tools": "tools", "code": "driving code"}
 NOWHERE = "none"
 
-Said = Mapping[str, Any]
-"""A verdict as plain data, as `Verdict.as_json` has it."""
+PlainVerdict = Mapping[str, Any]
+"""A verdict as plain data, as `Verdict.as_json` has it; or that of one witness."""
+Sides = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
 class MovedWitness:
-    """One testbed and kernel series on both sides; None where a side has no verdict of it.
-
-    `runs` are the conditions whose runs differ, `inputs` what else differs behind them.
-    """
+    """One testbed and kernel series. `runs` are the conditions whose runs differ, `inputs` what
+    else differs behind them."""
 
     testbed: str
-    kernels: tuple[str | None, str | None]
-    verdicts: tuple[str | None, str | None]
-    measured: tuple[Any, Any]
+    kernels: Sides
+    verdicts: Sides
+    measured: Sides
     unit: str
     runs: tuple[str, ...]
     inputs: tuple[str, ...]
@@ -57,22 +58,18 @@ class MovedWitness:
     @property
     def percent(self) -> float | None:
         """By how much the measured figure changed, if it is one number on both sides."""
-        a, b = self.measured
-        numbers = all(isinstance(one, int | float) for one in (a, b))
-        return 100 * (b - a) / abs(a) if numbers and a else None
+        return Change("measured", *self.measured).percent
 
     def lines(self) -> Iterator[str]:
-        before, now = (_words(one) for one in self.verdicts)
         kernel = self.kernels[1] or self.kernels[0] or ""
-        yield f"{Witness(self.testbed, kernel)}: {_arrow(before, now)}"
+        yield f"{Witness(self.testbed, kernel)}: {_arrow(self.verdicts)}"
         if None in self.verdicts:
             return
-        figures = [f"{figures_in_words(one) or NOWHERE}" for one in self.measured]
         by = "" if self.percent is None else f", {self.percent:+.3g} %"
-        if figures[0] != figures[1] or by:
-            yield f"measured {_arrow(*figures)} ({self.unit}{by})"
+        if by or "->" in _arrow(self.measured):
+            yield f"measured {_arrow(self.measured)} ({self.unit}{by})"
         if self.kernels[0] != self.kernels[1]:
-            yield f"kernel {self.kernels[0]} -> {self.kernels[1]}"
+            yield f"kernel {_arrow(self.kernels)}"
         if self.runs:
             yield f"other runs of {few(self.runs, SHOWN)}"
         if self.inputs:
@@ -81,14 +78,11 @@ class MovedWitness:
 
 @dataclass(frozen=True)
 class Moved:
-    """A claim whose verdict moved; None for the side that does not have the claim.
-
-    `claim` are the fields of the claim that differ, with both values.
-    """
+    """A claim whose verdict moved; `claim` are the fields of the claim that differ."""
 
     id: str
-    verdicts: tuple[str | None, str | None]
-    claim: Mapping[str, tuple[Any, Any]]
+    verdicts: Sides
+    claim: Mapping[str, Sides]
     witnesses: tuple[MovedWitness, ...]
 
     @property
@@ -97,24 +91,23 @@ class Moved:
         if None in self.verdicts:
             return "only one side has this claim"
         if self.claim:
-            return "the claim differs: " + "; ".join(
-                f"{name} {_arrow(*map(_shown, both))}" for name, both in self.claim.items()
-            )
-        if any(one.runs or one.inputs or None in one.verdicts for one in self.witnesses):
+            fields = (f"{name} {_arrow(sides)}" for name, sides in self.claim.items())
+            return f"the claim differs: {'; '.join(fields)}"
+        if any(place.runs or place.inputs or None in place.verdicts for place in self.witnesses):
             return ""
         return "the runs are the same: the code that reads or judges them differs"
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.id:<6} {_arrow(*map(_words, self.verdicts))}"
-        for one in self.witnesses:
-            first, *rest = one.lines()
+        yield f"{self.id:<6} {_arrow(self.verdicts)}"
+        for witness in self.witnesses:
+            first, *rest = witness.lines()
             yield f"  {first}"
             yield from (f"    {line}" for line in rest)
         if self.reason:
             yield f"  {self.reason}"
 
     def as_json(self) -> dict[str, Any]:
-        witnesses = [{**asdict(one), "percent": one.percent} for one in self.witnesses]
+        witnesses = [{**asdict(place), "percent": place.percent} for place in self.witnesses]
         return {**asdict(self), "witnesses": witnesses, "reason": self.reason}
 
 
@@ -128,130 +121,116 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison as text, the counts last."""
-        found = [printable(line) for one in self.moved for line in one.lines()]
+        lines = [printable(line) for verdict in self.moved for line in verdict.lines()]
         figures = f"; other figures: {', '.join(self.other_figures)}" if self.other_figures else ""
-        return [*found, f"{len(self.moved)} of {self.compared} verdicts moved{figures}"]
+        return [*lines, f"{len(self.moved)} of {self.compared} verdicts moved{figures}"]
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "compared": self.compared,
-            "moved": [one.as_json() for one in self.moved],
-            "other_figures": list(self.other_figures),
-        }
+        moved = [verdict.as_json() for verdict in self.moved]
+        other_figures = list(self.other_figures)
+        return {"compared": self.compared, "moved": moved, "other_figures": other_figures}
 
 
-def read_verdicts(path: Path) -> list[Said]:
+def read_verdicts(path: Path) -> list[PlainVerdict]:
     """The verdicts in a file that `labs claims --json` wrote. BadInput if there is no such file,
     Damaged if it is something else."""
     if not path.is_file():
         raise BadInput(f"{path} does not exist. {AGAIN}")
     content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=AGAIN)
     try:
-        found = parse(content)
+        return held_to_schema(parse(content), path)
     except ValueError as error:
         raise Damaged(f"{path} is not JSON ({error}). {AGAIN}") from error
-    return held_to_schema(found, path)
 
 
-def held_to_schema(found: Any, path: Path) -> list[Said]:
+def held_to_schema(content: Any, path: Path) -> list[PlainVerdict]:
     """The content of a file as verdicts; Damaged if it is something else."""
-    if (wrong := objection(SCHEMA, found)) is not None:
+    if (wrong := objection(SCHEMA, content)) is not None:
         where = ".".join(map(str, wrong.absolute_path)) or "the whole"
         raise Damaged(f"{path}: {where} is not a verdict. {AGAIN}")
-    assert isinstance(found, list)
-    return found
+    assert isinstance(content, list)
+    return content
 
 
-def compare_verdicts(before: Sequence[Said], now: Sequence[Said]) -> Comparison:
+def compare_verdicts(before: Sequence[PlainVerdict], now: Sequence[PlainVerdict]) -> Comparison:
     """What moved from one set of verdicts to another, in the order of the claims."""
-    old, new = ({str(one["id"]): one for one in some} for some in (before, now))
+    old, new = ({str(verdict["id"]): verdict for verdict in side} for side in (before, now))
     moved: list[Moved] = []
-    figures: list[str] = []
-    every = list(dict.fromkeys([*new, *old]))
-    for id_ in every:
-        a, b = old.get(id_), new.get(id_)
-        found = _moved(id_, a, b)
-        words = any(one.moved for one in found.witnesses)
-        if found.verdicts[0] != found.verdicts[1] or words:
-            moved.append(found)
-        elif a is not None and b is not None and _figures(a) != _figures(b):
-            figures.append(id_)
-    return Comparison(tuple(moved), tuple(figures), len(every))
+    other_figures: list[str] = []
+    ids = list(dict.fromkeys([*new, *old]))
+    for id_ in ids:
+        first, second = old.get(id_), new.get(id_)
+        change = _moved(id_, first, second)
+        words = any(place.moved for place in change.witnesses)
+        if words or change.verdicts[0] != change.verdicts[1]:
+            moved.append(change)
+        elif first and second and _figures(first) != _figures(second):
+            other_figures.append(id_)
+    return Comparison(tuple(moved), tuple(other_figures), len(ids))
 
 
-def _moved(id_: str, a: Said | None, b: Said | None) -> Moved:
-    verdicts = tuple(None if one is None else _verdict(one) for one in (a, b))
-    left, right = ({} if one is None else _by_place(one) for one in (a, b))
-    unit = str((b or a or {}).get("unit", ""))
-    pairs = {place: (left.get(place), right.get(place)) for place in {**left, **right}}
-    witnesses = tuple(_witness(place[0], unit, *pair) for place, pair in pairs.items())
-    claim = (
-        {}
-        if a is None or b is None
-        else {
-            name: (a[name], b[name])
-            for name in OF_THE_CLAIM
-            if name in a and name in b and a[name] != b[name]
-        }
-    )
-    telling = tuple(one for one in witnesses if one.moved or (a and b and None in one.verdicts))
-    return Moved(id_, (verdicts[0], verdicts[1]), claim, telling)
+def _moved(id_: str, first: PlainVerdict | None, second: PlainVerdict | None) -> Moved:
+    left, right = _by_place(first), _by_place(second)
+    unit = str((second or first or {}).get("unit", ""))
+    every = [_witness(place[0], unit, left.get(place), right.get(place)) for place in left | right]
+    both = first and second
+    telling = (place for place in every if place.moved or (both and None in place.verdicts))
+    fields = {name: _sides(name, first, second) for name in OF_THE_CLAIM}
+    claim = {
+        name: sides
+        for name, sides in fields.items()
+        if first and second and name in first and name in second and sides[0] != sides[1]
+    }
+    return Moved(id_, _sides("verdict", first, second), claim, tuple(telling))
 
 
-def _by_place(one: Said) -> dict[tuple[str, tuple[int, int]], Said]:
+def _sides(name: str, *both: PlainVerdict | None) -> Sides:
+    """A field on both sides."""
+    before, now = (None if side is None else side.get(name) for side in both)
+    return before, now
+
+
+def _by_place(verdict: PlainVerdict | None) -> dict[tuple[str, tuple[int, int]], PlainVerdict]:
     """The verdicts of each testbed and kernel series."""
     return {
-        (each["testbed"], series(each["kernel"]) if each["kernel"] else (0, 0)): each
-        for each in one.get("witnesses", ())
+        (witness["testbed"], series(witness["kernel"]) if witness["kernel"] else (0, 0)): witness
+        for witness in (verdict or {}).get("witnesses", ())
     }
 
 
-def _witness(testbed: str, unit: str, a: Said | None, b: Said | None) -> MovedWitness:
-    def both(name: str) -> tuple[Any, Any]:
-        return (None if a is None else a.get(name), None if b is None else b.get(name))
-
-    words = tuple(None if one is None else str(one["verdict"]) for one in (a, b))
-    runs, inputs = _behind(*both("runs"))
-    return MovedWitness(
-        testbed, both("kernel"), (words[0], words[1]), both("measured"), unit, runs, inputs
+def _witness(testbed: str, unit: str, *both: PlainVerdict | None) -> MovedWitness:
+    kernels, verdicts, measured, runs = (
+        _sides(name, *both) for name in ("kernel", "verdict", "measured", "runs")
     )
+    return MovedWitness(testbed, kernels, verdicts, measured, unit, *_behind(*runs))
 
 
-def _behind(a: Said | None, b: Said | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _behind(
+    before: PlainVerdict | None, now: PlainVerdict | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The conditions whose runs differ, and what else differs behind them."""
-    if a is None or b is None:
+    if before is None or now is None:
         return (), ()
-    names = dict.fromkeys([*b["conditions"], *a["conditions"]])
-    differing = (one for one in names if a["conditions"].get(one) != b["conditions"].get(one))
-    return tuple(differing), tuple(said for key, said in BEHIND.items() if a[key] != b[key])
+    old, new = before["conditions"], now["conditions"]
+    differing = (name for name in {**new, **old} if old.get(name) != new.get(name))
+    return tuple(differing), tuple(BEHIND[key] for key in BEHIND if before[key] != now[key])
 
 
-def _figures(one: Said) -> list[Any]:
-    witnesses = one.get("witnesses", ())
-    found = [one.get("measured"), one.get("factor"), *(each.get("measured") for each in witnesses)]
-    return list(map(rounded, found))
+def _figures(verdict: PlainVerdict) -> Any:
+    witnesses = verdict.get("witnesses", ())
+    measured = [witness.get("measured") for witness in witnesses]
+    return rounded([verdict.get("measured"), verdict.get("factor"), *measured])
 
 
 def rounded(value: Any) -> Any:
     """A figure, or several, to as many digits as every processor computes alike."""
     if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
+        return [rounded(each) for each in value]
     if isinstance(value, Mapping):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: rounded(each) for name, each in value.items()}
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def _verdict(one: Said) -> str:
-    return str(one["verdict"])
-
-
-def _shown(value: Any) -> str:
-    return figures_in_words(value) or NOWHERE
-
-
-def _words(verdict: str | None) -> str:
-    return NOWHERE if verdict is None else verdict
-
-
-def _arrow(before: str, now: str) -> str:
+def _arrow(sides: Sides) -> str:
+    before, now = (figures_in_words(side) or NOWHERE for side in sides)
     return before if before == now else f"{before} -> {now}"

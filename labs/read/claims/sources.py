@@ -52,7 +52,7 @@ class Source:
 
 Place = tuple[str, tuple[int, int]]
 """A testbed and a kernel series."""
-Known = tuple[Source, Evidence]
+Part = tuple[Source, Evidence]
 """The part of a source that is of one place."""
 OF_A_DRAW = ("seed", "kernel", "testbed")
 """Parameters in which draws of one experiment may differ, or which the place has."""
@@ -76,19 +76,18 @@ def verdicts_from(
     article = read(lab.ledger)
     check_columns(lab, article)
     judges = judges_of(lab)
-    places: dict[Place, list[Known]] = {}
+    places: dict[Place, list[Part]] = {}
     for source in sources:
-        for place, seen in _evidence(lab, source):
+        for place, seen in evidence_of(lab, source):
             places.setdefault(place, []).append((source, seen))
 
     def by(claim: Claim, source: Source, seen: Evidence) -> Verdict:
         verdict = judge(claim, seen, judges, article.parameters)
         return replace(verdict, runs=source.name, behind=seen.judged(needed(claim)))
 
-    def on(claim: Claim, evidence: Sequence[Known]) -> Verdict:
+    def on(claim: Claim, evidence: Sequence[Part]) -> Verdict:
         as_in_article = sorted(
-            evidence,
-            key=lambda verdict: not is_as_in_the_article(claim, verdict[1], article.parameters),
+            evidence, key=lambda part: not is_as_in_the_article(claim, part[1], article.parameters)
         )
         return _first(
             verdict
@@ -108,7 +107,7 @@ def verdicts_from(
     )
 
 
-def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
+def evidence_of(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
     """What a source has of each testbed and kernel series."""
     if source.draw is not None:
         witness = source.draw.witness
@@ -122,10 +121,10 @@ def _evidence(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
         yield place, Evidence(lab, by_name, every, source.parameters)
 
 
-def _experiments(evidence: Sequence[Known]) -> Iterable[Sequence[Known]]:
+def _experiments(evidence: Sequence[Part]) -> Iterable[Sequence[Part]]:
     """The evidence of one testbed and kernel: what is alike but for the seed together. Rows and
     runs are kept apart."""
-    alike: dict[object, list[Known]] = {}
+    alike: dict[object, list[Part]] = {}
     for source, seen in evidence:
         how = {
             name: str(value)
@@ -138,7 +137,7 @@ def _experiments(evidence: Sequence[Known]) -> Iterable[Sequence[Known]]:
 
 
 def _of_experiment(
-    claim: Claim, evidence: Sequence[Known], by: Callable[[Source, Evidence], Verdict]
+    claim: Claim, evidence: Sequence[Part], by: Callable[[Source, Evidence], Verdict]
 ) -> Iterator[Verdict]:
     """The verdict of each source; with chance, one of all draws."""
     asked = [
@@ -167,33 +166,29 @@ def _first(verdicts: Iterable[Verdict]) -> Verdict:
         if verdict.is_known:
             return verdict
         seen.append(verdict)
-    return min(
-        seen,
-        key=lambda verdict: (
-            verdict.measured is None,
-            verdict.witness is None,
-            -_drawn_of(verdict),
-        ),
-    )
 
+    def place(verdict: Verdict) -> tuple[bool, bool, int]:
+        draws = 0 if verdict.draws is None else verdict.draws.count
+        return verdict.measured is None, verdict.witness is None, -draws
 
-def _drawn_of(verdict: Verdict) -> int:
-    return 0 if verdict.draws is None else verdict.draws.count
+    return min(seen, key=place)
 
 
 def _compared(
     lab: Lab, claim: Claim, every: Sequence[Run], first: Verdict, second: Verdict
 ) -> Sequence[ConditionComparison]:
     """The conditions of a claim on the testbeds and kernels of two verdicts."""
+    runs = {
+        run.digest: run
+        for run in every
+        if any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions)
+    }
     sides = [
-        list(
-            {
-                run.digest: run
-                for run in every
-                if verdict.witness == Witness(run.testbed, run.kernel.release)
-                and any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions)
-            }.values()
-        )
+        [
+            run
+            for run in runs.values()
+            if verdict.witness == Witness(run.testbed, run.kernel.release)
+        ]
         for verdict in (first, second)
     ]
     return compare_every(lab, *sides)[0] if all(sides) else ()
@@ -287,14 +282,14 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
         return None
     others = [study for study in map(open_study, study_files(folder)) if study.lab == lab.name]
     others.sort(key=lambda study: study.path.stat().st_mtime_ns, reverse=True)
-    alike: list[tuple[dict[str, object], list[StudyFile]]] = []
+    alike: list[list[StudyFile]] = []
     for study in (open_study(newest), *others):
-        parameters = but_how_much(study.parameters)
-        same = next((studies for how, studies in alike if how == parameters), None)
-        if same is None:
-            alike.append((parameters, [study]))
+        how = but_how_much(study.parameters)
+        same = (studies for studies in alike if but_how_much(studies[0].parameters) == how)
+        if (studies := next(same, None)) is None:
+            alike.append([study])
         else:
-            same.append(study)
+            studies.append(study)
     return [
         Source(
             name or str(where / STUDIES / f"{studies[0].name}.json"),
@@ -302,7 +297,7 @@ def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
             tuple(runs),
             studies[0].parameters,
         )
-        for _, studies in alike
+        for studies in alike
         if (runs := _runs(studies))
     ]
 

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 SIZES = {"net.ipv4.tcp_rmem": "tcp_rmem, maximum", "net.ipv4.tcp_wmem": "tcp_wmem, maximum"}
 CORE = ("net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_limit_output_bytes")
 ENDS = {"TrainDetect": "a long train of ACKs", "DelayDetect": "a longer RTT"}
+RULES = (
+    " Linux {old} reserves a fixed share of a buffer for overhead (tcp_adv_win_scale). Linux {new} "
+    "measures on the first full packet how much of the memory is payload, and uses that share as "
+    "window. Packets that are coalesced in pairs (GRO), as on this link, have little overhead, so "
+    "the same buffer yields a larger window. With another network card the share may differ."
+)
+"""How two kernels make a window of a buffer, if they do not do it alike."""
 Row = dict[str, Any]
 
 
@@ -88,27 +95,14 @@ def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> 
     if slow["bound"] != RECEIVE_WINDOW:
         return f"{speeds} The limit is {limits[0]} on both."
     sizes = [float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3 for row in (slow, fast)]
-    shares = [
-        100 * size / float(row["receive_most_bytes"])
-        for size, row in zip(sizes, (slow, fast), strict=True)
-    ]
-    text = (
-        f"{speeds} The limit is the receive window on both: {size_in_words(sizes[0])} and "
-        f"{size_in_words(sizes[1])} are in flight, which is {shares[0]:.0f} % and "
-        f"{shares[1]:.0f} % of the largest receive buffer, "
-        f"{size_in_words(slow['receive_most_bytes'])}."
-    )
-    return text + _describe_rules(*sorted((slow["kernel"], fast["kernel"]), key=series))
-
-
-def _describe_rules(old: str, new: str) -> str:
-    """How two kernels make a window of a buffer; empty if they do it alike."""
-    if series(old) >= RATIO_SINCE or series(new) < RATIO_SINCE:
-        return ""
+    largest = [float(row["receive_most_bytes"]) for row in (slow, fast)]
+    shares = [f"{100 * size / most:.0f} %" for size, most in zip(sizes, largest, strict=True)]
+    rules = ""
+    old, new = sorted((slow["kernel"], fast["kernel"]), key=series)
+    if series(old) < RATIO_SINCE <= series(new):
+        rules = RULES.format(old=old, new=new)
     return (
-        f" Linux {old} reserves a fixed share of a buffer for overhead (tcp_adv_win_scale). Linux "
-        f"{new} measures on the first full packet how much of the memory is payload, and uses that "
-        "share as window. Packets that are coalesced in pairs (GRO), as on this link, have little "
-        "overhead, so the same buffer yields a larger window. With another network card the share "
-        "may differ."
+        f"{speeds} The limit is the receive window on both: "
+        f"{' and '.join(map(size_in_words, sizes))} are in flight, which is "
+        f"{' and '.join(shares)} of the largest receive buffer, {size_in_words(largest[0])}.{rules}"
     )

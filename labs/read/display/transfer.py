@@ -52,13 +52,14 @@ def describe_transfer(
 def _sentences(
     run: Run, window: Window, bound: str | None, steady_bytes_s: float | None
 ) -> Iterator[str]:
-    link = run.link.measured
-    bdp = bdp_bytes(link.rate_mbit, link.rtt_ms) if link.rate_mbit is not None else 0.0
-    if link.rate_mbit is not None and bdp:
+    rate_mbit, rtt_ms = run.link.measured.rate_mbit or 0.0, run.link.measured.rtt_ms
+    fills_bytes = bdp_bytes(rate_mbit, rtt_ms) * payload_share()
+    if fills_bytes:
+        below = "less than " if rtt_ms < RTT_BELOW_MS else ""
+        bdp = size_in_words(bdp_bytes(rate_mbit, max(rtt_ms, RTT_BELOW_MS)))
         yield (
-            f"The link carries {link.rate_mbit:.4g} Mbit/s and its RTT is "
-            f"{milliseconds(link.rtt_ms)}, so {_describe_bdp(link.rate_mbit, link.rtt_ms)} must be "
-            "in flight to fill it (the bandwidth-delay product, BDP)."
+            f"The link carries {rate_mbit:.4g} Mbit/s and its RTT is {milliseconds(rtt_ms)}, so "
+            f"{below}**{bdp}** must be in flight to fill it (the bandwidth-delay product, BDP)."
         )
     yield (
         f"The median of the data in flight was **{size_in_words(window.usually_in_flight_bytes)}**,"
@@ -66,23 +67,21 @@ def _sentences(
         f"{size_in_words(window.offered_bytes)}, and the congestion window reached "
         f"{size_in_words(window.congestion_bytes)}."
     )
-    full = False
-    if bdp:
-        # In flight is counted in payload; the link carries headers, too.
-        share = window.usually_in_flight_bytes / (bdp * payload_share())
-        reached = steady_bytes_s is None or steady_bytes_s >= FULL * line_goodput_bytes_s(
-            link.rate_mbit or 0.0
-        )
-        full = share >= FULL and bound in (LINK, None) and reached
-        yield _describe_share(share, full=full)
-    if again := run.nstat("server").get("TcpRetransSegs", 0):
-        yield f"{again} segments were retransmitted."
-    if drops := 0 if run.link.asked.loss_pct else shaper_drops(run):
-        yield f"The queue in front of the link overflowed and dropped {drops} packets."
+    # In flight is counted in payload; the link carries headers, too.
+    share = window.usually_in_flight_bytes / fills_bytes if fills_bytes else 0.0
+    reached = steady_bytes_s is None or steady_bytes_s >= FULL * line_goodput_bytes_s(rate_mbit)
+    full = share >= FULL and bound in (LINK, None) and reached
+    if full:
+        queued = ", and most of it waited in the queue in front of the link" * (share >= QUEUED)
+        yield f"This fills the link{queued}."
+    elif fills_bytes:
+        other = ", but it was less at other times" * (share >= FULL)
+        yield f"This is {100 * share:.0f} % of the payload that fills the link{other}."
+    yield from _counted(run)
     if bound is not None:
         yield f"The goodput is limited by {BOUNDS[bound]}."
-    waits = [(name, pct) for name, pct in window.limited_pct.items() if pct >= MOST_PCT]
-    for name, pct in waits:
+    waits = {name: pct for name, pct in window.limited_pct.items() if pct >= MOST_PCT}
+    for name, pct in waits.items():
         yield (
             f"While it had data to send, the sender waited {pct:.0f} % of the time {WAITED[name]} "
             "(`tcp_info`)."
@@ -93,15 +92,8 @@ def _sentences(
         )
 
 
-def _describe_bdp(rate_mbit: float, rtt_ms: float) -> str:
-    """The BDP, or an upper bound of it if the RTT is too short to be measured."""
-    below = "less than " if rtt_ms < RTT_BELOW_MS else ""
-    return f"{below}**{size_in_words(bdp_bytes(rate_mbit, max(rtt_ms, RTT_BELOW_MS)))}**"
-
-
-def _describe_share(share: float, *, full: bool) -> str:
-    if not full:
-        other = ", but it was less at other times" if share >= FULL else ""
-        return f"This is {100 * share:.0f} % of the payload that fills the link{other}."
-    queued = ", and most of it waited in the queue in front of the link" if share >= QUEUED else ""
-    return f"This fills the link{queued}."
+def _counted(run: Run) -> Iterator[str]:
+    if again := run.nstat("server").get("TcpRetransSegs", 0):
+        yield f"{again} segments were retransmitted."
+    if drops := 0 if run.link.asked.loss_pct else shaper_drops(run):
+        yield f"The queue in front of the link overflowed and dropped {drops} packets."

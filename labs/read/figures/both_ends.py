@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
 from pandas import DataFrame
@@ -64,29 +63,29 @@ SHORTEST_STEP_S, MOMENTS, FEW = 0.1, 12, 30
 AT_SS = "ss at the same moments: "
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a transfer cannot exceed in theory: the largest buffers and the BDP in bytes, which of
-    the theory's names is the limit, and the steady goodput; None where nothing is known."""
+class Limits(Protocol):
+    """What a transfer cannot exceed in theory: the largest buffers and the BDP, which of the
+    theory's names is the limit, and the steady goodput; None where nothing is known."""
 
-    send_bytes: int
-    receive_bytes: int
+    send_most_bytes: int
+    receive_most_bytes: int
     bdp_bytes: float | None
     bound: str | None
-    goodput_mib_s: float | None
+    predicted_mib_s: float | None
 
-    def marks(self, name: str, size: int, bound: str) -> tuple[Mark, ...]:
-        """The lines of a buffer and of the BDP; the limit that holds is bold and says so."""
-        buffer = self._mark(size, name, bound, " <b>limits</b>", "dashdot")
-        if not self.bdp_bytes:
-            return (buffer,)
-        link = self._mark(self.bdp_bytes, "BDP", LINK, ": <b>the link limits</b>", "longdash")
-        return buffer, link
 
-    def _mark(self, size: float, name: str, bound: str, words: str, dash: str) -> Mark:
-        limits = self.bound == bound
-        text = f"{name} {{size}}{words * limits}"
-        return Mark(size, text, "y", BLACK, dash, 2.5 if limits else 1.2)
+def _marks(limits: Limits, size: int, name: str, limit: str) -> tuple[Mark, ...]:
+    """The lines of a buffer and of the BDP; the limit that holds is bold and says so."""
+
+    def line(value: float, words: str, dash: str, holds: bool) -> Mark:
+        return Mark(value, words, "y", BLACK, dash, 2.5 if holds else 1.2)
+
+    fills, full = limits.bound == LINK, limits.bound == limit
+    buffer = line(size, f"{name} {{size}}{' <b>limits</b>' * full}", "dashdot", full)
+    if not limits.bdp_bytes:
+        return (buffer,)
+    words = f"BDP {{size}}{': <b>the link limits</b>' * fills}"
+    return buffer, line(limits.bdp_bytes, words, "longdash", fills)
 
 
 def timeline(run: Run, limits: Limits, text: str) -> Figure:
@@ -111,8 +110,10 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
     )
     length_s = (seen.end_ns - seen.started_ns) / 1e9
     x = Axis("s", "seconds since the request", "", range=(0, 1.01 * length_s))
-    of_sender = limits.marks("largest send buffer", limits.send_bytes, SEND_BUFFER)
-    of_receiver = limits.marks("largest receive buffer", limits.receive_bytes, RECEIVE_WINDOW)
+    of_sender = _marks(limits, limits.send_most_bytes, "largest send buffer", SEND_BUFFER)
+    of_receiver = _marks(
+        limits, limits.receive_most_bytes, "largest receive buffer", RECEIVE_WINDOW
+    )
     in_flight, ssthresh = ("unacked_segments", "snd_mss_bytes"), ("rcv_ssthresh_bytes",)
     return Panels(
         title,
@@ -139,7 +140,7 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
                     _of_ss(x, _since(instants(run, "client", "bytes_received"), seen), ssthresh),
                 ),
             ),
-            _goodput(x, run, seen, limits.goodput_mib_s),
+            _goodput(x, run, seen, limits.predicted_mib_s),
         ),
     )(run)
 

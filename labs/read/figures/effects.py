@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame
 
-from labs.read.display.format import is_known
 from labs.read.display.provenance import of_table
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.intervals import Intervals
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MARKED = "*"
 LEGEND = "bars: 95 % bootstrap intervals of the ratio · hollow: the setting was not applied here"
-Record = Mapping[Any, Any]
 
 
 def draw_effects(
@@ -45,7 +44,7 @@ def draw_effects(
         x=Axis("ratio", what, unit="", log=True, ticks=DIGITS),
         spread=("low", "high"),
         row="pair",
-        row_name=lambda records: _name(records, ratio=len(by_place) == 1),
+        row_name=lambda rows: _name(rows, "" if len(by_place) > 1 else rows[0]["value"]),
         by="series",
         looks=looks,
         hollow=lambda row: not row["effect"].effective,
@@ -62,46 +61,42 @@ def draw_effects(
 
 def _rows(
     by_place: Mapping[str, Sequence[Effect]], columns: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """A row per effect and series."""
     several = len(by_place) > 1
+    names = [*columns.items()][: 1 if several else None]
     for place, effects in by_place.items():
-        for effect in effects:
-            for column, name in [*columns.items()][: 1 if several else None]:
-                ratio = effect.ratios[column]
-                yield {
-                    "pair": f"{effect.condition} / {effect.against}",
-                    "series": f"{place}, {name}" if several else name,
-                    "effect": effect,
-                    "ratio": ratio and ratio.middle,
-                    "low": ratio and ratio.low,
-                    "high": ratio and ratio.high,
-                    "text": describe_ratio(ratio) if ratio else "",
-                }
+        for effect, (column, name) in product(effects, names):
+            ratio = effect.ratios[column]
+            value = f"{ratio.middle:#.3g}" if ratio else TOO_FEW
+            yield {
+                "pair": f"{effect.condition} / {effect.against}",
+                "series": f"{place}, {name}" if several else name,
+                "effect": effect,
+                "ratio": ratio and ratio.middle,
+                "low": ratio and ratio.low,
+                "high": ratio and ratio.high,
+                "text": describe_ratio(ratio) if ratio else "",
+                "value": value if effect.effective else NOT_APPLIED,
+                "beside": effect.beside if effect.effective else "",
+            }
 
 
-def _name(records: Sequence[Record], *, ratio: bool) -> str:
+def _name(rows: Sequence[Mapping[Any, Any]], value: str) -> str:
     """The name of a row, with the first ratio of a single study, and the star."""
-    effect = records[0]["effect"]
-    text = f": <b>{_value(records[0])}</b>" if ratio else ""
-    star = f" {MARKED}" if _besides(row["effect"] for row in records) else ""
+    effect = rows[0]["effect"]
+    text = f": <b>{value}</b>" if value else ""
+    star = f" {MARKED}" if any(row["beside"] for row in rows) else ""
     return f"<b>{effect.condition}</b> / {effect.against}{text}{star}"
 
 
-def _value(row: Record) -> str:
-    if not row["effect"].effective:
-        return NOT_APPLIED
-    return f"{row['ratio']:#.3g}" if is_known(row["ratio"]) else TOO_FEW
-
-
-def _besides(effects: Iterable[Effect]) -> list[str]:
-    """Why the conditions of these effects differ in something else."""
-    return [*dict.fromkeys(e.beside for e in effects if e.effective and e.beside)]
+def _distinct(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _legend(rows: DataFrame, beside: str) -> str:
-    reasons = _besides(rows["effect"])
-    return f"{LEGEND} · {MARKED} {beside} ({'; '.join(reasons)})" if reasons else LEGEND
+    reasons = _distinct(rows["beside"])
+    return f"{LEGEND} · {MARKED} {beside} ({reasons})" if reasons else LEGEND
 
 
 def _conditions(rows: DataFrame) -> set[str]:
@@ -109,27 +104,24 @@ def _conditions(rows: DataFrame) -> set[str]:
 
 
 def _describe(rows: DataFrame) -> str:
-    return "; ".join(
-        f"{pair}: " + ", ".join(f"{r['series']} {_value(r)}" for r in some.to_dict("records"))
-        for pair, some in rows.groupby("pair", sort=False)
-    )
+    phrases = (rows["series"] + " " + rows["value"]).groupby(rows["pair"], sort=False)
+    return "; ".join(f"{pair}: {text}" for pair, text in phrases.agg(", ".join).items())
 
 
 def _table(rows: DataFrame) -> DataFrame:
     """One row per effect: each ratio with its interval, why a setting was not applied, and what
     else differs."""
     table = []
-    for _, some in rows.groupby("pair", sort=False):
-        effects: list[Effect] = [*some["effect"]]
-        ignored = dict.fromkeys(effect.because for effect in effects if not effect.effective)
+    for _, of_pair in rows.groupby("pair", sort=False):
+        effects: list[Effect] = [*of_pair["effect"]]
         table.append(
             {
                 "condition": effects[0].condition,
                 "compared with": effects[0].against,
                 **dict.fromkeys(rows["series"], ""),
-                **dict(zip(some["series"], some["text"], strict=True)),
-                "not applied, because": "; ".join(ignored),
-                "also differs": "; ".join(_besides(effects)),
+                **dict(zip(of_pair["series"], of_pair["text"], strict=True)),
+                "not applied, because": _distinct(e.because for e in effects if not e.effective),
+                "also differs": _distinct(of_pair["beside"]),
             }
         )
     return DataFrame(table)

@@ -8,7 +8,7 @@ from itertools import product
 from textwrap import wrap
 from typing import Any
 
-from pandas import DataFrame, concat
+from pandas import DataFrame, Series, concat
 from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
@@ -46,6 +46,8 @@ from labs.read.flows import connection_state as states
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
 from labs.read.flows.stalls import find_stalls
 from labs.read.flows.verdict import explained_waits
+from labs.read.readings.responses import packets_of
+from labs.read.runs.run import Run
 
 MOST_PACKETS, USUAL_PACKETS = 120, 40
 ROW_PX, TOP_PX = 28, 88
@@ -61,6 +63,9 @@ RTT_UNKNOWN = "; the RTT cannot be measured: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
 NAMES = ("client", "server")
 AGAIN = "retransmitted or out of order"
+AFTER_DELAY = " · the server's packets are captured after the delay"
+"""Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
+"""
 FLAGS = {SYN: "SYN", FIN: "FIN", RST: "RST", PSH: "PSH"}
 FLAGS |= {URG: "URG", ACK: "ACK", ECE: "ECE", CWR: "CWR"}
 # Written in this order; a packet has one or two.
@@ -252,6 +257,28 @@ def ladder(
         table=drawn.table(),
         steps={"y": drawn.steps()},
     ).update_layout(margin=drawn.margin())
+
+
+def ladder_of_request(
+    segments: DataFrame, request: Series[Any], source: Source = "", *, title: str = "One request"
+) -> Figure:
+    """The packets of one request, or the first packets of a long one.
+
+    `segments` are those of the capture, `request` is a row of
+    `labs.read.flows.exchanges.exchanges`. For a link with a delay, the caption says where in the
+    path the packets were captured.
+    """
+    rows = packets_of(segments, request)
+    shown = rows[:MOST_PACKETS]
+    more = "" if len(shown) == len(rows) else f", the first of {len(rows):,} packets"
+    delayed = isinstance(source, Run) and source.link.asked.delay_ms
+    return ladder(
+        segments,
+        int(request["connection"]),
+        source=where_from(source) + (AFTER_DELAY if delayed else ""),
+        title=title + more,
+        rows=(shown[0], shown[-1]),
+    )
 
 
 def _with(stalls: DataFrame, also: Mapping[int, Mapping[str, Any]]) -> DataFrame:

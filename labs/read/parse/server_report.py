@@ -47,6 +47,16 @@ class ServerReport:
         """The number of threads that answered a request."""
         return sum(thread.requests > 0 for thread in self.threads)
 
+    @property
+    def cpu_us(self) -> float:
+        """The CPU time per request."""
+        return (self.user_us + self.system_us) / max(1, self.requests)
+
+    @property
+    def polls(self) -> float:
+        """The calls of epoll_wait per request."""
+        return sum(thread.waits for thread in self.threads) / max(1, self.requests)
+
 
 def server(report: object) -> ServerReport:
     """The report of epoll_server; Damaged for another object."""

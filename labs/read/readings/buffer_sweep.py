@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.units import MIB
-from labs.read.display.format import size_in_mb, size_in_words
+from labs.read.display.format import in_three_digits, size_in_mb, size_in_words
 from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
@@ -60,7 +61,8 @@ def line_mib_s(rows: DataFrame) -> float:
 def points(table: DataFrame) -> DataFrame:
     """The rows of a table of results that are points of a sweep over a shaped link, by size.
 
-    With `line_mib_s` and `bdp_bytes` of the link as it was measured, and `of_the_line_pct`.
+    With `line_mib_s` and `bdp_bytes` of the link as it was measured, the size as `buffer_mib` and
+    `of_the_bdp`, and `of_the_line_pct`.
     """
     rows = table[(table["group"] == SWEEP) & table["rate_mbit"].notna()]
     # By sysctl first.
@@ -71,7 +73,11 @@ def points(table: DataFrame) -> DataFrame:
         bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
     ]
     return rows.assign(
-        line_mib_s=line, bdp_bytes=bdp, of_the_line_pct=100 * rows["steady_mib_s"] / line
+        line_mib_s=line,
+        bdp_bytes=bdp,
+        buffer_mib=rows["buffer_bytes"] / MIB,
+        of_the_bdp=rows["buffer_bytes"] / bdp,
+        of_the_line_pct=100 * rows["steady_mib_s"] / line,
     )
 
 
@@ -80,30 +86,29 @@ def smallest(table: DataFrame, full_pct: float = FULL_PCT) -> list[Smallest]:
     state: the smallest buffer that reaches `full_pct` of the line."""
     rows = points(table)
     rows = rows[rows["steady_mib_s"].notna() & (rows["settled"] != False)]  # noqa: E712
-    return [
-        _smallest(str(kernel), str(name), some, full_pct)
-        for (kernel, name), some in rows.groupby(["kernel", "series"], sort=False)
-    ]
+    sweeps = rows.groupby(["kernel", "series"], sort=False)
+    return [_smallest(sweep.sort_values("buffer_bytes"), full_pct) for _, sweep in sweeps]
 
 
-def _smallest(kernel: str, name: str, rows: DataFrame, full_pct: float) -> Smallest:
-    ordered: list[dict[Any, Any]] = rows.sort_values("buffer_bytes").to_dict("records")
-    first = next(
-        (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= full_pct), None
-    )
-    below = (ordered if first is None else ordered[:first])[-1:]
+def _smallest(rows: DataFrame, full_pct: float) -> Smallest:
+    """The answer of the rows of one sweep, by size."""
+    ordered: list[dict[Any, Any]] = rows.to_dict("records")
+    reaching = (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= full_pct)
+    place = next(reaching, len(ordered))
+    first, below = (row[0] if row else {} for row in (ordered[place:][:1], ordered[:place][-1:]))
+    last = ordered[-1]
     return Smallest(
-        kernel=kernel,
-        series=name,
+        kernel=str(last["kernel"]),
+        series=str(last["series"]),
         points=len(ordered),
-        rate_mbit=float(ordered[-1]["rate_mbit"]),
-        rtt_ms=float(ordered[-1]["rtt_ms"]),
-        bdp_bytes=ordered[-1]["bdp_bytes"],
-        buffer_bytes=None if first is None else int(ordered[first]["buffer_bytes"]),
-        of_the_line_pct=None if first is None else ordered[first]["of_the_line_pct"],
-        below_bytes=int(below[0]["buffer_bytes"]) if below else None,
-        below_pct=below[0]["of_the_line_pct"] if below else None,
-        below_share_pct=_share_pct(below[0]) if below else None,
+        rate_mbit=float(last["rate_mbit"]),
+        rtt_ms=float(last["rtt_ms"]),
+        bdp_bytes=last["bdp_bytes"],
+        buffer_bytes=int(first["buffer_bytes"]) if first else None,
+        of_the_line_pct=first.get("of_the_line_pct"),
+        below_bytes=int(below["buffer_bytes"]) if below else None,
+        below_pct=below.get("of_the_line_pct"),
+        below_share_pct=_share_pct(below) if below else None,
     )
 
 
@@ -118,27 +123,39 @@ def remarks(table: DataFrame) -> list[str]:
     return [describe_smallest(answer) for answer in smallest(table)]
 
 
+def describe_sweep(rows: DataFrame) -> str:
+    """The ends of the sweep, and the smallest buffer that fills the line."""
+    first, last = rows.iloc[0], rows.iloc[-1]
+    return (
+        f"Steady goodput over {len(rows)} buffer sizes, from "
+        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
+        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
+        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
+    )
+
+
 def describe_smallest(answer: Smallest) -> str:
+    """The smallest buffer, with the size below it, and the computed sizes."""
+    return describe_size(answer, size_in_words) + _computed(answer)
+
+
+def describe_size(answer: Smallest, in_words: Callable[[float], str]) -> str:
     """One sentence on the smallest buffer, with the size below it."""
     how = "" if answer.series == SYSCTL else " set by setsockopt"
+    below = in_words(answer.below_bytes or 0)
     if answer.buffer_bytes is None:
         return (
             f"Linux {answer.kernel}: none of the {answer.points} buffers of the sweep{how} "
-            f"fills the link; the largest, {size_in_words(answer.below_bytes or 0)}, reaches "
-            f"{answer.below_pct or 0:.0f} % of the line rate."
+            f"fills the link; the largest, {below}, reaches {answer.below_pct or 0:.0f} % of the "
+            "line rate."
         )
-    text = (
+    smaller = f"; the next smaller one, {below}, reaches {answer.below_pct or 0:.1f} %"
+    return (
         f"Linux {answer.kernel}: of the {answer.points} sizes of the sweep{how}, the smallest "
-        f"buffer that reaches {FULL_PCT:g} % of the line rate is "
-        f"{size_in_words(answer.buffer_bytes)}, {answer.of_the_bdp:.2f} times the BDP of "
-        f"{size_in_words(answer.bdp_bytes)}"
+        f"buffer that reaches {FULL_PCT:g} % of the line rate is {in_words(answer.buffer_bytes)}, "
+        f"{answer.of_the_bdp:.2f} times the BDP of {in_words(answer.bdp_bytes)}"
+        f"{smaller if answer.below_bytes else ''}."
     )
-    if answer.below_bytes is not None:
-        text += (
-            f"; the next smaller one, {size_in_words(answer.below_bytes)}, reaches "
-            f"{answer.below_pct:.1f} %"
-        )
-    return f"{text}.{_computed(answer)}"
 
 
 def _computed(answer: Smallest) -> str:
@@ -147,7 +164,7 @@ def _computed(answer: Smallest) -> str:
     On some kernels a buffer fixed by setsockopt has another share of window, so there is no advice
     for it here.
     """
-    if answer.series != SYSCTL:
+    if answer.series != SYSCTL or answer.buffer_bytes is None:
         return ""
     computed = advise(answer.rate_mbit, answer.rtt_ms, answer.kernel)
     receive, send = (
@@ -161,29 +178,15 @@ def _computed(answer: Smallest) -> str:
     )
 
 
+def filling(rows: DataFrame, place: int) -> Smallest | None:
+    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
+    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
+    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
+
+
 def of_each_kernel(answers: Iterable[Smallest]) -> list[Smallest]:
     """The first answer of each kernel."""
-    first: dict[str, Smallest] = {}
-    for answer in answers:
-        first.setdefault(answer.kernel, answer)
-    return list(first.values())
-
-
-def describe_enough(answer: Smallest) -> str:
-    """The smallest buffer in MB, with the size below it."""
-    if answer.buffer_bytes is None:
-        return (
-            f"On Linux {answer.kernel} no buffer of the sweep filled the link, so these runs do "
-            "not show which size would."
-        )
-    below = ""
-    if answer.below_bytes is not None:
-        below = f" ({size_in_mb(answer.below_bytes)} reaches {answer.below_pct:.1f} %)"
-    return (
-        f"On Linux {answer.kernel} the smallest of the {answer.points} sizes that reaches "
-        f"{FULL_PCT:g} % of the line rate is {size_in_mb(answer.buffer_bytes)}, "
-        f"{answer.of_the_bdp:.2f} times the BDP{below}."
-    )
+    return list({answer.kernel: answer for answer in reversed([*answers])}.values())[::-1]
 
 
 def describe_published(
@@ -191,25 +194,23 @@ def describe_published(
 ) -> str:
     """An article's buffer beside the smallest one that fills the link; `believed` is the BDP that
     it computed."""
-    enough = answer.buffer_bytes or 0
-    if abs(100 * (enough / articles_bytes - 1)) <= within_pct:
-        text = (
-            f"So the article's number is right (within {within_pct:.0f} %) for the wrong reason. "
-            f"Its RTT is {believed / answer.bdp_bytes:.2f} times the true one"
+    enough, share = answer.buffer_bytes or 0, answer.below_share_pct
+    more_pct = 100 * (articles_bytes / enough - 1) if enough else inf
+    if enough and abs(100 * (enough / articles_bytes - 1)) <= within_pct:
+        cancels = (
+            ""
+            if share is None
+            else f", but only {share:.0f} % of a receive buffer is usable as window; the two "
+            "errors cancel"
         )
-        if answer.below_share_pct is None:
-            return f"{text}."
         return (
-            f"{text}, but only {answer.below_share_pct:.0f} % of a receive buffer is usable as "
-            "window; the two errors cancel."
+            f"So the article's number is right (within {within_pct:.0f} %) for the wrong reason. "
+            f"Its RTT is {believed / answer.bdp_bytes:.2f} times the true one{cancels}."
         )
     if answer.below_bytes is not None and answer.below_bytes < articles_bytes < enough:
         return (
             f"The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
             "whether the article's number is sufficient."
         )
-    share = 100 * abs(articles_bytes / enough - 1)
-    return (
-        f"The article's number is {share:.0f} % {'more' if articles_bytes > enough else 'less'} "
-        "than that."
-    )
+    than = "more" if more_pct > 0 else "less"
+    return f"The article's number is {abs(more_pct):.0f} % {than} than that."

@@ -4,19 +4,23 @@ results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labs.drive.result_columns import Note, part
-from labs.drive.units import KIB, MIB
+from labs.drive.units import MIB
+from labs.read.claims.formulas import farthest_from
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory import bdp as theory
+from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_interval import Interval
+from labs.read.theory.bulk_interval import Interval, decided
+from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
+from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -26,6 +30,15 @@ SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
 RMEM, WMEM = "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"
 RMEM_MAX, WMEM_MAX = "net.core.rmem_max", "net.core.wmem_max"
 MODERATE, ADV_WIN_SCALE = "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_adv_win_scale"
+OF_HOST = {SENDER: ("send", WMEM, WMEM_MAX), RECEIVER: ("receive", RMEM, RMEM_MAX)}
+"""Each host's buffer: its name, its sysctl, and the core maximum of what setsockopt grants."""
+SLOW_START, RECOVERY, AVOIDANCE = "slow start", "fast recovery", "congestion avoidance"
+RECOVERING = (2, 3, 4)
+"""TCP_CA_CWR, TCP_CA_Recovery and TCP_CA_Loss (include/uapi/linux/tcp.h)."""
+HOST_OF = {end: host for host, (end, _, _) in OF_HOST.items()}
+TWICE = 2
+NEAR = 0.05
+"""How close a sample must be to a moment, by the bytes received until then."""
 predicted_rate = partial(part, unit="MiB/s", costly=True, per=MIB)
 
 
@@ -58,6 +71,75 @@ def sysctl_sizes(words: str) -> tuple[int, int, int]:
     return smallest, first, largest
 
 
+def buffer_of(run: Run, host: str, requested: int | None) -> Buffer:
+    """The buffer of a host, of which the program requested this size, or none."""
+    end, name, cap = OF_HOST[host]
+    if requested is not None:
+        granted = granted_bytes(requested, int(run.sysctl(host, cap)), end)
+        return Buffer(SETSOCKOPT, requested, granted)
+    _, first, largest = sysctl_sizes(run.sysctl(host, name))
+    if first == largest:
+        return Buffer(SYSCTL, largest, largest)
+    return Buffer(AUTOMATIC, None, max(first, largest))
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A size that a program requested of setsockopt for a `send` or `receive` buffer, what it got,
+    and the core maximum of its host; all in bytes."""
+
+    end: str
+    requested: int
+    granted: int
+    core_max: int
+
+
+@dataclass(frozen=True)
+class Grants:
+    """What setsockopt granted in a run: sizes requested up to the core maximum, as a multiple, the
+    one farthest from twice; those above it, in units of it; and the smallest, by socket."""
+
+    times: float | None
+    count: int
+    smallest: Mapping[str, int]
+    capped_times: float | None
+    core_max_bytes: int | None
+    largest: Grant | None
+
+
+def grants_of(run: Run) -> Grants:
+    """The grants of a run; requests that got the minimum are not counted as multiples."""
+    grants = [
+        Grant(row.socket, row.requested_bytes, row.granted_bytes or 0, core_max_of(run, row.socket))
+        for row in run.buffers
+        if row.requested_bytes and row.socket in HOST_OF
+    ]
+    below = [grant for grant in grants if grant.requested <= grant.core_max]
+    above = [grant for grant in grants if grant.requested > grant.core_max]
+    raised = {(row.end, row.granted) for row in below if row.granted > TWICE * row.requested}
+    smallest = dict(raised) if len({end for end, _ in raised}) == len(raised) else {}
+    times = [
+        row.granted / row.requested
+        for row in below
+        if smallest.get(row.end) != row.granted or row.granted <= TWICE * row.requested
+    ]
+    capped = [row.granted / row.core_max for row in above]
+    return Grants(
+        farthest_from(TWICE, times) if times else None,
+        len(times),
+        smallest,
+        farthest_from(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
+        min((row.core_max for row in grants), default=None),
+        max(grants, key=lambda row: row.requested, default=None),
+    )
+
+
+def core_max_of(run: Run, end: str) -> int:
+    """The core maximum of the host with the `send` or the `receive` buffer."""
+    host = HOST_OF[end]
+    return int(run.sysctl(host, OF_HOST[host][2]))
+
+
 def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
     """The transfer of a run over its link as measured, with these buffers, as the model takes it.
     `of_lab` are further fields, or other values of these."""
@@ -77,6 +159,25 @@ def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
         "adv_win_scale": int(sysctls.get(ADV_WIN_SCALE, "1")),
     }
     return Flow(**(fields | of_lab))
+
+
+def predicted(flow: Flow, transfer_bytes: int) -> Transfer:
+    """What the model says of a flow; a writer that waits for room is limited by its send buffer."""
+    transfer = decided(flow, transfer_bytes)
+    return replace(transfer, bound=SEND_BUFFER) if transfer.bound == WAKE_UP else transfer
+
+
+def usable_bytes(flow: Flow) -> tuple[int, int]:
+    """What the receiver's and the sender's largest buffer let be in flight, each on its own."""
+    receives = receive_window_bytes(
+        flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:]),
+        flow.kernel,
+        adv_win_scale=flow.adv_win_scale,
+        offloads=flow.offloads,
+        locked=flow.rcvbuf_locked,
+    )
+    sends = flow.sndbuf_bytes or max((flow.tcp_wmem or (0,))[1:])
+    return receives, send_bound_bytes(sends, flow.kernel)
 
 
 def bdp_bytes(run: Run) -> float | None:
@@ -142,6 +243,74 @@ def _limited(sender: DataFrame) -> dict[str, float]:
             ("send buffer", "sndbuf_limited_us"),
         )
     }
+
+
+def lost_s(rows: DataFrame, rate_mbit: float | None) -> Mapping[str, float]:
+    """How much longer a transfer took than a full line would, by the phase of its sender: recovery
+    by tcpi_ca_state, slow start by cwnd < ssthresh; empty if the sender was not sampled."""
+    if rows.empty or "ca_state" not in rows or not rate_mbit:
+        return {}
+    slow_start = rows["snd_cwnd_segments"] < rows["snd_ssthresh_segments"]
+    phases = slow_start.map({True: SLOW_START, False: AVOIDANCE})
+    phases = phases.mask(rows["ca_state"].isin(RECOVERING), RECOVERY)
+    # What happens until the next sample belongs to the phase of this one.
+    took_s = rows["at_ns"].diff().shift(-1) / 1e9
+    lost = took_s - rows["bytes_acked"].diff().shift(-1) / theory.line_goodput_bytes_s(rate_mbit)
+    return {
+        phase: float(lost[phases == phase].sum()) for phase in (SLOW_START, RECOVERY, AVOIDANCE)
+    }
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The samples of the client's socket that contain its window; none in an empty table."""
+
+    rows: DataFrame
+
+    @property
+    def most_bytes(self) -> float | None:
+        """The largest rcv_ssthresh."""
+        return None if self.rows.empty else float(self.rows["rcv_ssthresh_bytes"].max())
+
+    @property
+    def buffer_bytes(self) -> int | None:
+        """The receive buffer at the last sample."""
+        return None if self.rows.empty else int(self.rows["rcvbuf_bytes"].iloc[-1])
+
+    @property
+    def last_bytes(self) -> int | None:
+        """rcv_ssthresh at the last sample."""
+        return None if self.rows.empty else int(self.rows["rcv_ssthresh_bytes"].iloc[-1])
+
+    def at(self, column: str, received: int) -> float | None:
+        """A value at the last sample with at most `received` bytes; None if that sample is too
+        early for a value that still grows."""
+        if self.rows.empty:
+            return None
+        until = self.rows[self.rows["bytes_received"] <= received * (1 + NEAR)]
+        if until.empty:
+            return None
+        last = until.iloc[-1]
+        settled = (self.most_bytes or 0) * (1 - NEAR) <= last["rcv_ssthresh_bytes"]
+        near = abs(last["bytes_received"] / received - 1) <= NEAR
+        return float(last[column]) if settled or near else None
+
+
+def growth(rows: DataFrame) -> Growth:
+    """How a receive window grows."""
+    if not {"rcv_ssthresh_bytes", "rcv_space_bytes", "rcvbuf_bytes"} <= set(rows):
+        return Growth(rows.iloc[:0])
+    return Growth(rows[rows["rcv_ssthresh_bytes"].notna() & rows["rcvbuf_bytes"].notna()])
+
+
+def ends_of(rows: DataFrame, column: str) -> dict[str, int]:
+    """The first, the last, the smallest and the largest value; empty if nothing was sampled."""
+    if column not in rows or rows[column].isna().all():
+        return {}
+    values = rows[column].dropna()
+    ends = {"first": values.iloc[0], "last": values.iloc[-1]}
+    ends |= {"smallest": values.min(), "largest": values.max()}
+    return {name: int(value) for name, value in ends.items()}
 
 
 class Received(Protocol):
@@ -243,10 +412,6 @@ class BulkTransfer:
             yield Note("capture_lost", f"the capture lost {lost} packets")
         if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP came under memory pressure")
-
-
-def in_kib(size: float | None) -> float | None:
-    return None if size is None else size / KIB
 
 
 def in_mib(bytes_s: float | None) -> float | None:

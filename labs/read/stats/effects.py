@@ -100,51 +100,50 @@ class Comparisons:
 
     def effects_of(self, repeated: Iterable[Repeated]) -> tuple[Effect, ...]:
         """The effects that the conditions of a study show, in the order of the factors."""
-        by_name = {some.condition: some for some in repeated}
+        by_name = {each.condition: each for each in repeated}
         return tuple(
             self._effect(factor, *both)
             for factor in self.factors
-            for name, against in factor.pairs.items()
-            if name in by_name
-            and against in by_name
-            and (both := on_one_kernel([by_name[name], by_name[against]]))
+            for pair in factor.pairs.items()
+            if by_name.keys() >= {*pair} and (both := on_one_kernel(by_name[name] for name in pair))
         )
 
-    def interactions_of(self, repeated: Iterable[Repeated]) -> tuple[Interaction, ...]:
+    def interactions_of(self, repeated: Iterable[Repeated]) -> Iterator[Interaction]:
         """The interactions that they show; none with too few undisturbed runs."""
-        by_name = {some.condition: some for some in repeated}
+        by_name = {each.condition: each for each in repeated}
         factors = {factor.name: factor for factor in self.factors}
-        interactions = []
         for name, names in self.interactions.items():
             four = on_one_kernel(by_name[condition] for condition in names if condition in by_name)
             if len(four) != len(names):
                 continue
-            if ratio := of_interaction(*(some.column(self.headline) for some in four)):
+            if ratio := of_interaction(*(each.column(self.headline) for each in four)):
                 factor = factors[name.partition(" and ")[0]]
-                alone = self._effect(factor, four[1], four[0])
-                together = self._effect(factor, four[3], four[2])
-                interactions.append(Interaction(name, alone, together, ratio))
-        return tuple(interactions)
+                alone, together = (self._effect(factor, four[n + 1], four[n]) for n in (0, 2))
+                yield Interaction(name, alone, together, ratio)
 
     def settings_of(self, repeated: Iterable[Repeated]) -> Iterator[dict[str, Any]]:
-        """One row per setting of a condition: requested, found, and whether it was applied."""
-        for some in repeated:
-            for setting in self.read_back(some.middle):
-                yield {"condition": some.condition, **vars(setting)}
+        """One row per setting of a condition: requested, as read back, and whether it was
+        applied."""
+        for each in repeated:
+            for setting in self.read_back(each.middle):
+                yield {"condition": each.condition, **vars(setting)}
 
     def report(self, repeated: Sequence[Repeated]) -> dict[str, Any]:
         """Effects, interactions and settings as plain data; `remarks` says the same in lines."""
-        effects, pairs = self.effects_of(repeated), self.interactions_of(repeated)
-        head = f"effects on the {self.what}, as ratios with 95 % bootstrap intervals:"
-        lines = ["", head] if effects else []
-        lines += [f"  {self.describe_effect(effect)}." for effect in effects]
-        lines += ["", "interactions of two settings:"] if pairs else []
-        lines += [f"  {self.describe_interaction(pair)}." for pair in pairs]
+        effects, pairs = self.effects_of(repeated), [*self.interactions_of(repeated)]
+        of_effects = f"effects on the {self.what}, as ratios with 95 % bootstrap intervals:"
+        remarks = {
+            of_effects: map(self.describe_effect, effects),
+            "interactions of two settings:": map(self.describe_interaction, pairs),
+        }
+        lines = {head: [f"  {text}." for text in texts] for head, texts in remarks.items()}
         return {
             "effects": [effect.as_json() for effect in effects],
             "interactions": {pair.name: pair.as_json() for pair in pairs},
-            "settings": list(self.settings_of(repeated)),
-            "remarks": lines,
+            "settings": [*self.settings_of(repeated)],
+            "remarks": [
+                line for title, below in lines.items() if below for line in ("", title, *below)
+            ],
         }
 
     def describe_headline(self, effect: Effect) -> str:
@@ -177,15 +176,15 @@ class Comparisons:
 
     def describe_interaction(self, pair: Interaction) -> str:
         """An interaction as a sentence."""
-        phrases = [
+        phrases = ", and ".join(
             f"{effect.condition} has {ratio.middle:.3g} times the {self.columns[self.headline]} of "
             f"{effect.against}"
             for effect in (pair.alone, pair.together)
             if (ratio := effect.ratios[self.headline])
-        ]
+        )
         none = "The interval includes 1: no interaction is shown"
         return (
-            f"{pair.name}: {', and '.join(phrases)}; the ratio of these effects is "
+            f"{pair.name}: {phrases}; the ratio of these effects is "
             f"{describe_ratio(pair.ratio)}. {'The two settings interact' if pair.matters else none}"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Any
 
 import pytest
 
@@ -103,3 +104,17 @@ def test_a_path_that_does_not_exist_is_refused() -> None:
 
     with pytest.raises(BadInput, match=r"sizes\.frist, but Sizes has no frist; did you mean first"):
         columns_of(Wrong)
+
+
+def test_a_type_that_is_not_annotated_is_unknown() -> None:
+    class Unannotated:
+        def __init__(self, run: Sizes) -> None:
+            self.sizes = run
+
+        first = part("sizes.first", "the first size")
+        window = part("sizes.window", "the window", kind=float)
+
+    columns = computed_columns(Unannotated)
+    assert columns["first"].type_in(Unannotated) is Any
+    assert columns["window"].type_in(Unannotated) is float
+    assert Unannotated(Sizes(7, None)).first == 7

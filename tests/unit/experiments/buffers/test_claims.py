@@ -192,8 +192,11 @@ def test_articles_ratios_are_those_of_its_own_figures() -> None:
     assert "0.96 times the speed near the end, 0.99 times over" in LEDGER.claim("A1.9a").statement
     line_mib_s = line_goodput_bytes_s(1000.0) / MIB
     levels = [91.6, both["steady_mib_s"], more["steady_mib_s"]]
-    shares = [f"{100 * level / line_mib_s:.0f}" for level in (min(levels), max(levels))]
-    assert "{} to {} % of the 114 MiB/s".format(*shares) in LEDGER.claim("A1.2").because
+    assert LEDGER.claim("A1.2").arguments == {
+        "least_mib_s": min(levels),
+        "most_mib_s": max(levels),
+        "payload_mib_s": round(line_mib_s),
+    }
 
 
 def test_twice_as_much_is_no_faster() -> None:
@@ -621,26 +624,7 @@ def test_column_claims_of_a_run_without_steady_state_or_figure() -> None:
     found = one(dataclasses.replace(claim, conditions=(restless[0],)), study("6.1"))
     assert found.reason == f"{restless[0]} did not reach a steady state"
     found = one(dataclasses.replace(claim, conditions=("httping",)), study("6.1"))
-    assert (found.verdict, found.reason) == (NOT_JUDGED, "the run of httping has no steady_mib_s")
-
-
-@pytest.mark.parametrize(
-    ("reduction", "expected"), [("median", 11.3), ("mean", 11.2), ("min", 11.1), ("max", 11.3)]
-)
-def test_column_claims_reduce_several_draws(reduction: str, expected: float) -> None:
-    """cubic at 11.31 and bbr at 11.13 to 11.16 MiB/s where nothing is lost."""
-    claim = Claim(
-        id="A1.1",
-        statement="x",
-        expected=expected,
-        unit="MiB/s",
-        tolerance_pct=1.0,
-        tolerance_reason="x",
-        conditions=("loss-0-cubic-*", "loss-0-bbr-*"),
-        column="goodput_mib_s",
-        reduction=reduction,
-    )
-    assert one(claim, study("6.1")).verdict == HOLDS
+    assert (found.verdict, found.reason) == (NOT_JUDGED, "these runs have no figure")
 
 
 def test_verdicts_show_the_speed_of_a_machine_unjudged() -> None:

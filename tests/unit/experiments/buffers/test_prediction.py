@@ -7,24 +7,17 @@ from statistics import median
 import pytest
 
 from labs.drive.units import GIB, MIB
-from labs.experiments.buffers.results import (
-    expected,
-    expected_interval,
-    expected_mean_bytes_s,
-    flow_of,
-)
+from labs.experiments.buffers.results import Results, of_client, response_header_bytes
 from labs.experiments.buffers.settings import DISCARD, WGET
+from labs.read.readings.bulk_transfer import predicted
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import shaper_drops
 from labs.read.runs.run import Run
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_sender import CONGESTION_WINDOW
+from labs.read.theory.bulk_sender import CONGESTION_WINDOW, WAKE_UP
 from labs.read.theory.bulk_simulation import LossySimulation
-from labs.read.theory.download import of_client, predicted, response_header_bytes
 from tests.real_runs import real, real_study, recorded_buffers
-
-SIZE = 2 << 20
 
 
 def on_kernel(run: Run, release: str) -> Run:
@@ -45,22 +38,23 @@ def test_predicted_mean_of_a_full_link(kernel: str, mean_mib_s: float) -> None:
         rcvbuf_bytes=50 * MIB,
         **of_client(DISCARD, GIB, 65_536),
     )
-    found = predicted(flow, GIB)
-    assert found.bound == LINK
-    assert found.mean_bytes_s / MIB == pytest.approx(mean_mib_s, rel=0.005)
+    transfer = predicted(flow, GIB)
+    assert transfer.bound == LINK
+    assert transfer.goodput_bytes_s / MIB == pytest.approx(mean_mib_s, rel=0.005)
 
 
 def test_expected_where_a_buffer_is_the_limit() -> None:
     run = real_study("6.1").run("sweep-24k")
-    theory = expected(run)
-    assert theory is not None and theory.bound != LINK
-    part = expected_mean_bytes_s(run, SIZE)
-    assert part is not None and part > 0
-    assert expected_mean_bytes_s(run, 0) is None
+    theory = Results(run).prediction
+    assert theory is not None and theory.bound not in (LINK, WAKE_UP)
+    assert theory.goodput_bytes_s > 0
 
 
 def test_expected_on_another_kernel() -> None:
-    older, newer = (expected(on_kernel(real("captured"), one)) for one in ("5.10.262", "6.12.117"))
+    older, newer = (
+        Results(on_kernel(real("captured"), kernel)).prediction
+        for kernel in ("5.10.262", "6.12.117")
+    )
     assert older is not None and newer is not None
     assert older.bound == newer.bound == LINK
 
@@ -79,12 +73,12 @@ def test_queue_that_overflows(kernel: str) -> None:
     """A queue of a twentieth of the BDP, as recorded: 1.5 % for the mean, 3 % for the last third,
     in which a single reduction of the window is 1 %. The losses are counted within 2 %."""
     run = recorded_buffers(kernel, "queue-1000").run("queue-1000")
-    theory, seen = expected(run), download(run)
+    theory, seen = Results(run).prediction, download(run)
     assert theory is not None and seen.goodput_bytes_s is not None
     assert theory.bound == CONGESTION_WINDOW
-    assert theory.mean_bytes_s == pytest.approx(seen.goodput_bytes_s, rel=0.015)
+    assert theory.goodput_bytes_s == pytest.approx(seen.goodput_bytes_s, rel=0.015)
     assert theory.steady_bytes_s == pytest.approx(seen.third_bytes_s(2), rel=0.03)
-    simulation = LossySimulation(flow_of(run), seen.bytes)
+    simulation = LossySimulation(Results(run).flow, seen.bytes)
     simulation.run()
     assert simulation.link.dropped == pytest.approx(shaper_drops(run), rel=0.02)
 
@@ -95,9 +89,9 @@ def test_reader_that_pauses(kernel: str, condition: str) -> None:
     """A pause of 250 ms after every 500 ms; 2.5 %: a pause more or less within the download is 2 %
     of its time."""
     run = recorded_buffers(kernel, condition).run(condition)
-    theory, seen = expected(run), download(run)
+    theory, seen = Results(run).prediction, download(run)
     assert theory is not None
-    assert theory.mean_bytes_s == pytest.approx(seen.goodput_bytes_s, rel=0.025)
+    assert theory.goodput_bytes_s == pytest.approx(seen.goodput_bytes_s, rel=0.025)
 
 
 @pytest.mark.parametrize("control", ["cubic", "reno"])
@@ -108,17 +102,16 @@ def test_random_losses(control: str, loss_pct: str) -> None:
     names = [f"loss-{loss_pct}-{control}-{draw}" for draw in range(5)]
     study = recorded_buffers("6.1", ",".join(names))
     runs = [study.run(name) for name in names]
-    theories = {expected(run) for run in runs}
-    assert len(theories) == 1
-    theory = theories.pop()
-    wide = expected_interval(runs[0])
+    theory, *others = [Results(run).prediction for run in runs]
+    assert all(other == theory for other in others)
+    wide = Results(runs[0]).interval
     assert theory is not None and wide is not None
     low, high = wide.goodput_bytes_s
-    assert low < theory.mean_bytes_s < high
+    assert low < theory.goodput_bytes_s < high
     goodputs = [download(run).goodput_bytes_s or 0 for run in runs]
     assert low <= median(goodputs) <= high
-    assert sum(low <= one <= high for one in goodputs) >= 3
+    assert sum(low <= goodput <= high for goodput in goodputs) >= 3
 
 
 def test_unknown_congestion_control_is_not_predicted() -> None:
-    assert expected(real_study("6.1").run("loss-1-bbr-0")) is None
+    assert Results(real_study("6.1").run("loss-1-bbr-0")).prediction is None

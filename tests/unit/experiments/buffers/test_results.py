@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from labs.experiments.buffers.figures import describe_run
-from labs.experiments.buffers.results import NO_RATE, Results, expected
-from labs.read.readings.bulk_transfer import bdp_bytes, window
+from labs.experiments.buffers.results import NO_RATE, Results
+from labs.read.readings.bulk_transfer import RECEIVER, bdp_bytes, window
 from labs.read.readings.goodput import Download, download, received_bytes
 from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
 from labs.read.theory.bulk import LINK
@@ -35,29 +35,29 @@ def test_results_are_plain_values(name: str) -> None:
 
 def test_results_of_a_slow_link_are_its_payload_rate() -> None:
     """10 Mbit/s carry 1448 bytes of payload in 1514 of frame (labs.read.theory.bdp)."""
-    found = Results(real("captured"))
+    result = Results(real("captured"))
     line = 10e6 / 8 * 1448 / 1514
-    assert found.steady_bytes_s == pytest.approx(line, rel=LINE_TOLERANCE)
-    assert found.steady_mib_s == known(found.steady_bytes_s) / MIB
-    assert found.bytes == 2 * MIB
+    assert result.steady_bytes_s == pytest.approx(line, rel=LINE_TOLERANCE)
+    assert result.steady_mib_s == known(result.steady_bytes_s) / MIB
+    assert result.bytes == 2 * MIB
     # The first quarter of so short a file is slow start: the mean is lower, as predicted.
-    assert found.goodput_mib_s == pytest.approx(found.predicted_mean_mib_s, rel=0.01)
-    assert found.bound == LINK
-    assert found.settled is True
-    assert codes(found) == []
+    assert result.goodput_mib_s == pytest.approx(result.predicted_mean_mib_s, rel=0.01)
+    assert result.bound == LINK
+    assert result.settled is True
+    assert codes(result) == []
 
 
 def test_results_of_the_article_s_run() -> None:
     """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
-    found = Results(real("both-1gib"))
-    assert found.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
-    assert found.goodput_mib_s == pytest.approx(found.predicted_mean_mib_s, rel=0.005)
-    assert (found.article_mib_s, found.article_steady_mib_s, found.article_claim) == (
+    result = Results(real("both-1gib"))
+    assert result.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
+    assert result.goodput_mib_s == pytest.approx(result.predicted_mean_mib_s, rel=0.005)
+    assert (result.article_mib_s, result.article_steady_mib_s, result.article_claim) == (
         77.8,
         92.7,
         "A1.8",
     )
-    assert found.settled is True
+    assert result.settled is True
 
 
 def test_goodputs_of_the_counters_have_every_byte() -> None:
@@ -71,41 +71,41 @@ def test_goodputs_of_the_counters_have_every_byte() -> None:
 
 
 def test_goodputs_agree_on_a_complete_run() -> None:
-    found = Results(real("captured"))
+    result = Results(real("captured"))
     assert set(goodputs(real("captured"), download(real("captured")))) == {
         "client",
         "counters",
         "capture",
         "capture's own clock",
     }
-    assert known(found.agreement_pct) < 0.05  # the head of the reply in 2 MiB is 0.012 %
+    assert known(result.agreement_pct) < 0.05  # the head of the reply in 2 MiB is 0.012 %
 
 
 def test_notes_on_a_capture_that_was_cut() -> None:
-    found = Results(real("capture-cut"))
-    assert known(found.agreement_pct) > 10
-    (note,) = found.notes()
+    result = Results(real("capture-cut"))
+    assert known(result.agreement_pct) > 10
+    (note,) = result.notes()
     assert note.code == "instruments"
-    assert f"{found.agreement_pct:.1f} %" in note.text
+    assert f"{result.agreement_pct:.1f} %" in note.text
 
 
 def test_results_of_wget_from_its_log_and_its_socket() -> None:
     """wget prints three digits: half of the last one is 0.5 % at most."""
-    found = Results(real("wget"))
-    assert found.bytes == 2 * MIB
-    assert found.goodput_mib_s == pytest.approx(found.wget_mib_s, rel=0.005)
+    result = Results(real("wget"))
+    assert result.bytes == 2 * MIB
+    assert result.goodput_mib_s == pytest.approx(result.wget_mib_s, rel=0.005)
     discarded = Results(real("captured"))
-    assert found.goodput_mib_s == pytest.approx(discarded.goodput_mib_s, rel=0.01)
-    assert found.settled is True
+    assert result.goodput_mib_s == pytest.approx(discarded.goodput_mib_s, rel=0.01)
+    assert result.settled is True
 
 
 def test_results_of_a_download_ended_by_the_limit() -> None:
-    found = Results(real("limit"))
-    assert found.ended == "limit"
-    assert codes(found) == ["limit"]
-    assert known(found.bytes) < 2 * MIB
+    result = Results(real("limit"))
+    assert result.ended == "limit"
+    assert codes(result) == ["limit"]
+    assert known(result.bytes) < 2 * MIB
     # One second from the request on; the first byte comes one round trip of 40 ms later.
-    assert found.duration_s == pytest.approx(0.96, abs=0.001)
+    assert result.duration_s == pytest.approx(0.96, abs=0.001)
 
 
 def test_results_of_wget_ended_by_the_limit_are_the_kernel_s() -> None:
@@ -118,15 +118,15 @@ def test_results_of_wget_ended_by_the_limit_are_the_kernel_s() -> None:
 
 def test_notes_omit_requested_loss() -> None:
     run = real("loss")
-    found = Results(run)
+    result = Results(run)
     assert shaper_drops(run) > 0
-    assert "shaper_drops" not in codes(found)
+    assert "shaper_drops" not in codes(result)
     # One draw is within the range of the model's draws, which are 95 % of all.
-    assert known(found.predicted_mean_low_mib_s) < known(found.goodput_mib_s)
-    assert known(found.goodput_mib_s) < known(found.predicted_mean_high_mib_s)
+    assert known(result.predicted_mean_low_mib_s) < known(result.goodput_mib_s)
+    assert known(result.goodput_mib_s) < known(result.predicted_mean_high_mib_s)
     assert re.search(r"\d+ segments were", describe_run(run))
     # Segments that came twice are counted twice: still within what is allowed.
-    assert known(found.agreement_pct) < 0.5
+    assert known(result.agreement_pct) < 0.5
 
 
 def test_notes_on_drops_that_were_not_requested() -> None:
@@ -137,9 +137,9 @@ def test_notes_on_drops_that_were_not_requested() -> None:
 
 def test_notes_on_a_link_without_limit() -> None:
     run = real("unshaped")
-    found = Results(run)
-    assert codes(found) == [NO_RATE]
-    assert found.steady_mib_s is found.settled is found.predicted_mib_s is None
+    result = Results(run)
+    assert codes(result) == [NO_RATE]
+    assert result.steady_mib_s is result.settled is result.predicted_mib_s is None
     assert window(run) is None
     assert "before the first sample" in describe_run(run)
 
@@ -193,17 +193,17 @@ def test_results_have_the_article_s_figures_on_its_link_alone(asked: dict[str, o
 def test_window_of_the_article_s_run() -> None:
     """50 MiB of buffer offer half of it, less one segment (tcp_adv_win_scale 1): A1.10."""
     run = real("both-1gib")
-    found, bdp, theory = window(run), bdp_bytes(run), expected(run)
-    assert found is not None and theory is not None
+    result, bdp, usable = window(run), bdp_bytes(run), Results(run).usable
+    assert result is not None
     assert bdp == pytest.approx(25e6, rel=0.001)  # measured, not asked: 1000 Mbit/s, 200 ms
-    assert found.receive_buffer_bytes == 50 * MIB
-    assert theory.window_bytes == 25 * MIB - 1448
-    assert found.offered_bytes == pytest.approx(theory.window_bytes, rel=0.01)
-    assert found.usually_in_flight_bytes <= found.offered_bytes
-    said = describe_run(real("both-1gib"))
-    assert "This fills the link." in said
-    assert "The goodput is limited by the rate of the link." in said
-    assert "for the receive window (`tcp_info`). This costs no goodput" in said
+    assert result.receive_buffer_bytes == 50 * MIB
+    assert usable[RECEIVER] == 25 * MIB - 1448
+    assert result.offered_bytes == pytest.approx(usable[RECEIVER], rel=0.01)
+    assert result.usually_in_flight_bytes <= result.offered_bytes
+    sentence = describe_run(real("both-1gib"))
+    assert "This fills the link." in sentence
+    assert "The goodput is limited by the rate of the link." in sentence
+    assert "for the receive window (`tcp_info`). This costs no goodput" in sentence
 
 
 def test_download_in_thirds_and_steps() -> None:

@@ -26,12 +26,18 @@ from labs.experiments.buffers.conditions import (
     conditions,
 )
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.experiments.buffers.figures import buffer_rows, by_condition, describe, describe_run
-from labs.experiments.buffers.results import Results, article, parameter, series_of
+from labs.experiments.buffers.figures import (
+    COLUMNS,
+    buffer_rows,
+    buffers_table,
+    by_condition,
+    describe,
+    describe_run,
+)
+from labs.experiments.buffers.results import Results, article, parameter
 from labs.experiments.buffers.settings import Settings
 from labs.read.claims.ledger import figures_by_column
-from labs.read.display.buffer_sizes import COLUMNS, in_kib
-from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, WMEM
+from labs.read.readings.bulk_transfer import WMEM
 from labs.read.readings.instruments import instants
 from labs.read.runs.run import Run
 from labs.studies.study import Study
@@ -53,17 +59,17 @@ def test_results_are_plain_values(kernel: str) -> None:
 
 @pytest.mark.parametrize("condition", ["setsockopt", "setsockopt-raised", "httping"])
 def test_results_without_download_leave_its_columns_empty(condition: str) -> None:
-    found = row("6.1", condition)
+    result = row("6.1", condition)
     for name in ("goodput_mib_s", "steady_mib_s", "bytes", "predicted_mib_s", "bound", "settled"):
-        assert getattr(found, name) is None, name
-    assert codes(found) == []
+        assert getattr(result, name) is None, name
+    assert codes(result) == []
     assert "Nothing is downloaded" in describe_run(real_study("6.1").run(condition))
 
 
 def test_results_of_httping_are_two_round_trips() -> None:
-    found = row("6.1", "httping")
+    result = row("6.1", "httping")
     rtt_ms = real_study("6.1").run("httping").link.measured.rtt_ms
-    assert found.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
+    assert result.httping_ms == pytest.approx(2 * rtt_ms, rel=0.01)
     assert row("6.1", "default").httping_ms is None
     assert "httping reports 80.1 ms" in describe(
         real_study("6.1").results().query("condition == 'httping'")
@@ -73,9 +79,9 @@ def test_results_of_httping_are_two_round_trips() -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_have_sizes_and_series_of_a_sweep(kernel: str) -> None:
     by_sysctl, by_hand = row(kernel, "sweep-98k"), row(kernel, "sweep-set-98k")
-    for found, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
-        assert (found.series, found.buffer_bytes) == (series, 98 << 10)
-        assert found.receive_most_bytes == found.send_most_bytes == 98 << 10
+    for result, series in ((by_sysctl, "sysctl"), (by_hand, "setsockopt")):
+        assert (result.series, result.buffer_bytes) == (series, 98 << 10)
+        assert result.receive_most_bytes == result.send_most_bytes == 98 << 10
     # The same sizes, whoever set them: a fixed buffer does not grow, which shows at the beginning.
     assert by_hand.predicted_mib_s == pytest.approx(by_sysctl.predicted_mib_s, rel=1e-2)
     default = row(kernel, "default")
@@ -85,7 +91,7 @@ def test_results_have_sizes_and_series_of_a_sweep(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_predict_the_steady_state(kernel: str) -> None:
-    """From 32 KiB on; below, what is played is a guess (labs.experiments.buffers.results)."""
+    """From 32 KiB on; below, what is played is a guess (the notes of `labs.read.theory.bulk`)."""
     rows = real_study(kernel).results()
     known = rows[
         rows["settled"].eq(True)
@@ -109,11 +115,11 @@ def test_results_depend_on_adv_win_scale_on_6_1_alone() -> None:
 
 def test_results_have_loss_requested_measured_and_drawn() -> None:
     first, second = (row("6.1", f"loss-1-cubic-{draw}") for draw in (0, 1))
-    for found in (first, second):
-        assert (found.loss_pct, found.congestion_control) == (1, "cubic")
-        assert 0.2 < known(found.lost_pct) < 3
-        low, high = found.predicted_mean_low_mib_s, found.predicted_mean_high_mib_s
-        assert known(low) < known(found.predicted_mean_mib_s) < known(high)
+    for result in (first, second):
+        assert (result.loss_pct, result.congestion_control) == (1, "cubic")
+        assert 0.2 < known(result.lost_pct) < 3
+        low, high = result.predicted_mean_low_mib_s, result.predicted_mean_high_mib_s
+        assert known(low) < known(result.predicted_mean_mib_s) < known(high)
     assert (first.draw, second.draw) == (0, 1)
     assert first.lost_pct != second.lost_pct
     assert row("6.1", "loss-1-bbr-0").congestion_control == "bbr"
@@ -161,7 +167,7 @@ def test_by_condition_has_the_figure_of_the_ledger() -> None:
     """A1.7: 14.9 MiB/s, of the steady state alone."""
     run = with_condition(real("both-1gib"), name="wmem")
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
-    (bars,) = [one for one in by_condition(study.results()).data if one.name == "the article"]
+    (bars,) = [each for each in by_condition(study.results()).data if each.name == "the article"]
     assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7: 14.9 MiB/s",))
     assert "The article (A1.7) reports 14.9 MiB/s in the steady state." in describe(study.results())
 
@@ -184,12 +190,14 @@ def test_group_of_a_run_by_the_name_of_its_condition() -> None:
 
 def test_conditions_are_ordered_by_group() -> None:
     """Those of the size small."""
-    found = find("buffers").conditions(Buffers())
-    groups = [one.group for one in found]
-    small = [one.name for one in GROUPS if one not in (LOSS, SHAPER, NEAR, PAUSE, QUEUE, WAIT, FEW)]
+    result = find("buffers").conditions(Buffers())
+    groups = [each.group for each in result]
+    small = [
+        each.name for each in GROUPS if each not in (LOSS, SHAPER, NEAR, PAUSE, QUEUE, WAIT, FEW)
+    ]
     assert list(dict.fromkeys(groups)) == small
-    assert groups == sorted(groups, key=[one.name for one in GROUPS].index)
-    assert {one.name for one in found} == {one.name for one in conditions(Buffers())}
+    assert groups == sorted(groups, key=[each.name for each in GROUPS].index)
+    assert {each.name for each in result} == {each.name for each in conditions(Buffers())}
 
 
 def test_read_settings_returns_what_as_settings_wrote() -> None:
@@ -199,12 +207,6 @@ def test_read_settings_returns_what_as_settings_wrote() -> None:
         assert as_settings(settings) == condition.settings
         assert settings.capture
     assert read_settings(Settings, {"client": "wget", "gone": 1}) == Settings(client="wget")
-
-
-def test_series_of_is_how_the_size_was_set() -> None:
-    every = {one.name: one for one in conditions(Buffers(size="full"))}
-    for name, series in (("sweep-64k", SYSCTL), ("sweep-set-64k", SETSOCKOPT)):
-        assert series_of(read_settings(Settings, every[name].settings)) == series
 
 
 def test_buffer_rows_of_every_run() -> None:
@@ -233,7 +235,7 @@ def test_buffer_rows_have_what_setsockopt_granted() -> None:
     rows = buffer_rows(real_study("6.1").runs)
     asked_for = rows[rows["condition"] == "setsockopt"]
     granted = {
-        (one["whose"], one["requested"]): one["granted"] for one in asked_for.to_dict("records")
+        (each["whose"], each["requested"]): each["granted"] for each in asked_for.to_dict("records")
     }
     assert granted["receiver", 65536] == 131072
     assert granted["receiver", 52428800] == granted["receiver", 212993] == 2 * 212992
@@ -244,7 +246,7 @@ def test_buffer_rows_have_what_setsockopt_granted() -> None:
 
 
 def test_buffer_rows_of_a_buffer_set_by_hand() -> None:
-    rows = in_kib(buffer_rows(real_study("6.1").runs))
+    rows = buffers_table(real_study("6.1"))
     by_hand = rows[(rows["condition"] == "by-hand") & (rows["whose"] == "receiver")].iloc[0]
     assert (by_hand["set by"], by_hand.requested, by_hand.granted, by_hand["core maximum"]) == (
         "setsockopt",
@@ -259,9 +261,9 @@ def test_buffer_rows_of_a_buffer_set_by_hand() -> None:
 @pytest.mark.parametrize("host", ["server", "client"])
 def test_instants_of_ss_and_samples_agree(host: str) -> None:
     counter = "bytes_acked" if host == "server" else "bytes_received"
-    found = instants(real_study("6.1").run("default"), host, counter)
-    assert len(found) >= 2
-    assert set(found.differs) == {""}
+    result = instants(real_study("6.1").run("default"), host, counter)
+    assert len(result) >= 2
+    assert set(result.differs) == {""}
 
 
 def test_instants_name_where_ss_differs(tmp_path: Path) -> None:
@@ -269,8 +271,8 @@ def test_instants_name_where_ss_differs(tmp_path: Path) -> None:
     text = run.text("client/ss.txt")
     before = next(word for word in text.split() if word.startswith("rcv_ssthresh:"))
     other = with_file(run, tmp_path, "client/ss.txt", before, "rcv_ssthresh:1")
-    found = instants(other, "client", "bytes_received")
-    assert "rcv_ssthresh_bytes" in set(found.differs)
+    result = instants(other, "client", "bytes_received")
+    assert "rcv_ssthresh_bytes" in set(result.differs)
 
 
 def test_instants_of_a_run_without_samples() -> None:

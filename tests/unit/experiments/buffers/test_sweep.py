@@ -88,7 +88,7 @@ def test_smallest_of_a_real_sweep(kernel: str) -> None:
 
 def test_smallest_omits_runs_without_steady_state() -> None:
     both = pandas.concat([swept((25, 60), (100, 114)), swept((50, 113.9), settled=False)])
-    assert [one.buffer_bytes for one in smallest(both)] == [100_000_000]
+    assert [each.buffer_bytes for each in smallest(both)] == [100_000_000]
 
 
 def test_smallest_depends_on_what_counts_as_full() -> None:
@@ -99,20 +99,20 @@ def test_smallest_depends_on_what_counts_as_full() -> None:
 
 
 def test_smallest_where_no_buffer_is_enough() -> None:
-    (found,) = smallest(swept((10, 24.0), (25, 60.0)))
-    assert found.buffer_bytes is found.of_the_bdp is None
-    assert found.below_bytes == 25_000_000
-    (said,) = remarks(swept((10, 24.0), (25, 60.0)))
-    assert "none of the 2 buffers" in said and "53 %" in said
+    (result,) = smallest(swept((10, 24.0), (25, 60.0)))
+    assert result.buffer_bytes is result.of_the_bdp is None
+    assert result.below_bytes == 25_000_000
+    (sentence,) = remarks(swept((10, 24.0), (25, 60.0)))
+    assert "none of the 2 buffers" in sentence and "53 %" in sentence
 
 
 def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
-    (said,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
-    assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in said
-    assert "41.7 MiB, reaches 91.6 %" in said
+    (sentence,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
+    assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in sentence
+    assert "41.7 MiB, reaches 91.6 %" in sentence
     # As advised for the article's link, below.
-    assert "1.91 times the BDP at the receiver, 1.46 at the sender" in said
-    assert "the receiver needs more" in said
+    assert "1.91 times the BDP at the receiver, 1.46 at the sender" in sentence
+    assert "the receiver needs more" in sentence
     (new,) = remarks(swept((25, 78.0), (37.5, 114.0), kernel="6.12.117"))
     assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
     assert "the sender needs more" in new
@@ -137,44 +137,46 @@ def test_curve_is_the_theory_between_the_sizes() -> None:
 
 
 def test_tell_httping_beside_the_handshake() -> None:
-    said = tell_httping(table(HTTPING))
-    assert "400.2 ms" in said and "200.0 ms" in said and "The ratio is 2.00" in said
+    sentence = tell_httping(table(HTTPING))
+    assert "400.2 ms" in sentence and "200.0 ms" in sentence and "The ratio is 2.00" in sentence
     assert tell_httping(swept((25, 60.0))) == "No run of this study started httping."
     assert "80.1 ms" in tell_httping(real_study("6.1").results())
 
 
 def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     runs = pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))])
-    said = describe_computed_size(runs, 50.0)
-    assert "would be 50 MB. It is 25 MB." in said
-    assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in said
-    assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in said
-    assert "but only 50 % of a receive buffer is usable as window" in said
+    sentence = describe_computed_size(runs, 50.0)
+    assert "would be 50 MB. It is 25 MB." in sentence
+    assert "50 MB, 2.00 times the BDP of 25 MB" in sentence and "25 MB, reaches 52.6 %" in sentence
+    assert "right (within 5 %) for the wrong reason. Its RTT is 2.00 times the true one" in sentence
+    assert "but only 50 % of a receive buffer is usable as window" in sentence
     # A run of other parameters is not compared with the article's number.
     other = describe_computed_size(runs, None)
-    assert "50 MB, 2.00 times the BDP (25 MB reaches 52.6 %)" in other
+    assert "50 MB, 2.00 times the BDP of 25 MB" in other and "25 MB, reaches 52.6 %" in other
     assert "right" not in other and "(within" not in other
 
 
 def test_computed_size_of_a_number_not_right_on_another_kernel() -> None:
-    said = describe_computed_size(
+    sentence = describe_computed_size(
         pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0
     )
-    assert "The article's number is 33 % more than that." in said
+    assert "The article's number is 33 % more than that." in sentence
     coarse = describe_computed_size(
         pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0
     )
     assert "The sweep has no size near 50 MB" in coarse
     assert "needs a run" in describe_computed_size(swept((25, 60.0)), 50.0)
-    assert "do not show" in describe_computed_size(
+    assert "none of the 1 buffers" in describe_computed_size(
         pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0
     )
 
 
 def test_tell_computed_size_compares_at_the_articles_parameters_alone() -> None:
     """The runs have a link of 10 Mbit/s and 40 ms; the article's number is for another one."""
-    said = tell_computed_size(real_study("6.1"))
-    assert "times the BDP" in said and "other parameters" in said and "50 MB" not in said
+    sentence = tell_computed_size(real_study("6.1"))
+    assert (
+        "times the BDP" in sentence and "other parameters" in sentence and "50 MB" not in sentence
+    )
 
 
 def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:
@@ -192,12 +194,12 @@ def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pand
 
 
 def test_tell_kernels_says_why_they_differ() -> None:
-    said = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
-    assert "6.1.192 reaches 14.9 MiB/s and Linux 6.12.117 22.3" in said
-    assert "50 % and 74 % of the largest receive buffer, 6 MiB" in said
-    assert "Linux 6.12.117 measures" in said
+    sentence = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
+    assert "6.1.192 reaches 14.9 MiB/s and Linux 6.12.117 22.3" in sentence
+    assert "50 % and 74 % of the largest receive buffer, 6 MiB" in sentence
+    assert "Linux 6.12.117 measures" in sentence
     turned = tell_kernels(kernel_row("6.12.117", 22.31), kernel_row("6.1.192", 14.94))
-    assert turned == said
+    assert turned == sentence
 
 
 @pytest.mark.parametrize(
@@ -214,27 +216,27 @@ def test_tell_kernels_of_one_kernel(other: pandas.DataFrame, part: str) -> None:
 
 
 def test_tell_kernels_limited_by_the_link() -> None:
-    said = tell_kernels(kernel_row("6.1.192", 11.4, LINK), kernel_row("6.12.117", 11.4, LINK))
-    assert said.endswith("The limit is the rate of the link on both.")
+    sentence = tell_kernels(kernel_row("6.1.192", 11.4, LINK), kernel_row("6.12.117", 11.4, LINK))
+    assert sentence.endswith("The limit is the rate of the link on both.")
 
 
 def test_tell_kernels_of_real_studies() -> None:
-    said = tell_kernels(real_study("6.1").results(), real_study("6.12").results())
-    assert "the rate of the link" in said
-    assert said.count("of the 4 sizes of the sweep") == 2
+    sentence = tell_kernels(real_study("6.1").results(), real_study("6.12").results())
+    assert "the rate of the link" in sentence
+    assert sentence.count("of the 4 sizes of the sweep") == 2
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.8", "6.12"])
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(1000, 200), (10_000, 80), (500, 50)])
 def test_advice_fills_the_line(kernel: str, rate_mbit: float, rtt_ms: float) -> None:
     """And with a tenth less at either end they do not. Those for 50 ms are enlarged together."""
-    found = advise(rate_mbit, rtt_ms, kernel)
-    assert found.bdp_bytes == bdp_bytes(rate_mbit, rtt_ms)
+    result = advise(rate_mbit, rtt_ms, kernel)
+    assert result.bdp_bytes == bdp_bytes(rate_mbit, rtt_ms)
 
     def bound(receive: float, send: float) -> str:
-        return reached(found, sndbuf_bytes=int(send), rcvbuf_bytes=int(receive)).bound
+        return reached(result, sndbuf_bytes=int(send), rcvbuf_bytes=int(receive)).bound
 
-    receive, send = found.receive_bytes, found.send_bytes
+    receive, send = result.receive_bytes, result.send_bytes
     assert bound(receive, send) == LINK
     assert LINK not in (bound(0.9 * receive, send), bound(receive, 0.9 * send))
 
@@ -261,8 +263,8 @@ def test_advice_for_the_articles_link() -> None:
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(10, 20), (1, 1), (100, 20), (1000, 200)])
 def test_advice_is_never_below_the_bdp(rate_mbit: float, rtt_ms: float) -> None:
     for kernel in ("6.1", "6.12"):
-        found = advise(rate_mbit, rtt_ms, kernel)
-        assert min(found.receive_bytes, found.send_bytes) >= found.bdp_bytes
+        result = advise(rate_mbit, rtt_ms, kernel)
+        assert min(result.receive_bytes, result.send_bytes) >= result.bdp_bytes
 
 
 def test_advice_for_a_short_path_is_nothing() -> None:
@@ -277,10 +279,10 @@ def test_run_prints_the_smallest_buffer() -> None:
     """As text below the table, and among the remarks of the JSON; columns without a figure are
     left out of the text."""
     study = real_study("6.1")
-    said = as_json(find("buffers"), study.parameters, study)
-    assert said["remarks"] == remarks(study.results())
-    assert json.loads(json.dumps(said)) == said
-    text = describe(study.lab, said)
+    sentence = as_json(find("buffers"), study.parameters, study)
+    assert sentence["remarks"] == remarks(study.results())
+    assert json.loads(json.dumps(sentence)) == sentence
+    text = describe(study.lab, sentence)
     assert "the smallest buffer that reaches 99.5 % of the line rate is 98 KiB" in text
     head = text.splitlines()[0].split()
     assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

@@ -60,7 +60,7 @@ class Made(Evidence):
 
     def ratio(self, over: str, under: str, column: str) -> Interval | None:
         values = [100.0 * (1 + step * self.spread) for step in range(-2, 3)]
-        high = [one * self.factor for one in values]
+        high = [value * self.factor for value in values]
         return of_ratio(*(high if name == self.over else values for name in (over, under)))
 
 
@@ -68,11 +68,11 @@ class Made(Evidence):
 def applied(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that applies every setting; the runs are those of one that refuses some."""
     monkeypatch.setattr(
-        claims, "knobs", lambda run: tuple(replace(one, effective=True) for one in knobs(run))
+        claims, "knobs", lambda run: tuple(replace(knob, effective=True) for knob in knobs(run))
     )
 
 
-def found(id_: str, factor: float, spread: float = 0.001) -> Finding:
+def judged(id_: str, factor: float, spread: float = 0.001) -> Finding:
     claim = LEDGER.claim(id_)
     assert claim.judge is not None
     seen = Made(claim.conditions[0], factor, spread)
@@ -95,11 +95,11 @@ FIXED = ("A2.2", "A2.9", "A2.12")
 
 @pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize(
-    "claim", [one for one in LEDGER.claims if not one.hardware and one.id not in FIXED]
+    "claim", [claim for claim in LEDGER.claims if not claim.hardware and claim.id not in FIXED]
 )
 def test_every_claim_can_fail(claim: Any) -> None:
     factor, verdict = FAILING[claim.id]
-    assert found(claim.id, factor).verdict == verdict
+    assert judged(claim.id, factor).verdict == verdict
 
 
 @pytest.mark.usefixtures("applied")
@@ -131,36 +131,36 @@ def test_every_claim_can_fail(claim: Any) -> None:
 def test_judges_by_the_interval_of_a_ratio(
     claim: str, factor: float, spread: float, verdict: str
 ) -> None:
-    assert found(claim, factor, spread).verdict == verdict
+    assert judged(claim, factor, spread).verdict == verdict
 
 
 @pytest.mark.usefixtures("applied")
 def test_threads_of_another_number_than_the_article_are_not_judged() -> None:
     claim = replace(LEDGER.claim("A2.5"), arguments={"setting": "pinning", "threads": 4})
-    said = JUDGES["ratio"](claim, Made("queues-2-c1", 1.02, 0.001))
-    assert said.verdict == NOT_JUDGED and "the article has 4" in said.reason
-    assert said.measured == pytest.approx(1.02, rel=0.01)
+    finding = JUDGES["ratio"](claim, Made("queues-2-c1", 1.02, 0.001))
+    assert finding.verdict == NOT_JUDGED and "the article has 4" in finding.reason
+    assert finding.measured == pytest.approx(1.02, rel=0.01)
 
 
-@pytest.mark.parametrize("claim", ["A2.2", "A2.3", "A2.10"])
-def test_delay_that_the_device_refuses_is_not_judged(claim: str) -> None:
+@pytest.mark.parametrize("id_", ["A2.2", "A2.3", "A2.10"])
+def test_delay_that_the_device_refuses_is_not_judged(id_: str) -> None:
     """The runs of polling-c1 set no delay; here its settings say that a veth refused one."""
     refused = stack_runs()["rx-usecs-1-c1"]
-    one = LEDGER.claim(claim)
-    seen = Made(one.conditions[0], 1.19, 0.001)
+    claim = LEDGER.claim(id_)
+    seen = Made(claim.conditions[0], 1.19, 0.001)
     seen.run = lambda name: with_condition(refused, name=name)  # type: ignore[method-assign]
-    assert one.judge is not None
-    said = JUDGES[one.judge](one, seen)
-    assert said.verdict == NOT_JUDGED and "not possible on this machine" in said.reason
+    assert claim.judge is not None
+    finding = JUDGES[claim.judge](claim, seen)
+    assert finding.verdict == NOT_JUDGED and "not possible on this machine" in finding.reason
 
 
 @pytest.mark.usefixtures("applied")
 def test_adaptive_has_the_ratio_of_each_delay() -> None:
     """A delay of 2 ms is one, and the article's value is none: no ratio is judged."""
     claim = LEDGER.claim("A2.2")
-    said = JUDGES["adaptive"](claim, Made("rx-usecs-2000-c1", 2.37, 0.001))
-    assert said.verdict == NOT_JUDGED and isinstance(said.measured, dict)
-    assert said.measured == pytest.approx(
+    finding = JUDGES["adaptive"](claim, Made("rx-usecs-2000-c1", 2.37, 0.001))
+    assert finding.verdict == NOT_JUDGED and isinstance(finding.measured, dict)
+    assert finding.measured == pytest.approx(
         {
             "rx-usecs-1-c1": 1.0,
             "rx-usecs-100-c1": 1.0,
@@ -177,9 +177,9 @@ def test_scaling_of_fewer_threads_than_the_article_is_not_judged(
 ) -> None:
     """Two threads reach 99 % of twice the throughput, the article's eight 48 % of eight times."""
     monkeypatch.setitem(SETTINGS["work-queues-2-many"], "threads", 2)
-    said = found("A2.6", 1.973)
-    assert said.verdict == NOT_JUDGED and said.measured == pytest.approx(1.973, rel=0.01)
-    assert "48 % of 8" in said.reason and "99 % of 2" in said.reason
+    finding = judged("A2.6", 1.973)
+    assert finding.verdict == NOT_JUDGED and finding.measured == pytest.approx(1.973, rel=0.01)
+    assert "48 % of 8" in finding.reason and "99 % of 2" in finding.reason
 
 
 BASE = [10_000.0, 10_010.0, 9_990.0]
@@ -198,7 +198,7 @@ def test_options_of_the_kernel_are_judged_by_the_range_of_instructions(
     monkeypatch: pytest.MonkeyPatch, id_: str, option: str, factor: float, verdict: str
 ) -> None:
     """What a table in use costs is shown, and not judged."""
-    counts = {option: [factor * one for one in BASE], "table": [2 * one for one in BASE]}
+    counts = {option: [factor * count for count in BASE], "table": [2 * count for count in BASE]}
     monkeypatch.setattr(claims, "instructions", lambda: {"none": BASE, **counts})
     measured = JUDGES["compiled_in"](LEDGER.claim(id_), Made("", 1.0, 0.0))
     assert measured.verdict == verdict and isinstance(measured.measured, dict)
@@ -210,39 +210,41 @@ def test_options_of_the_kernel_are_those_that_the_benchmark_counts() -> None:
     """A2.9, A2.12: 85 and 477 instructions more per request, in the committed record."""
     counts = claims.instructions()
     assert set(counts) == set(measure.MACHINES)
-    judges = [one for one in LEDGER.claims if one.judge == "compiled_in"]
-    named = [name for one in judges for name in one.arguments["kernels"]]
+    of_options = [claim for claim in LEDGER.claims if claim.judge == "compiled_in"]
+    named = [name for claim in of_options for name in claim.arguments["kernels"]]
     assert sorted([*named, "none"]) == sorted(counts)
-    more = {name: median(one) - median(counts["none"]) for name, one in counts.items()}
+    more = {name: median(rounds) - median(counts["none"]) for name, rounds in counts.items()}
     assert more["netfilter"] == pytest.approx(85, abs=1)
     assert more["retpoline"] == pytest.approx(477, abs=1)
-    for one in judges:
-        found = JUDGES["compiled_in"](one, Made("", 1.0, 0.0))
-        assert found.verdict == HOLDS and found.witness is not None
-        assert found.witness.testbed == "emulated"
+    for claim in of_options:
+        finding = JUDGES["compiled_in"](claim, Made("", 1.0, 0.0))
+        assert finding.verdict == HOLDS and finding.witness is not None
+        assert finding.witness.testbed == "emulated"
 
 
-def judged() -> dict[str, Verdict]:
+def verdicts_on_disturbed() -> dict[str, Verdict]:
     """The verdicts on the fixture's runs, all of them disturbed."""
     runs = stack_runs()
     every = [run for run in runs.values() for _ in range(5)]
-    return {one.id: one for one in verdicts(LAB, runs.values(), every)}
+    return {verdict.id: verdict for verdict in verdicts(LAB, runs.values(), every)}
 
 
 def test_verdicts_judge_no_absolute_time() -> None:
-    table = judged()
+    table = verdicts_on_disturbed()
     assert list(table) == [f"A2.{number}" for number in range(1, 13)]
     assert table["A2.1"].verdict == HARDWARE and table["A2.1"].measured
     ratios = ("ratio", "divided by", "settings")
     assert all(
-        any(word in one.unit for word in ratios) or one.verdict == HARDWARE
-        for one in table.values()
+        any(word in verdict.unit for word in ratios) or verdict.verdict == HARDWARE
+        for verdict in table.values()
     )
 
 
 def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
-    table = judged()
-    of_runs = {one.verdict for name, one in table.items() if name not in ("A2.1", "A2.9", "A2.12")}
+    table = verdicts_on_disturbed()
+    of_runs = {
+        verdict.verdict for name, verdict in table.items() if name not in ("A2.1", "A2.9", "A2.12")
+    }
     assert of_runs == {NOT_JUDGED}
     assert "not possible on this machine" in table["A2.2"].reason
     assert "undisturbed" in table["A2.4"].reason and "undisturbed" in table["A2.7"].reason
@@ -251,8 +253,8 @@ def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
 @pytest.mark.usefixtures("applied")
 def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
     """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
-    known, _, unknown = found("A2.8", 3.0).reason.partition("unknown: ")
-    assert "haltpoll" in known and "no_turbo" in unknown and "scaling_governor" in unknown
+    readable, _, unknown = judged("A2.8", 3.0).reason.partition("unknown: ")
+    assert "haltpoll" in readable and "no_turbo" in unknown and "scaling_governor" in unknown
 
 
 @pytest.mark.usefixtures("applied")
@@ -260,15 +262,15 @@ def test_machine_without_idle_states_cannot_decide(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         "labs.experiments.stack.claims.audit",
         lambda raw: [
-            replace(one, unknown="no cpuidle") if one.name == "cpu.idle_states" else one
-            for one in audit(raw)
+            replace(item, unknown="no cpuidle") if item.name == "cpu.idle_states" else item
+            for item in audit(raw)
         ],
     )
-    said = found("A2.8", 3.0)
-    assert said.verdict == HARDWARE and isinstance(said.measured, dict)
-    assert 3.0 not in said.measured.values() and "unknown" in said.measured.values()
-    assert "needs a machine with idle states" in said.reason
-    asleep = found("A2.11", 0.6)
+    finding = judged("A2.8", 3.0)
+    assert finding.verdict == HARDWARE and isinstance(finding.measured, dict)
+    assert 3.0 not in finding.measured.values() and "unknown" in finding.measured.values()
+    assert "needs a machine with idle states" in finding.reason
+    asleep = judged("A2.11", 0.6)
     assert asleep.verdict == HARDWARE and isinstance(asleep.measured, dict)
     assert list(asleep.measured.values()) == ["unknown"]
 
@@ -280,8 +282,8 @@ def on_machines() -> dict[str, list[Verdict]]:
     table: dict[str, list[Verdict]] = {}
     for path in study_files(unpacked(data)):
         every = [open_run(folder) for folder in open_study(path).folders()]
-        for one in verdicts(LAB, in_the_middle(LAB, every), every):
-            table.setdefault(one.id, []).append(one)
+        for verdict in verdicts(LAB, in_the_middle(LAB, every), every):
+            table.setdefault(verdict.id, []).append(verdict)
     return table
 
 
@@ -291,7 +293,7 @@ def test_claims_that_hold_on_emulated_machines(
 ) -> None:
     """100 connections have 16.8 times the latency of one; blocking adds 73 µs, with an interval
     that excludes 1; 100 connections take 1.08 interrupts per request, and one takes 4.33."""
-    assert HOLDS in {one.verdict for one in on_machines[claim]}
+    assert HOLDS in {verdict.verdict for verdict in on_machines[claim]}
 
 
 def test_claims_name_no_constant_of_the_theory() -> None:

@@ -11,7 +11,6 @@ from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.stack import figures
-from labs.experiments.stack.claims import parameter
 from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.figures import (
     article_figures,
@@ -26,7 +25,7 @@ from labs.experiments.stack.figures import (
     settings,
     work_per_request,
 )
-from labs.experiments.stack.results import COMPARED, Results, article, server
+from labs.experiments.stack.results import COMPARED, Results, article, parameter, server
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.figures.effects import MARKED
 from labs.read.figures.lines import LOOKS

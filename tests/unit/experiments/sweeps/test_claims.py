@@ -59,10 +59,10 @@ ON_6_1 = {
 
 @cache
 def judged(kernel: str = "6.1") -> Mapping[str, Verdict]:
-    return {found.id: found for found in verdicts(LAB, sweeps_study(kernel).runs)}
+    return {verdict.id: verdict for verdict in verdicts(LAB, sweeps_study(kernel).runs)}
 
 
-def one(claim: str, runs: Mapping[str, Run]) -> Verdict:
+def verdict_on(claim: str, runs: Mapping[str, Run]) -> Verdict:
     return judge(LEDGER.claim(claim), Evidence(LAB, runs), JUDGES, LEDGER.parameters)
 
 
@@ -71,7 +71,7 @@ def named(*conditions: str) -> Mapping[str, Run]:
 
 
 def test_verdicts_on_a_kernel() -> None:
-    assert {id_: found.verdict for id_, found in judged().items()} == ON_6_1
+    assert {id_: verdict.verdict for id_, verdict in judged().items()} == ON_6_1
 
 
 @pytest.mark.parametrize("id_", ["A5.5", "A5.7a", "A5.8"])
@@ -81,9 +81,9 @@ def test_verdicts_on_another_bdp_are_not_given(id_: str) -> None:
         name: with_condition(run, link={"rate_mbit": 300, "delay_ms": 100})
         for name, run in ((run.condition, run) for run in sweeps_study().runs)
     }
-    found = one(id_, runs)
-    assert (found.verdict, found.measured) == (NOT_JUDGED, None)
-    assert found.reason.endswith("bdp_bytes 3750000, not 1000000")
+    verdict = verdict_on(id_, runs)
+    assert (verdict.verdict, verdict.measured) == (NOT_JUDGED, None)
+    assert verdict.reason.endswith("bdp_bytes 3750000, not 1000000")
 
 
 def test_ledger_has_claims_about_conditions_of_size_small() -> None:
@@ -94,10 +94,10 @@ def test_ledger_has_claims_about_conditions_of_size_small() -> None:
             LAB,
             dict.fromkeys(there),  # type: ignore[arg-type]  # only the names are looked at
         ).matching(*claim.conditions), claim.id
-    own = Sweeps()
-    bdp_bytes = round(bytes_carried(own.rate_mbit, own.delay_ms))
-    known = {"write_bytes": own.write_bytes, "bdp_bytes": bdp_bytes}
-    assert known == dict(LEDGER.parameters)
+    p = Sweeps()
+    bdp_bytes = round(bytes_carried(p.rate_mbit, p.delay_ms))
+    parameters = {"write_bytes": p.write_bytes, "bdp_bytes": bdp_bytes}
+    assert parameters == dict(LEDGER.parameters)
 
 
 def test_default_buffers_are_those_of_the_kernel() -> None:
@@ -117,54 +117,54 @@ def test_smallest_buffers_are_one_packet_and_two() -> None:
 @pytest.mark.parametrize(("kernel", "core_max"), [("6.1", 212_992), ("7.2", 4 << 20)])
 def test_largest_buffers_are_twice_the_core_maximum(kernel: str, core_max: int) -> None:
     """net.core.wmem_max and rmem_max: 212,992 bytes until 6.17, 4 MiB since 6.18."""
-    found = judged(kernel)["A5.4a"]
-    assert found.measured == dict.fromkeys(("send", "receive"), 2 * core_max / 1024)
-    assert "w-1g (socket buffer size too large" in found.reason
+    verdict = judged(kernel)["A5.4a"]
+    assert verdict.measured == dict.fromkeys(("send", "receive"), 2 * core_max / 1024)
+    assert "w-1g (socket buffer size too large" in verdict.reason
 
 
 def test_largest_buffers_beyond_the_core_maximum_are_wrong() -> None:
     """Half of a request of 2^31 - 1 is more than twice 212,992."""
     run = sweeps_study().run("setsockopt")
     buffers = [
-        {**one, "granted_bytes": one["requested_bytes"] // 2} for one in run.record["buffers"]
+        {**row, "granted_bytes": row["requested_bytes"] // 2} for row in run.record["buffers"]
     ]
     half = replace(run, record={**run.record, "buffers": buffers})
-    assert one("A5.4a", {**sweeps_runs(), "setsockopt": half}).verdict == WRONG
+    assert verdict_on("A5.4a", {**sweeps_runs(), "setsockopt": half}).verdict == WRONG
 
 
 def test_rise_ends_at_the_bdp_for_both_buffers() -> None:
     """The BDP is 1 MB: with 1 MiB requested the link is all but full."""
-    found = judged()["A5.7a"]
-    assert isinstance(found.measured, float) and found.measured > 95
+    verdict = judged()["A5.7a"]
+    assert isinstance(verdict.measured, float) and verdict.measured > 95
 
 
 def test_fall_is_shown_without_a_verdict() -> None:
     """No computation takes time, so neither curve can fall."""
     for id_, runs in (("A5.6b", implied()), ("A5.7b", sweeps_runs())):
-        found = one(id_, runs)
-        assert found.verdict == HARDWARE
-        assert isinstance(found.measured, float) and 0 <= found.measured < 1
+        verdict = verdict_on(id_, runs)
+        assert verdict.verdict == HARDWARE
+        assert isinstance(verdict.measured, float) and 0 <= verdict.measured < 1
 
 
 def test_send_buffer_of_one_bdp_does_not_fill_the_link() -> None:
     """A third of it must be free before its writer is woken (sk_stream_write_space)."""
-    found = judged()["A5.5"]
-    assert isinstance(found.measured, float) and 80 < found.measured < 95
+    verdict = judged()["A5.5"]
+    assert isinstance(verdict.measured, float) and 80 < verdict.measured < 95
 
 
 def test_best_pairs_need_no_more_than_the_receive_window() -> None:
-    found = judged()["A5.9"]
-    assert found.measured == {"receiver 256 KB": 256, "receiver 8 MB": 4096}
-    assert "0.175 ms" in found.reason  # 256 KiB at 12 Gbit/s
+    verdict = judged()["A5.9"]
+    assert verdict.measured == {"receiver 256 KB": 256, "receiver 8 MB": 4096}
+    assert "0.175 ms" in verdict.reason  # 256 KiB at 12 Gbit/s
 
 
 def test_smaller_send_buffers_do_not_fill_the_path() -> None:
     """40 Gbit/s times 0.2 ms are computed; 256 KiB reach less than half of the line."""
-    found = judged()["A5.8"]
-    assert found.predicted == pytest.approx(1.0)
-    assert found.measured is None
-    assert "0.30 to 0.35 MB are in flight" in found.reason
-    assert "256 KiB, the largest size below the BDP" in found.reason
+    verdict = judged()["A5.8"]
+    assert verdict.predicted == pytest.approx(1.0)
+    assert verdict.measured is None
+    assert "0.30 to 0.35 MB are in flight" in verdict.reason
+    assert "256 KiB, the largest size below the BDP" in verdict.reason
 
 
 RTTS_US = ("100", "150", "200")
@@ -187,8 +187,8 @@ def advised(kernel: str = "6.1") -> dict[str, Run]:
 
 @cache
 def recorded(*conditions: str, kernel: str = "6.1") -> Mapping[str, Run]:
-    found = open_study(Sweeps(testbed="recorded", kernel=kernel, only=",".join(conditions)))
-    return {run.condition: run for run in found.runs}
+    study = open_study(Sweeps(testbed="recorded", kernel=kernel, only=",".join(conditions)))
+    return {run.condition: run for run in study.runs}
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "7.2"])
@@ -196,10 +196,10 @@ def test_receive_buffer_is_best_from_256_kib_at_two_of_three_rtts(kernel: str) -
     """BDPs of 150, 225 and 300 KB. Windows: three quarters of the granted size on 6.1
     (tcp_adv_win_scale 2), 196 KB for 128 KiB and 393 KB for 256 KiB; about two thirds on 7.2, 178
     and 357 KB."""
-    found = one("A5.6a", implied(kernel))
-    assert found.verdict == UNDECIDED
-    assert found.measured == {"at 0.1 ms": 128, "at 0.15 ms": 256, "at 0.2 ms": 256}
-    assert "links of 150, 225 and 300 Mbit/s and 8 ms" in found.reason
+    verdict = verdict_on("A5.6a", implied(kernel))
+    assert verdict.verdict == UNDECIDED
+    assert verdict.measured == {"at 0.1 ms": 128, "at 0.15 ms": 256, "at 0.2 ms": 256}
+    assert "links of 150, 225 and 300 Mbit/s and 8 ms" in verdict.reason
 
 
 def test_receive_buffer_must_be_best_from_the_same_size_at_all_rtts() -> None:
@@ -208,7 +208,7 @@ def test_receive_buffer_must_be_best_from_the_same_size_at_all_rtts() -> None:
         for size in ("64k", "128k", "256k", "4m"):
             name = f"implied{rtt}-{size}"
             longest[name] = with_condition(longest[f"implied200-{size}"], name=name)
-    assert one("A5.6a", longest).verdict == HOLDS
+    assert verdict_on("A5.6a", longest).verdict == HOLDS
     claim = replace(LEDGER.claim("A5.6a"), expected=64)
     assert judge(claim, Evidence(LAB, longest), JUDGES, LEDGER.parameters).verdict == DIFFERS
 
@@ -216,19 +216,19 @@ def test_receive_buffer_must_be_best_from_the_same_size_at_all_rtts() -> None:
 @pytest.mark.parametrize("kernel", ["6.1", "7.2"])
 def test_equal_choices_are_within_a_percent(kernel: str) -> None:
     """All three windows exceed 300 KB, the largest BDP."""
-    found = one("A5.12", advised(kernel))
-    measured: Any = found.measured
-    assert found.verdict == HOLDS
+    verdict = verdict_on("A5.12", advised(kernel))
+    measured: Any = verdict.measured
+    assert verdict.verdict == HOLDS
     assert set(measured) == {"auto", "256k", "8m"} and min(measured.values()) > 99
 
 
 def test_full_queue_drops_what_tcp_sends_later() -> None:
     """A device's error leaves a segment in the write queue (tcp_write_xmit())."""
-    found = one("A5.13", recorded("overflow"))
-    measured: Any = found.measured
-    assert found.verdict == HOLDS
+    verdict = verdict_on("A5.13", recorded("overflow"))
+    measured: Any = verdict.measured
+    assert verdict.verdict == HOLDS
     assert measured["dropped"] > 0 and measured["counted as retransmitted"] == 0
-    assert one("A5.13", {"overflow": sweeps_study().run("both-4m")}).verdict == NOT_JUDGED
+    assert verdict_on("A5.13", {"overflow": sweeps_study().run("both-4m")}).verdict == NOT_JUDGED
 
 
 def test_full_queue_fails_by_a_hole_or_by_an_error_of_the_program(tmp_path: Path) -> None:
@@ -236,9 +236,9 @@ def test_full_queue_fails_by_a_hole_or_by_an_error_of_the_program(tmp_path: Path
     told = with_file(
         run, tmp_path, "server/iperf3.json", "the client has terminated", "Broken pipe"
     )
-    assert one("A5.13", {"overflow": told}).verdict == WRONG
+    assert verdict_on("A5.13", {"overflow": told}).verdict == WRONG
     short = with_condition(run, settings={"transfer_bytes": 1 << 30})
-    assert one("A5.13", {"overflow": short}).verdict == WRONG
+    assert verdict_on("A5.13", {"overflow": short}).verdict == WRONG
 
 
 def test_write_returns_before_the_peer_has_the_data() -> None:
@@ -246,42 +246,44 @@ def test_write_returns_before_the_peer_has_the_data() -> None:
     measured: Any = judged()["A5.14"].measured
     assert 16 < measured < 32
     run = with_condition(sweeps_study().run("both-16m"), settings={"write_bytes": 32 << 20})
-    assert one("A5.14", {"both-16m": run}).verdict == WRONG  # a write that may not have returned
+    assert (
+        verdict_on("A5.14", {"both-16m": run}).verdict == WRONG
+    )  # a write that may not have returned
 
 
 def test_by_source_needs_every_digit_of_the_article() -> None:
     for id_, name in (("A5.1", "receive"), ("A5.3", "send")):
         claim = LEDGER.claim(id_)
         expected = {**claim.figures, name: claim.figures[name] + 0.1}
-        found = judge(
+        verdict = judge(
             replace(claim, expected=expected),
             Evidence(LAB, sweeps_runs()),
             JUDGES,
             LEDGER.parameters,
         )
-        assert (claim.judge, found.verdict) == (claim.judge, DIFFERS)
+        assert (claim.judge, verdict.verdict) == (claim.judge, DIFFERS)
 
 
 def test_beyond_the_largest_gives_twice_half_of_the_largest_int() -> None:
     """No request overflows since the kernel limits it to INT_MAX / 2 before it doubles it."""
-    found = one("A5.4b", recorded("setsockopt-raised"))
-    assert (found.verdict, found.factor) == (BY_SOURCE, None)
-    assert found.measured == dict.fromkeys(("largest", "with -w 1G"), (2**31 - 2) / 1024)
-    assert "0.1 and 0.2 ms would be 328 and 164 Mbit/s" in found.reason
+    verdict = verdict_on("A5.4b", recorded("setsockopt-raised"))
+    assert (verdict.verdict, verdict.factor) == (BY_SOURCE, None)
+    assert verdict.measured == dict.fromkeys(("largest", "with -w 1G"), (2**31 - 2) / 1024)
+    assert "0.1 and 0.2 ms would be 328 and 164 Mbit/s" in verdict.reason
 
 
 @pytest.mark.parametrize("claim", ["A5.5", "A5.6a", "A5.7a", "A5.8"])
 def test_few_sizes_are_not_judged(claim: str) -> None:
     few = {**named("sender-1m", "both-1m")}
     few |= {f"implied{rtt}-4m": sweeps_study().run("receiver-1m") for rtt in RTTS_US}
-    found = one(claim, few)
-    assert found.verdict == NOT_JUDGED and "fewer than 3 sizes" in found.reason
+    verdict = verdict_on(claim, few)
+    assert verdict.verdict == NOT_JUDGED and "fewer than 3 sizes" in verdict.reason
 
 
 def test_missing_conditions_are_named_with_the_command() -> None:
-    found = one("A5.3", {})
-    assert found.verdict == NOT_JUDGED
-    assert "labs run sweeps --only w-1k" in found.reason
+    verdict = verdict_on("A5.3", {})
+    assert verdict.verdict == NOT_JUDGED
+    assert "labs run sweeps --only w-1k" in verdict.reason
 
 
 def test_verdicts_of_two_kernels_are_joined() -> None:
@@ -310,7 +312,7 @@ def test_claims_on_a_slow_rise_can_hold(claim: str, series: str) -> None:
         )
         for size, kib in sizes.items()
     }
-    assert one(claim, {**runs, **made}).verdict == HOLDS
+    assert verdict_on(claim, {**runs, **made}).verdict == HOLDS
 
 
 def test_claim_on_an_overflow_can_hold() -> None:
@@ -321,6 +323,6 @@ def test_claim_on_an_overflow_can_hold() -> None:
         for row in run.record["buffers"]
     ]
     old = replace(run, record={**run.record, "buffers": buffers})
-    found = one("A5.4b", {"setsockopt-raised": old})
-    measured: Any = found.measured
-    assert found.verdict == HOLDS and measured["with -w 1G"] == 2
+    verdict = verdict_on("A5.4b", {"setsockopt-raised": old})
+    measured: Any = verdict.measured
+    assert verdict.verdict == HOLDS and measured["with -w 1G"] == 2

@@ -19,14 +19,14 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def every(**given: object) -> dict[str, Condition]:
-    found = find("sweeps").conditions(Sweeps(size="full", **given))  # type: ignore[arg-type]
-    return {one.name: one for one in found}
+    conditions = find("sweeps").conditions(Sweeps(size="full", **given))  # type: ignore[arg-type]
+    return {condition.name: condition for condition in conditions}
 
 
 def test_conditions_by_size_and_testbed() -> None:
-    small = [one.name for one in sweeps.conditions(Sweeps())]
+    small = [condition.name for condition in sweeps.conditions(Sweeps())]
     assert len(small) == 55 and set(small) < set(every())
-    on_machines = [one.name for one in sweeps.conditions(Sweeps(testbed="vagrant"))]
+    on_machines = [condition.name for condition in sweeps.conditions(Sweeps(testbed="vagrant"))]
     assert on_machines == ["default", *(f"both-{kib}" for kib in ("16k", "64k", "256k"))] + [
         f"both-{mib}m" for mib in (1, 4, 16)
     ]
@@ -39,7 +39,7 @@ def test_conditions_on_machines_have_a_rate_that_they_carry() -> None:
 
 
 def test_conditions_are_the_articles_five_series_and_the_surface() -> None:
-    counts = Counter(one.group for one in every().values())
+    counts = Counter(condition.group for condition in every().values())
     assert list(counts) == [group.name for group in sweeps.GROUPS]
     # Six sizes at both ends, at each end, and of the sender for two receivers, and the defaults.
     assert counts["article"] == 3 * 6 + 2 * 7 + 1
@@ -47,8 +47,8 @@ def test_conditions_are_the_articles_five_series_and_the_surface() -> None:
 
 
 def test_conditions_differ_as_their_names_say() -> None:
-    found = every()
-    default: dict[str, object] = dict(found["default"].settings)
+    conditions = every()
+    default: dict[str, object] = dict(conditions["default"].settings)
     assert (default["write_bytes"], default["transfer_bytes"]) == (2048, 8 * MIB)
     changes: dict[str, dict[str, object]] = {
         "both-1m": {"window_kib": 1024},
@@ -62,29 +62,31 @@ def test_conditions_differ_as_their_names_say() -> None:
         "setsockopt": {"grants": True},
     }
     for name, change in changes.items():
-        assert {**found[name].settings, "transfer_bytes": 8 * MIB} == {**default, **change}, name
+        assert {**conditions[name].settings, "transfer_bytes": 8 * MIB} == {**default, **change}, (
+            name
+        )
 
 
 def test_conditions_shorten_the_transfers_of_small_buffers() -> None:
     """50 round trips of the 32 KiB that are granted for 16 KiB; 64 KiB through the smallest."""
-    found = every()
-    assert found["both-16k"].settings["transfer_bytes"] == 50 * 32 * KIB
-    assert found["w-1k"].settings["transfer_bytes"] == 64 * KIB
+    conditions = every()
+    assert conditions["both-16k"].settings["transfer_bytes"] == 50 * 32 * KIB
+    assert conditions["w-1k"].settings["transfer_bytes"] == 64 * KIB
 
 
 def test_condition_fixes_one_buffer_at_what_a_request_is_granted() -> None:
     """setsockopt(7) doubles the value; tcp_wmem[1] and tcp_rmem[1] are taken as they are."""
-    found = every()
-    assert found["sender-64k"].sysctls == {"server": {sweeps.WMEM: "4096 131072 131072"}}
-    assert found["receiver-64k"].sysctls == {"client": {sweeps.RMEM: "4096 131072 131072"}}
-    assert found["default"].sysctls == found["both-64k"].sysctls == {}
+    conditions = every()
+    assert conditions["sender-64k"].sysctls == {"server": {sweeps.WMEM: "4096 131072 131072"}}
+    assert conditions["receiver-64k"].sysctls == {"client": {sweeps.RMEM: "4096 131072 131072"}}
+    assert conditions["default"].sysctls == conditions["both-64k"].sysctls == {}
 
 
 def test_condition_raises_the_core_maxima_only_where_a_request_needs_it() -> None:
     raised = {
-        name: one.sysctls["server"]["net.core.rmem_max"]
-        for name, one in every().items()
-        if "net.core.rmem_max" in one.sysctls.get("server", {})
+        name: condition.sysctls["server"]["net.core.rmem_max"]
+        for name, condition in every().items()
+        if "net.core.rmem_max" in condition.sysctls.get("server", {})
     }
     requests = {"256k": 256, "1m": 1024, "4m": 4096, "16m": 16384}
     expected = {f"both-{name}": str(kib * KIB) for name, kib in requests.items()}

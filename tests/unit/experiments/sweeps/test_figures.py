@@ -88,10 +88,10 @@ def test_surface_has_the_goodput_in_each_cell_and_frames_the_best_pairs() -> Non
 def test_measured_and_predicted_draws_the_error_of_each_transfer() -> None:
     figure = charts.measured_and_predicted(STUDY)
     table = STUDY.results()
-    known_rows = table[table["predicted_mib_s"].notna() & table["steady_mib_s"].notna()]
-    assert sum(len(trace.x) for trace in figure.data) == len(known_rows)
+    predicted = table[table["predicted_mib_s"].notna() & table["steady_mib_s"].notna()]
+    assert sum(len(trace.x) for trace in figure.data) == len(predicted)
     assert {trace.name for trace in figure.data} == {
-        f"limited by: {bound}" for bound in known_rows["bound"]
+        f"limited by: {bound}" for bound in predicted["bound"]
     }
 
 

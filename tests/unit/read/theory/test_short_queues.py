@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.model import flow_of
 from benchmarks.points import Point, read
+from labs.experiments.buffers.results import of_client
 from labs.read.theory.bulk import LEAST_QUEUE_PACKETS, TOO_SHORT, transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import TOO_WIDE, Interval, decided, interval, shown
-from labs.read.theory.download import of_client
 
 MEASURED: dict[str, list[float]] = json.loads(
     (Path(__file__).parents[3] / "fixtures" / "theory" / "queues.json").read_text()
@@ -32,18 +32,18 @@ def wide(point: Point) -> Interval | None:
     return interval(flow_of(point), point.transfer_bytes)
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda one: f"{one.name}-{one.kernel}")
+@pytest.mark.parametrize("point", POINTS, ids=lambda each: f"{each.name}-{each.kernel}")
 def test_transfer_through_a_short_queue(point: Point) -> None:
-    found, between = decided(flow_of(point), point.transfer_bytes), wide(point)
+    result, between = decided(flow_of(point), point.transfer_bytes), wide(point)
     steady, goodput = MEASURED[point.name]
-    if found.cannot_say:
-        assert found.steady_bytes_s == found.goodput_bytes_s == 0
-        assert point.queue_packets < LEAST_QUEUE_PACKETS or found.cannot_say == TOO_WIDE
+    if result.cannot_say:
+        assert result.steady_bytes_s == result.goodput_bytes_s == 0
+        assert point.queue_packets < LEAST_QUEUE_PACKETS or result.cannot_say == TOO_WIDE
         return
     assert between is not None
     for predicted, ends, measured in (
-        (found.steady_bytes_s, between.steady_bytes_s, steady),
-        (found.goodput_bytes_s, between.goodput_bytes_s, goodput),
+        (result.steady_bytes_s, between.steady_bytes_s, steady),
+        (result.goodput_bytes_s, between.goodput_bytes_s, goodput),
     ):
         assert holds(*ends, measured) or predicted == pytest.approx(measured, rel=GOAL)
 
@@ -71,17 +71,17 @@ def test_decided_is_silent_about_a_flow_with_two_states() -> None:
 
 def test_interval_of_a_queue_that_overflows_is_shown() -> None:
     """It is at least 5 % wide at either end, and most points have one."""
-    overflows = [one for one in POINTS if transfer(flow_of(one), one.transfer_bytes).overflows]
+    overflows = [each for each in POINTS if transfer(flow_of(each), each.transfer_bytes).overflows]
     assert len(overflows) > len(POINTS) / 3
-    for one in overflows:
-        found, between = transfer(flow_of(one), one.transfer_bytes), wide(one)
-        assert between is not None and between == shown(flow_of(one), one.transfer_bytes)
+    for each in overflows:
+        result, between = transfer(flow_of(each), each.transfer_bytes), wide(each)
+        assert between is not None and between == shown(flow_of(each), each.transfer_bytes)
         low, high = between.steady_bytes_s
-        assert low <= 0.95 * found.steady_bytes_s < 1.05 * found.steady_bytes_s <= high
+        assert low <= 0.95 * result.steady_bytes_s < 1.05 * result.steady_bytes_s <= high
 
 
 def test_decided_is_silent_about_a_queue_of_few_packets() -> None:
     path = Flow(rate_mbit=20, rtt_ms=40, kernel="6.1", offloads=False)
-    found = [transfer(replace(path, queue_packets=one), 4_000_000) for one in (9, 10)]
-    assert [one.cannot_say for one in found] == [TOO_SHORT, ""]
-    assert [one.overflows for one in found] == [False, True]
+    result = [transfer(replace(path, queue_packets=each), 4_000_000) for each in (9, 10)]
+    assert [each.cannot_say for each in result] == [TOO_SHORT, ""]
+    assert [each.overflows for each in result] == [False, True]
