@@ -39,15 +39,16 @@ follow. What a form draws is in the docstring of its class. ::
     )
 
 `lines.Lines` has a column against another, `bars.Bars` a row of bars for each condition,
-`intervals.Intervals` a middle with its interval, `heatmap.HeatMap` a column over two others,
+`intervals.Intervals` a middle with its interval (both are `named_rows.NamedRows`),
+`choices.Choices` upright bars side by side, `heatmap.HeatMap` a column over two others,
 `histogram.Histogram` shares in even steps. `panels.Panels` has such forms below each other,
 `panels.Together` in one pair of axes, `panels.Multiples` one form for each value of a column, or of
 two. `small_multiples` chooses among them for a table over varied parameters. `declaration.Declared`
 says what all forms share: `title`, `rows`, `of`, `empty`, `caption`, `note`, `describe`, `table`.
+A form has a `panel`, a `text_of`, a `table_of` and, if it can be shown in `steps`, their places.
 Rows that are made from runs or studies need the columns that `of_table` reads, or a `caption`.
 `marks.Mark` is a line or a band across a plot, with words where they hide nothing.
 
-`plot` has the traces and texts that all forms are made of (`points`, `level_bars`, `apart`,
-`text_at`), `style` colours, captions, ticks. `ladder` draws packets; `steps.of` shows any figure up
-to one place after another: those that it declares in its layout's meta.
+`plot` has the traces and texts that all forms are made of, `style` colours, captions, ticks.
+`ladder` draws packets; `steps.of` shows a figure up to one of its steps after another.
 """

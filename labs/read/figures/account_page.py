@@ -4,6 +4,7 @@ the ladder of the worst wait."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from html import escape
 from pathlib import Path
 from typing import Final
@@ -51,19 +52,17 @@ def time_by_cause(explained: FileAccount) -> Figure:
     """One bar per connection, divided among the reasons of its time; the connections that lost
     most, at most 12."""
     chosen = explained.accounts[:MOST_BARS]
-    totals: dict[str, float] = {}
+    totals: defaultdict[str, float] = defaultdict(float)
     for account in chosen:
         for finding in account.findings:
-            if not finding.is_usual:
-                totals[finding.reason] = totals.get(finding.reason, 0.0) + finding.time_ms
-    named = [name for name, ms in sorted(totals.items(), key=lambda total: -total[1]) if ms > 0]
-    named = named[:MOST_REASONS]
-    groups = [*named, OTHER, USUAL]
+            totals[finding.reason] += 0 if finding.is_usual else finding.time_ms
+    lost = (name for name, ms in totals.items() if ms > 0)
+    named = sorted(lost, key=totals.__getitem__, reverse=True)[:MOST_REASONS]
     labels = [
         f"{account.connection}: {account.client}<br>to {account.server}" for account in chosen
     ]
     traces, rows = [], []
-    for place, group in enumerate(groups):
+    for place, group in enumerate([*named, OTHER, USUAL]):
         seconds = [_share(account, group, named) / 1e3 for account in chosen]
         if any(seconds):
             colour = {OTHER: GREY, USUAL: PALE}.get(group) or COLOURS[place]
@@ -87,12 +86,8 @@ def time_by_cause(explained: FileAccount) -> Figure:
 def _share(account: Account, group: str, named: list[str]) -> float:
     if group in named:
         return sum(finding.time_ms for finding in account.findings if finding.reason == group)
-    usual = group == USUAL
-    return sum(
-        finding.time_ms
-        for finding in account.findings
-        if finding.is_usual == usual and finding.reason not in named
-    )
+    others = (finding for finding in account.findings if finding.reason not in named)
+    return sum(finding.time_ms for finding in others if finding.is_usual == (group == USUAL))
 
 
 def page(segments: DataFrame, explained: FileAccount) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log2, log10
 from typing import Any
 
@@ -54,8 +54,11 @@ class Axis:
         """Whether its values are sizes, which are written with their own units."""
         return self.ticks == SIZES or self.unit_bytes > 1
 
-    def name(self, columns: Columns) -> str:
-        """The words of the axis: `share of the link's rate in use`."""
+    def of(self, columns: Columns) -> Axis:
+        """The axis with the words and the unit of its column, where it has none of its own."""
+        return replace(self, words=self._words(columns), unit=self._unit(columns))
+
+    def _words(self, columns: Columns) -> str:
         if self.words:
             return self.words
         if self.column in columns:
@@ -63,21 +66,20 @@ class Axis:
         words = heading(self.column).partition(" (")[0]
         return words[:1].lower() + words[1:] if words[1:].islower() else words
 
-    def unit_of(self, columns: Columns) -> str:
-        """The unit of its values; empty for those that are written with theirs."""
+    def _unit(self, columns: Columns) -> str:
         if self.unit is not None or self.is_size or self.written:
             return self.unit or ""
         if self.column in columns:
             return columns[self.column].unit
         return heading(self.column).partition(" (")[2].removesuffix(")")
 
-    def title(self, columns: Columns) -> str:
+    @property
+    def title(self) -> str:
         """Words and unit, and whether the axis is logarithmic."""
-        unit = self.unit_of(columns)
-        words = self.name(columns) + (f" ({unit})" if unit else "")
+        words = self.words + (f" ({self.unit})" if self.unit else "")
         return log_title(words) if self.log else words
 
-    def value_in_words(self, value: Any, columns: Columns) -> str:
+    def value_in_words(self, value: Any) -> str:
         """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
         if self.category:
             return str(value).replace("<br>", " ")
@@ -85,33 +87,34 @@ class Axis:
             return self.written(value)
         if self.is_size:
             return size_in_words(value * self.unit_bytes)
-        if self.is_counted(columns):
-            return f"{value:,.0f} {self.unit_of(columns)}"
-        return f"{in_three_digits(value)} {self.unit_of(columns)}".strip()
+        if self.is_counted:
+            return f"{value:,.0f} {self.unit}"
+        return f"{in_three_digits(value)} {self.unit}".strip()
 
-    def is_counted(self, columns: Columns) -> bool:
+    @property
+    def is_counted(self) -> bool:
         """Whether its values are counted, and written with all their digits: those in bytes."""
-        return self.unit_of(columns) == "bytes"
+        return self.unit == "bytes"
 
-    def place_in_words(self, value: Any, columns: Columns) -> str:
+    def place_in_words(self, value: Any) -> str:
         """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
         if self.category or self.is_size or self.written:
-            return self.value_in_words(value, columns)
+            return self.value_in_words(value)
         short = float(f"{value:.3g}") if abs(value) < 100 else value
-        return f"{in_digits(short)} {self.unit_of(columns)}".strip()
+        return f"{in_digits(short)} {self.unit}".strip()
 
     def scaled(self, value: float) -> float:
         """Where a value is on the axis, in plotly's words: its logarithm on a logarithmic one."""
         return log10(value) if self.log else value
 
-    def layout(self, values: Sequence[float], columns: Columns) -> dict[str, Any]:
+    def layout(self, values: Sequence[float] = ()) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
-        axis: dict[str, Any] = {"title": {"text": self.title(columns)}}
+        axis: dict[str, Any] = {"title": {"text": self.title}}
         if self.category:
             return axis | {"type": "category", "showgrid": False}
         if self.log:
             axis["type"] = "log"
-        if self.is_counted(columns):
+        if self.is_counted:
             axis["tickformat"] = ","
         if self.range is not None:
             axis["range"] = [self.scaled(end) for end in self.range]
@@ -135,11 +138,6 @@ class Axis:
             else map(self.written or _tick, ticks)
         )
         return {"tickvals": ticks, "ticktext": list(words)}
-
-
-def as_axis(axis: Axis | str) -> Axis:
-    """An axis, or that of a column without more to say."""
-    return Axis(axis) if isinstance(axis, str) else axis
 
 
 def powers_of_two(smallest: float, largest: float, most: int = MOST_TICKS) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
-from labs.read.figures.axes import Axis, Columns
+from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.plot import Look, Plot, Trace, apart, points
 from labs.read.figures.style import BLACK
@@ -39,25 +39,23 @@ class Choices(Declared):
     upright: bool = False
     height: int = 300
 
-    def panel(
-        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
-    ) -> tuple[Plot, float]:
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
         """The pair of axes with all bars, and its height in pixels."""
-        traces = [*self._measured(rows, columns)]
+        traces = [*self._measured(rows)]
         last = len(self.choices) - 0.45
         x = {
-            "title": {"text": self.x.title(columns)},
+            "title": {"text": self.x.title},
             "tickvals": [*range(len(self.choices))],
             "ticktext": [*map(plain, self.choices)],
             "tickangle": -90 if self.upright else 0,
             "showgrid": False,
             "range": [-0.55, last],
         }
-        return Plot(traces, x, self.y.layout([], columns)), self.height
+        return Plot(traces, x, self.y.layout()), self.height
 
-    def _measured(self, rows: DataFrame, columns: Columns) -> Iterator[Trace]:
+    def _measured(self, rows: DataFrame) -> Iterator[Trace]:
         width = BARS / max(2, len(self.looks))
-        unit = self.y.unit_of(columns)
+        unit = self.y.unit
         for place, (line, look) in enumerate(self.looks.items()):
             some = rows[rows[self.by] == line] if self.by else rows
             offset = width * (place - (len(self.looks) - 1) / 2)
@@ -73,12 +71,12 @@ class Choices(Declared):
                 bars = {"type": "bar", "x": xs, "y": ys, "width": 0.9 * width, "name": name}
                 yield {**bars, "marker": {"color": look.colour}, **more}
             if self.predicted:
-                yield self._predicted(xs, some[self.predicted], 0.45 * width, name, unit)
+                yield self._predicted(xs, some[self.predicted], 0.45 * width, name)
 
-    def _predicted(self, xs: list[float], values: Any, half: float, name: str, unit: str) -> Trace:
+    def _predicted(self, xs: list[float], values: Any, half: float, name: str) -> Trace:
         """A line across each bar."""
         ends = apart((at - half for at in xs), (at + half for at in xs))
-        template = f"predicted, {name}: %{{y:.4g}} {unit}<extra></extra>"
+        template = f"predicted, {name}: %{{y:.4g}} {self.y.unit}<extra></extra>"
         ys = values.astype(float).tolist()
         look = Look(BLACK, width=2)
         return points(ends, apart(ys, ys), "predicted", look, "lines", hovertemplate=template)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from plotly.graph_objects import Figure
 
 from labs.drive.condition import Group
 from labs.read.display.provenance import of_table
-from labs.read.figures.axes import Columns, declared
-from labs.read.figures.plot import Plot, Trace
-from labs.read.figures.style import NO_RUNS, dressed, nothing
+from labs.read.figures.axes import Axis, Columns, declared
+from labs.read.figures.plot import Plot, Trace, assembled
+from labs.read.figures.style import LEGEND_ABOVE, NO_RUNS, Steps, dressed, nothing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -51,6 +52,9 @@ class Declared:
     `note` is a second line of the caption.
     """
 
+    frame_px: ClassVar[int] = 172
+    """The height around the plot: title, legend, axis and caption."""
+    left_px: ClassVar[int] = 70
     title: str | Callable[[DataFrame], str]
     _: KW_ONLY
     rows: Callable[..., DataFrame] = RowsOf()
@@ -68,58 +72,70 @@ class Declared:
         rows = self.rows(*sources, **options)
         if rows.empty:
             return nothing(self.title_of(rows), self.empty)
-        return self.draw(rows, declared(self.of), sources)
+        return self.draw(rows, sources)
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns of the lab's results by name."""
+        return declared(self.of)
+
+    def axis(self, axis: Axis | str) -> Axis:
+        """An axis, or that of a column, with the column's words and unit."""
+        return (Axis(axis) if isinstance(axis, str) else axis).of(self.columns)
+
+    def prediction_of(self, column: str) -> str:
+        """The column with the predictions that a measured one declares; empty if there is none."""
+        measured = self.columns.get(column)
+        return (measured and measured.predicted_by) or ""
+
+    def draw(self, rows: DataFrame, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one; `sources` are what it is called
         with."""
-        raise NotImplementedError
+        plot, height = self.panel(rows, sources)
+        traces, layout = assembled([plot])
+        layout |= {"barmode": "overlay", "showlegend": True, "legend": LEGEND_ABOVE}
+        figure = self._finished(rows, traces, layout, self.frame_px + round(height))
+        return figure.update_layout(margin_l=self.left_px)
 
-    def panel(
-        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
-    ) -> tuple[Plot, float]:
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
         """The form as one plot among others, with its height in pixels."""
         raise NotImplementedError
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def steps(self, traces: Sequence[Trace], layout: Mapping[str, Any]) -> Steps:
+        """The places up to which the figure can be shown, by their axis, each with its words."""
+        return {}
+
+    def text_of(self, rows: DataFrame) -> str:
         """The text alternative of the form, if the figure has none of its own."""
         raise NotImplementedError
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """The numbers that the form draws, if the figure has no table of its own."""
         raise NotImplementedError
 
     def title_of(self, rows: Any) -> str:
         """The title of the figure, or the heading of a panel."""
-        if callable(self.title):
-            return self.title(rows)
-        return self.title
+        return self.title(rows) if callable(self.title) else self.title
 
     def _finished(
-        self,
-        rows: DataFrame,
-        columns: Columns,
-        drawn: tuple[list[Trace], dict[str, Any]],
-        height: int,
-        steps: Mapping[str, Sequence[tuple[float, str]]] | None = None,
+        self, rows: DataFrame, traces: Sequence[Trace], layout: Mapping[str, Any], height: int
     ) -> Figure:
-        """The figure with title, caption, text alternative and table."""
+        """The figure with title, caption, text alternative, table and steps."""
         note = self.note(rows) if callable(self.note) else self.note
-        traces, layout = drawn
         return dressed(
-            Figure(traces),
+            Figure([*traces]),
             layout,
             title=self.title_of(rows),
             caption="<br>".join(filter(None, [self.caption(rows), note])),
             height=height,
-            tell=self.describe(rows) if self.describe else self.text_of(rows, columns),
-            table=self._numbers(rows, columns),
-            steps=steps,
+            tell=self.describe(rows) if self.describe else self.text_of(rows),
+            table=self._numbers(rows),
+            steps=self.steps(traces, layout),
         )
 
-    def _numbers(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def _numbers(self, rows: DataFrame) -> DataFrame:
         if self.table is None:
-            return self.table_of(rows, columns)
+            return self.table_of(rows)
         if isinstance(self.table, Mapping):
             return rows[list(self.table)].rename(columns=dict(self.table))
         return self.table(rows)

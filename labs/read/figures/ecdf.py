@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import cycle
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,46 +13,22 @@ from pandas import DataFrame, concat
 
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis
-from labs.read.figures.lines import Lines
+from labs.read.figures.lines import LOOKS, Lines
 from labs.read.figures.marks import Mark
-from labs.read.figures.plot import Look
-from labs.read.figures.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Source,
-    log_ticks,
-    where_from,
-)
+from labs.read.figures.style import GREY, Source, log_ticks, where_from
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 Times: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
-# Lines differ in dashes too, so that they can be told apart without colours.
-LOOKS = tuple(
-    Look(colour, dash, width=2.5, shape="hv")
-    for colour, dash in (
-        (VERMILION, "solid"),
-        (BLUE, "dash"),
-        (GREEN, "dot"),
-        (ORANGE, "dashdot"),
-        (PURPLE, "longdash"),
-        (SKY, "longdashdot"),
-        (BLACK, "solid"),
-    )
-)
 MOST_POINTS = 1000
 DELAYED_ACK_MS = {
     "40 ms: shortest delay of an ACK (TCP_ATO_MIN)": 40.0,
     "200 ms: longest (TCP_DELACK_MAX)": 200.0,
 }
 LEAST_MS = 1e-3
+SERVER = 1
+"""The direction of the server's segments."""
 MEANINGLESS = "times below {ms:g} ms are not meaningful in virtual time"
 QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
 WITHIN_STRIP = 0.7
@@ -83,6 +61,7 @@ def latency(
     ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, least), high)}
     strip = (Mark(low, until=least, colour=GREY),) if least else ()
     names = {name: _name(name, values, least) for name, values in times.items()}
+    looks = zip(times, cycle(LOOKS), strict=False)
     return Lines(
         title,
         rows=lambda shown: _steps(shown, least),
@@ -98,7 +77,7 @@ def latency(
         y=Axis("share", "share", "%", range=(0, 102)),
         by="series",
         named=names,
-        looks={name: LOOKS[place % len(LOOKS)] for place, name in enumerate(times)},
+        looks={name: replace(look, width=2.5, shape="hv") for name, look in looks},
         mode="lines",
         in_order=False,
         marks=(*strip, *(Mark(ms, words) for words, ms in marks.items())),
@@ -112,23 +91,12 @@ def latency(
 
 
 def time_to_ack(
-    series: Mapping[str, DataFrame],
-    *,
-    direction: int | None = 1,
-    source: Source = "",
-    below_ms: float | None = None,
+    series: Mapping[str, DataFrame], *, source: Source = "", below_ms: float | None = None
 ) -> Figure:
-    """The share of segments that were acknowledged within a time, for several captures.
-
-    `series` are names and tables of `labs.read.flows.rtt.time_to_ack`; `direction` is whose
-    segments: 1 the server's, 0 the client's, None both.
-    """
-    chosen = {
-        name: table if direction is None else table[table["direction"] == direction]
-        for name, table in series.items()
-    }
+    """The share of the server's segments that were acknowledged within a time, for several
+    captures: names, and tables of `labs.read.flows.rtt.time_to_ack`."""
     return latency(
-        {name: table["ms"] for name, table in chosen.items()},
+        {name: table["ms"][table["direction"] == SERVER] for name, table in series.items()},
         source=source,
         title="Time until a segment is acknowledged",
         below_ms=below_ms,

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from labs.drive.parameters.declare import plain
 from labs.read.display.format import in_three_digits
-from labs.read.figures.axes import Axis, Columns
+from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Look, Trace, points, text_at
-from labs.read.figures.style import LEGEND_ABOVE, VERMILION
+from labs.read.figures.plot import Look, Plot, Trace, points, text_at
+from labs.read.figures.style import VERMILION
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-    from plotly.graph_objects import Figure
 
 SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
 """Translucent, so that numbers on them are legible in print and on a dark screen."""
 MOST_NUMBERED = 8
 """The maximum number of columns of cells whose numbers are legible on a phone."""
-LEAST_PX, MOST_PX, ROW_PX, FRAME_PX = 240, 620, 34, 190
+LEAST_PX, MOST_PX, ROW_PX = 240, 620, 34
 Cells = dict[tuple[Any, Any], float]
 """A value for each pair of x and y."""
 
@@ -37,6 +36,7 @@ class HeatMap(Declared):
     `frames`.
     """
 
+    frame_px: ClassVar[int] = 190
     value: Axis
     x: Axis
     y: Axis
@@ -47,23 +47,20 @@ class HeatMap(Declared):
     row_px: int = ROW_PX
     least_px: int = LEAST_PX
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
-        """The figure of rows, of which there is at least one."""
-        xs, ys = (sorted(rows[axis.column].unique().tolist()) for axis in (self.x, self.y))
-        cells = self._cells(rows)
-        numbered = len(xs) <= MOST_NUMBERED
-        x, y = (replace(axis, category=True).layout([], columns) for axis in (self.x, self.y))
-        layout: dict[str, Any] = {
-            "xaxis": x,
-            "yaxis": y,
-            "annotations": self._written(cells) if numbered else [],
-        }
-        traces = [self._shades(cells, xs, ys, columns, numbered)]
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
+        """The pair of axes with all cells, and its height in pixels."""
+        across, up = map(self.axis, (self.x, self.y))
+        xs, ys = (sorted(rows[axis.column].unique().tolist()) for axis in (across, up))
+        cells, numbered = self._cells(rows), len(xs) <= MOST_NUMBERED
+        plot = Plot(
+            [self._shades(cells, xs, ys, numbered=numbered)],
+            replace(across, category=True).layout(),
+            replace(up, category=True).layout(),
+            annotations=self._written(cells) if numbered else [],
+        )
         if self.framed and rows[self.framed].any():
-            traces.append(self._frames(rows[rows[self.framed]]))
-            layout |= {"showlegend": True, "legend": LEGEND_ABOVE}
-        height = FRAME_PX + min(MOST_PX, max(self.least_px, self.row_px * len(ys)))
-        return self._finished(rows, columns, (traces, layout), height)
+            plot.traces.append(self._frames(rows[rows[self.framed]]))
+        return plot, min(MOST_PX, max(self.least_px, self.row_px * len(ys)))
 
     def _cells(self, rows: DataFrame) -> Cells:
         pairs = zip(rows[self.x.column], rows[self.y.column], strict=True)
@@ -73,8 +70,9 @@ class HeatMap(Declared):
         return [self.named(value) for value in values]
 
     def _shades(
-        self, cells: Cells, xs: Sequence[Any], ys: Sequence[Any], columns: Columns, numbered: bool
+        self, cells: Cells, xs: Sequence[Any], ys: Sequence[Any], *, numbered: bool
     ) -> dict[str, Any]:
+        title = self.axis(self.value).title
         return {
             "type": "heatmap",
             "x": self._names(xs),
@@ -85,8 +83,7 @@ class HeatMap(Declared):
             "colorbar": {"thickness": 12, "outlinewidth": 0},
             "xgap": 2 * numbered,
             "ygap": 2 * numbered,
-            "hovertemplate": f"%{{x}}, %{{y}}: %{{z:.4g}}"
-            f"<extra>{self.value.title(columns)}</extra>",
+            "hovertemplate": f"%{{x}}, %{{y}}: %{{z:.4g}}<extra>{title}</extra>",
         }
 
     def _written(self, cells: Cells) -> list[dict[str, Any]]:
@@ -103,7 +100,7 @@ class HeatMap(Declared):
         trace["marker"]["line"]["width"] = 3
         return {**trace, "hoverinfo": "skip"}
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def text_of(self, rows: DataFrame) -> str:
         """The smallest and the largest value, each with its place."""
         records = rows.to_dict("records")
         low, high = (
@@ -115,6 +112,6 @@ class HeatMap(Declared):
         at = ", ".join(f"{axis.column} {plain(row[axis.column])}" for axis in (self.x, self.y))
         return f"{in_three_digits(float(row[self.value.column]))} at {at}"
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """Both parameters and the value of each cell."""
         return rows[[self.x.column, self.y.column, self.value.column]]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from labs.read.figures.axes import Axis, Columns
+from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.marks import Mark, across_all
-from labs.read.figures.plot import Plot, assembled
+from labs.read.figures.plot import Plot
 from labs.read.figures.style import BLUE
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-    from plotly.graph_objects import Figure
 
-FRAME_PX = 172
-"""The height around the plot: title, axis and caption."""
 BEGIN, END, SHARE = "begin", "end", "share_pct"
 """The columns of a table of steps."""
 SHARES = Axis(SHARE, "share", "%", range=(0, 104))
@@ -32,22 +30,20 @@ class Histogram(Declared):
     marks: tuple[Mark, ...] = ()
     height: int = 200
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
-        """The figure of rows, of which there is at least one."""
-        plot, height = self.panel(rows, columns, sources)
-        return self._finished(rows, columns, assembled([plot]), FRAME_PX + round(height))
+    @cached_property
+    def across(self) -> Axis:
+        """The x axis."""
+        return self.axis(self.x)
 
-    def panel(
-        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
-    ) -> tuple[Plot, float]:
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
         """The pair of axes with all bars, and its height in pixels."""
-        begin, end, unit = rows[BEGIN], rows[END], self.x.unit_of(columns)
+        begin, end, unit = rows[BEGIN], rows[END], self.across.unit
         bars = {
             "type": "bar",
             "x": ((begin + end) / 2).tolist(),
             "y": rows[SHARE].tolist(),
             "width": (end - begin).tolist(),
-            "name": SHARES.name(columns),
+            "name": SHARES.words,
             "showlegend": False,
             "marker": {"color": BLUE, "line": {"color": BLUE, "width": 1}},
             "customdata": [
@@ -55,17 +51,17 @@ class Histogram(Declared):
             ],
             "hovertemplate": "%{y:.1f} %: %{customdata}<extra></extra>",
         }
-        plot = Plot([bars], self.x.layout([], columns), SHARES.layout([], columns))
+        plot = Plot([bars], self.across.layout(), SHARES.layout())
         across_all(plot, self.marks, rows)
         return plot, self.height
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def text_of(self, rows: DataFrame) -> str:
         """The step with the largest share."""
         usual = rows.iloc[int(rows[SHARE].argmax())]
-        unit = self.x.unit_of(columns)
+        unit = self.across.unit
         return f"{usual[SHARE]:.3g} % from {usual[BEGIN]:g} to {usual[END]:g} {unit}"
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """The steps with their shares."""
         return rows[[BEGIN, END, SHARE]]
 

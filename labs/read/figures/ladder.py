@@ -61,6 +61,7 @@ NOTE_LETTERS = 16
 IN_ORDER = "in chronological order, not to scale"
 RTT_UNKNOWN = "; the RTT cannot be measured: not all stalls are marked"
 COLOURS = (BLUE, GREEN)
+NAMES = ("client", "server")
 AGAIN = "retransmitted or out of order"
 AFTER_DELAY = " · the server's packets are captured after the delay"
 """Source: net/core/dev.c dev_hard_start_xmit(): a capture sees a packet when the queue lets it go.
@@ -135,7 +136,6 @@ class _Ladder:
     arrows: list[_Arrow]
     silences: list[_Silence]
     height: float
-    names: Sequence[str]
     foot: str
 
     def traces(self) -> list[Trace]:
@@ -150,7 +150,7 @@ class _Ladder:
         return traces
 
     def _trace(self, arrows: Sequence[_Arrow], side: int, is_again: bool, has_data: bool) -> Trace:
-        name = AGAIN if is_again else f"from the {self.names[side]}"
+        name = AGAIN if is_again else f"from the {NAMES[side]}"
         colour = VERMILION if is_again else COLOURS[side]
         look = Look(colour, "dash" if is_again else "solid", width=2.6 if has_data else 1.3)
         xs = apart([side] * len(arrows), [1 - side] * len(arrows))
@@ -166,7 +166,7 @@ class _Ladder:
         line = {"type": "line", "layer": "below", "line": {"color": BLACK, "width": 2}}
         sides = [{**line, "x0": x, "x1": x, "y0": -0.5, "y1": self.height} for x in (0, 1)]
         above: dict[str, Any] = {"yanchor": "bottom"}
-        left, right = (f"<b>{name}</b>" for name in self.names)
+        left, right = (f"<b>{name}</b>" for name in NAMES)
         heads = [
             text_at(0, -0.5, left, size=14, yshift=3, xanchor="center", **above),
             text_at(1, -0.5, right, size=14, yshift=3, xanchor="right", xshift=20, **above),
@@ -200,7 +200,7 @@ class _Ladder:
         """The text alternative: how many packets there are, and every silence."""
         silences = "; ".join(plain(", ".join(silence.lines)) for silence in self.silences)
         counts = (
-            f"{sum(arrow.side == side for arrow in self.arrows)} from the {self.names[side]}"
+            f"{sum(arrow.side == side for arrow in self.arrows)} from the {NAMES[side]}"
             for side in (0, 1)
         )
         number, ms = len(self.arrows), self.arrows[-1].time
@@ -210,8 +210,7 @@ class _Ladder:
         """One row per packet."""
         heads = ("time, ms", "from", "packet", "mark")
         rows = (
-            (arrow.time, self.names[arrow.side], plain(arrow.words), arrow.note)
-            for arrow in self.arrows
+            (arrow.time, NAMES[arrow.side], plain(arrow.words), arrow.note) for arrow in self.arrows
         )
         return DataFrame(rows, columns=heads)
 
@@ -223,7 +222,6 @@ def ladder(
     rows: tuple[int, int] | None = None,
     seconds: tuple[float, float] | None = None,
     source: Source = "",
-    names: Sequence[str] = ("client", "server"),
     title: str = "Packet ladder",
     also: Mapping[int, Mapping[str, Any]] | None = None,
     reasons: bool = True,
@@ -233,10 +231,9 @@ def ladder(
     `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
     row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
     default that of the first of these segments. The vertical axis is not to scale: times are at the
-    left, stalls have their reasons. `names` are those of the client and the server. `source` is a
-    run, or the text of the caption. `also` are gaps to name that are no stalls, by the row after
-    them: `gap_ms`, `reason`, `waiting`, `waited_for`. Without `reasons`, only the length of each
-    silence is shown.
+    left, stalls have their reasons. `source` is a run, or the text of the caption. `also` are gaps
+    to name that are no stalls, by the row after them: `gap_ms`, `reason`, `waiting`, `waited_for`.
+    Without `reasons`, only the length of each silence is shown.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
@@ -248,7 +245,7 @@ def ladder(
         stalls = stalls.assign(reason="", waiting=NOBODY)
     marked = named_marks(state.marks, state.rows).loc[chosen.index]
     foot = IN_ORDER + (RTT_UNKNOWN if silences.rtt_unknown else "")
-    drawn = _Ladder(*_laid_out(chosen, marked, stalls, names), names, foot)
+    drawn = _Ladder(*_laid_out(chosen, marked, stalls), foot)
     rows_px = ROW_PX * (drawn.height + HEAD)
     return dressed(
         Figure(drawn.traces()),
@@ -331,7 +328,7 @@ def _no_packets(segments: DataFrame) -> str:
 
 
 def _laid_out(
-    chosen: DataFrame, marked: DataFrame, stalls: DataFrame, names: Sequence[str]
+    chosen: DataFrame, marked: DataFrame, stalls: DataFrame
 ) -> tuple[list[_Arrow], list[_Silence], float]:
     """The arrows and silences with their places, and the height of all."""
     place, arrows, silences = 0.0, [], []
@@ -339,7 +336,7 @@ def _laid_out(
     records = chosen.assign(time=since_ms.map("{:,.3f}".format)).to_dict("records")
     for label, row in zip(chosen.index.tolist(), records, strict=True):
         if label in stalls.index:
-            silences.append(_silence(stalls.loc[label], place - 1 + SLANT, names))
+            silences.append(_silence(stalls.loc[label], place - 1 + SLANT))
             place += STALL
         notes = [name for name in MARKS if marked.at[label, name]]
         arrows.append(_arrow({**row, "row": label}, place, notes))
@@ -365,12 +362,11 @@ def _arrow(row: Mapping[Any, Any], place: float, notes: Sequence[str]) -> _Arrow
     )
 
 
-def _silence(row: Any, top: float, names: Sequence[str]) -> _Silence:
+def _silence(row: Any, top: float) -> _Silence:
     """How long a stall is, why, and who waits for whom, in short lines."""
     lines = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", *filter(None, [row["reason"]])]
     if row["waiting"] != NOBODY:
-        called = dict(zip(("client", "server"), names, strict=True))
-        lines.append(f"the {called[row['waiting']]} waits for the {called[row['waited_for']]}")
+        lines.append(f"the {row['waiting']} waits for the {row['waited_for']}")
     return _Silence(top, tuple(lines), 0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK else 0.16)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import log10
 from typing import TYPE_CHECKING, Any
 
 import pandas
 
 from labs.read.display.format import in_three_digits
-from labs.read.figures.axes import Axis, Columns, as_axis
+from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
-from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks
+from labs.read.figures.marks import LINE, POINT, Mark, Space, draw_marks, with_values
 from labs.read.figures.plot import (
     Look,
     Plot,
@@ -20,22 +21,22 @@ from labs.read.figures.plot import (
     assembled,
     error_bars,
     hover,
+    is_reference,
     once_in_legend,
     points,
     published_points,
     stacked,
 )
-from labs.read.figures.steps import even_parts
 from labs.read.figures.style import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     LEGEND_ABOVE,
     ORANGE,
     PURPLE,
     SKY,
     VERMILION,
+    Steps,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ TOP, BOTTOM = (0.33, 1.0), (0.0, 0.2)
 """The heights of a plot and of the differences below it."""
 AFTER = 1001
 """The rank in the legend of what is compared with the measured lines."""
-FRAME_PX = 172
-"""The height around the plots: title, legend, axis and caption."""
+USUAL_STEPS, MOST_STEPS = 8, 20
+"""In how many steps a figure with more points along x is shown, and how many points are few."""
 ROOM, LOG_ROOM = 1.1, 2.0
 """The end of an axis that begins at 0, or of a logarithmic one: the largest value so many times."""
 BAND_ROOM = 0.2
@@ -160,20 +161,20 @@ class Lines(Declared):
     label: Callable[[Mapping[Any, Any]], str] | None = None
     height: int = 400
 
-    @property
+    @cached_property
     def across(self) -> Axis:
         """The x axis."""
-        return as_axis(self.x)
+        return self.axis(self.x)
 
-    @property
+    @cached_property
     def up(self) -> Axis:
         """The y axis."""
-        return as_axis(self.y)
+        return self.axis(self.y)
 
-    def predicted_column(self, columns: Columns) -> str:
+    @property
+    def predicted_column(self) -> str:
         """The column with the predicted values; empty if there is none."""
-        declared = columns.get(self.up.column)
-        usual = (declared and declared.predicted_by) or ""
+        usual = self.prediction_of(self.up.column)
         return next((shown.column or usual for shown in self.predictions), "")
 
     @property
@@ -214,13 +215,13 @@ class Lines(Declared):
     def _look(self, value: Any, place: int) -> Look:
         return self.looks.get(value, LOOKS[place % len(LOOKS)])
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+    def draw(self, rows: DataFrame, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
         shares = [TOP, BOTTOM] if self.difference else []
-        plot_px = (self.height - FRAME_PX) * (TOP[1] - TOP[0] if shares else 1)
-        plots = [self.plot(rows, columns, plot_px, self.published_rows(rows, sources))]
+        plot_px = (self.height - self.frame_px) * (TOP[1] - TOP[0] if shares else 1)
+        plots = [self.plot(rows, plot_px, self.published_rows(rows, sources))]
         if self.difference:
-            plots.append(self.differences(rows, columns))
+            plots.append(self.differences(rows))
             plots[0].x.pop("title")
             plots[0].x["matches"] = "x2"
         traces, layout = assembled(plots, stacked(shares))
@@ -228,42 +229,45 @@ class Lines(Declared):
         layout |= {"legend": LEGEND_ABOVE, "showlegend": len(traces) > 1}
         if _is_stack(traces):
             layout["hovermode"] = "x unified"
-        places = [] if self.across.category else even_parts(traces)
-        name = self.across.name(columns)
-        words = (f"{name}: {self.across.place_in_words(place, columns)}" for place in places)
-        steps = {"x": [*zip(places, words, strict=True)]} if places else None
-        return self._finished(rows, columns, (traces, layout), self.height, steps)
+        return self._finished(rows, traces, layout, self.height)
 
-    def panel(
-        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
-    ) -> tuple[Plot, float]:
+    def steps(self, traces: Sequence[Trace], layout: Mapping[str, Any]) -> Steps:
+        """The points along x if there are few, else the ends of even parts of them."""
+        if self.across.category:
+            return {}
+        moving = (trace["x"] for trace in traces if not is_reference(trace))
+        places = sorted({place for xs in moving for place in xs if place is not None})
+        if len(places) > MOST_STEPS:
+            last = len(places) - 1
+            places = [places[last * part // USUAL_STEPS] for part in range(1, USUAL_STEPS + 1)]
+        words = (f"{self.across.words}: {self.across.place_in_words(place)}" for place in places)
+        return {"x": [*zip(places, words, strict=True)]} if places else {}
+
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
         """The lines as one plot among others; its height is that of the declaration."""
-        return self.plot(
-            rows, columns, self.height, self.published_rows(rows, sources)
-        ), self.height
+        articles = self.published_rows(rows, sources)
+        return self.plot(rows, self.height, articles), self.height
 
     def published_rows(self, rows: DataFrame, sources: tuple[Any, ...]) -> DataFrame:
         """The rows that have the article's figures."""
         return self.published_in(*sources) if self.published_in else rows
 
-    def plot(
-        self, rows: DataFrame, columns: Columns, height_px: float, articles: DataFrame
-    ) -> Plot:
+    def plot(self, rows: DataFrame, height_px: float, articles: DataFrame) -> Plot:
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
-        predicted = [*self._predictions(rows, series, columns)]
+        predicted = [*self._predictions(rows, series)]
         is_curve = any(shown.curve for shown in self.predictions)
         traces = [
             *(predicted if is_curve else ()),  # below the points
-            *(self._measured(line, columns) for line in series),
+            *(self._measured(line) for line in series),
             *(() if is_curve else predicted),
-            *self._published(articles, columns),
+            *self._published(articles),
         ]
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
         values = rows[self.across.column].dropna().tolist()
         levels = self._levels(rows)
         ups = [*ys, *levels]
-        plot = Plot(traces, self.across.layout(values, columns), self.up.layout(ups, columns))
+        plot = Plot(traces, self.across.layout(values), self.up.layout(ups))
         tallest = ROOM * max(ups, default=1.0)
         if self.up.begins_at_0 and not self.up.log and not _is_stack(traces):
             plot.y["range"] = [0, tallest]
@@ -287,13 +291,13 @@ class Lines(Declared):
         values = [*(mark.value(rows) for mark in marks), *(mark.until for mark in marks)]
         return [value for value in values if value is not None]
 
-    def _measured(self, line: Series, columns: Columns) -> Trace:
-        trace = self._trace(line, line.column, line.look, columns)
+    def _measured(self, line: Series) -> Trace:
+        trace = self._trace(line, line.column, line.look)
         if self.spread:
             names = (self.spread[0], line.column, self.spread[1])
             low, middle, high = (line.rows[name].astype(float).tolist() for name in names)
             trace["error_y"] = error_bars(low, middle, high)
-        declared = columns.get(line.column)
+        declared = self.columns.get(line.column)
         if declared and declared.steady and "settled" in line.rows:
             settled = line.rows["settled"].fillna(False).astype(bool)
             trace["marker"]["opacity"] = [1.0 if still else NOT_SETTLED for still in settled]
@@ -308,13 +312,13 @@ class Lines(Declared):
             }
         return trace
 
-    def _trace(self, line: Series, column: str, look: Look, columns: Columns) -> Trace:
+    def _trace(self, line: Series, column: str, look: Look) -> Trace:
         with_gaps = column == line.column and look.mode != "markers"
         values = line.rows if with_gaps else line.rows[line.rows[column].notna()]
         heights = values[column].astype(float).clip(lower=self.up.least)
         heights = heights.where(heights > 0 if self.up.log else heights.notna())
         part = {"stackgroup": "parts", "fillcolor": look.colour} if look.stacked else {}
-        more = {"legendgroup": line.name, **part, **self._hover(line.name, values, column, columns)}
+        more = {"legendgroup": line.name, **part, **self._hover(line.name, values, column)}
         mode = look.mode or self.mode
         return points(self._places(values), heights.tolist(), line.name, look, mode, **more)
 
@@ -322,37 +326,35 @@ class Lines(Declared):
         places = rows[self.across.column]
         return (places if self.across.category else places.astype(float)).tolist()
 
-    def _hover(self, name: str, rows: DataFrame, column: str, columns: Columns) -> dict[str, Any]:
+    def _hover(self, name: str, rows: DataFrame, column: str) -> dict[str, Any]:
         """What a point says: place and value; the condition, and that a run is not settled."""
         if len(rows) > MANY_POINTS and not self.up.is_size:
-            unit = self.up.unit_of(columns)
-            digits = "," if self.up.is_counted(columns) else ".4g"
+            unit = self.up.unit
+            digits = "," if self.up.is_counted else ".4g"
             return {"hovertemplate": f"%{{y:{digits}}} {unit} at %{{x:.6g}}<extra>{name}</extra>"}
-        words = self.words or (lambda row: self._point(row, column, columns))
+        words = self.words or (lambda row: self._point(row, column))
         return hover(map(words, rows.to_dict("records")), name)
 
-    def _point(self, row: Mapping[Any, Any], column: str, columns: Columns) -> str:
+    def _point(self, row: Mapping[Any, Any], column: str) -> str:
         if pandas.isna(row[column]):
             return ""  # a gap
-        place = self.across.place_in_words(row[self.across.column], columns)
-        value = self.up.value_in_words(row[column], columns)
+        place = self.across.place_in_words(row[self.across.column])
+        value = self.up.value_in_words(row[column])
         condition = f"<br>{row['condition']}" if "condition" in row else ""
-        declared = columns.get(column)
+        declared = self.columns.get(column)
         unsettled = declared and declared.steady and not row.get("settled", True)
         return f"{place}: {value}{condition}{', not in steady state' if unsettled else ''}"
 
-    def _predictions(
-        self, rows: DataFrame, series: Sequence[Series], columns: Columns
-    ) -> Iterator[Trace]:
+    def _predictions(self, rows: DataFrame, series: Sequence[Series]) -> Iterator[Trace]:
         """The traces of what is compared with the measured lines."""
-        column = self.predicted_column(columns)
+        column = self.predicted_column
         for shown in self.predictions:
             if shown.curve:
                 yield from self._curves(shown, shown.curve, rows, series)
             elif column:
                 for line in self._predicted_lines(shown, rows, series, column):
                     if line.rows[column].notna().any():
-                        trace = self._trace(line, column, line.look, columns)
+                        trace = self._trace(line, column, line.look)
                         yield {**trace, "mode": shown.mode, "legendrank": AFTER}
 
     def _curves(
@@ -382,7 +384,7 @@ class Lines(Declared):
             predicted = predicted.drop_duplicates(x).sort_values(x)
         return [Series(shown.name, shown.look, predicted, column)]
 
-    def _published(self, rows: DataFrame, columns: Columns) -> Iterator[Trace]:
+    def _published(self, rows: DataFrame) -> Iterator[Trace]:
         """The article's figures, each with its claim."""
         if not self.published:
             return
@@ -392,45 +394,34 @@ class Lines(Declared):
         claims = rows[CLAIM].astype(str) if CLAIM in rows else ["the article"] * len(rows)
         ys = rows[self.published].astype(float).tolist()
         words = (
-            f"{claim}: {self.up.value_in_words(y, columns)} with "
-            f"{self.across.place_in_words(x, columns)}"
+            f"{claim}: {self.up.value_in_words(y)} with {self.across.place_in_words(x)}"
             for claim, x, y in zip(claims, rows[self.across.column], ys, strict=True)
         )
         yield {**published_points(self._places(rows), ys, words), "legendrank": AFTER + 1}
 
-    def differences(self, rows: DataFrame, columns: Columns) -> Plot:
+    def differences(self, rows: DataFrame) -> Plot:
         """The plot of the differences of the predictions, with the tolerance as a band."""
         within = self.difference.within_pct if self.difference else 0.0
-        column = self.predicted_column(columns)
+        column = self.predicted_column
         traces, farthest = [], 0.0
         for line in self.series(rows):
             measured = line.rows[self.up.column].astype(float)
             apart = 100 * (line.rows[column].astype(float) / measured - 1)
             farthest = max(farthest, float(apart.abs().max()))
-            trace = {**self._measured(line, columns), "y": apart.tolist(), "mode": "markers"}
+            trace = {**self._measured(line), "y": apart.tolist(), "mode": "markers"}
             traces.append({**trace, "showlegend": False})
         end = max(1.6 * within, ROOM * farthest)
         xs = rows[self.across.column].dropna().tolist()
-        across = {"x0": 0, "x1": 1, "xref": "x domain", "yref": "y"}
-        band = {"type": "rect", "y0": -within, "y1": within, "fillcolor": SKY, "opacity": 0.18}
-        return Plot(
-            traces,
-            self.across.layout(xs, columns),
-            {"title": {"text": "difference (%)"}, "range": [-end, end]},
-            [
-                {**band, **across, "line": {"width": 0}},
-                {"type": "line", "y0": 0, "y1": 0, **across, "line": {"color": GREY, "width": 1}},
-                *(
-                    mark.shape(value)
-                    for mark in self.marks
-                    if mark.axis == "x" and (value := mark.value(rows)) is not None
-                ),
-            ],
-        )
+        y = {"title": {"text": "difference (%)"}, "range": [-end, end]}
+        band = Mark(-within, axis="y", colour=SKY, until=within)
+        marks = [band, Mark(0.0, axis="y", dash="solid", width=1)]
+        marks += [mark for mark in self.marks if mark.axis == "x"]
+        shapes = [mark.shape(value) for mark, value in with_values(marks, rows)]
+        return Plot(traces, self.across.layout(xs), y, shapes)
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def text_of(self, rows: DataFrame) -> str:
         """Each line in words: its values by place, or its ends if there are many."""
-        column, several = self.predicted_column(columns), len(self.series(rows)) > 1
+        column, several = self.predicted_column, len(self.series(rows)) > 1
         phrases = []
         for line in self.series(rows):
             records = line.rows[line.rows[line.column].notna()].to_dict("records")
@@ -438,24 +429,23 @@ class Lines(Declared):
             values = ", ".join(
                 f"{in_three_digits(row[line.column])}"
                 + (f" (predicted {in_three_digits(row[column])})" if _has(row, column) else "")
-                + f" at {self.across.place_in_words(row[self.across.column], columns)}"
+                + f" at {self.across.place_in_words(row[self.across.column])}"
                 for row in records
             )
             phrases.append(f"{line.name}: {values}" if several else values)
-        unit = self.up.unit_of(columns)
-        name = self.up.name(columns) + (f", in {unit}" if unit else "")
+        name = self.up.words + (f", in {self.up.unit}" if self.up.unit else "")
         return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """Place, series, measured and predicted value of each point, or of some moments."""
-        x, unit, predicted = self.across, self.up.unit_of(columns), self.predicted_column(columns)
+        x, unit, predicted = self.across, self.up.unit, self.predicted_column
         if self.moments:
             lines = (some for _, some in rows.groupby(self.by, sort=False)) if self.by else [rows]
             some = [line.iloc[:: max(1, len(line) // self.moments)] for line in lines]
             rows = pandas.concat(some[:MOST_LINES], ignore_index=True)
-        measured = "measured" if predicted else self.up.name(columns)
+        measured = "measured" if predicted else self.up.words
         heads = {"condition": "condition"} if "condition" in rows and not self.moments else {}
-        heads |= {x.column: f"{x.name(columns)}, {x.unit_of(columns)}".removesuffix(", ")}
+        heads |= {x.column: f"{x.words}, {x.unit}".removesuffix(", ")}
         heads |= {self.by: self.by} if self.by and self.by not in heads else {}
         values = self.lines or {self.up.column: measured}
         values = {**values, **({predicted: "predicted"} if predicted else {})}

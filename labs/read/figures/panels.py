@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas
 
 from labs.drive.parameters.declare import plain
-from labs.read.figures.axes import Columns, declared
-from labs.read.figures.bars import LEFT_PX
 from labs.read.figures.declaration import Declared
+from labs.read.figures.named_rows import NamedRows
 from labs.read.figures.plot import Place, Plot, Trace, assembled, once_in_legend, text_at
 from labs.read.figures.style import LEGEND_ABOVE, LINE_PX
 
@@ -20,10 +19,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-HEADING_PX, AXIS_PX, FRAME_PX = 26, 46, 172
-"""The height of a panel's heading, of an axis with its title, and of title, legend and caption."""
+HEADING_PX, AXIS_PX = 26, 46
+"""The height of a panel's heading, and of an axis with its title."""
 NARROW = 3
 """With more panels in a row, there is no room for all ticks of their x axes."""
+IN_PLOT: Mapping[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
 BETWEEN = 0.07
 """The width between two panels, as a share of the figure's."""
 
@@ -46,11 +46,11 @@ class Panels(Declared):
         shown = ((panel, panel.rows(*sources)) for panel in self.panels)
         return [(panel, rows) for panel, rows in shown if not rows.empty]
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+    def draw(self, rows: DataFrame, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
         plots, heights = [], []
         for panel, some in self._shown(sources):
-            plot, height = panel.panel(some, declared(panel.of), sources)
+            plot, height = panel.panel(some, sources)
             plot.annotations.append(heading_above(panel.title_of(some)))
             plots.append(plot)
             heights.append(height)
@@ -68,24 +68,24 @@ class Panels(Declared):
             once_in_legend(traces)
             layout["legend"] = LEGEND_ABOVE
         layout |= {"showlegend": not no_axes, "barmode": "overlay"}
-        figure = self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
-        return figure.update_layout(margin_l=LEFT_PX) if no_axes else figure
+        figure = self._finished(rows, traces, layout, self.frame_px + round(plot_px))
+        return figure.update_layout(margin_l=NamedRows.left_px) if no_axes else figure
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def text_of(self, rows: DataFrame) -> str:
         """The texts of the panels that have rows among these."""
         texts = []
         for panel in self.panels:
             some = panel.rows(rows)
             if not some.empty:
                 describe = panel.describe
-                text = describe(some) if describe else panel.text_of(some, declared(panel.of))
+                text = describe(some) if describe else panel.text_of(some)
                 texts.append(f"{panel.title_of(some)}. {text}")
         return " ".join(texts)
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """The tables of the panels below each other."""
         shown = [(panel, panel.rows(rows)) for panel in self.panels]
-        tables = [panel.table_of(some, declared(panel.of)) for panel, some in shown if len(some)]
+        tables = [panel.table_of(some) for panel, some in shown if len(some)]
         return pandas.concat(tables, ignore_index=True)
 
 
@@ -95,13 +95,11 @@ class Together(Declared):
 
     forms: tuple[Declared, ...]
 
-    def panel(
-        self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]
-    ) -> tuple[Plot, float]:
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
         """The plot of the first form with the traces of the others, and its height in pixels."""
         shown = ((form, form.rows(*sources)) for form in self.forms)
         (plot, height), *others = [
-            form.panel(some, declared(form.of), sources) for form, some in shown if not some.empty
+            form.panel(some, sources) for form, some in shown if not some.empty
         ]
         plot.traces += [trace for other, _ in others for trace in other.traces]
         return plot, height
@@ -140,14 +138,14 @@ class Multiples(Declared):
             for value in (rows[self.by].unique() if self.by else [None])
         ]
 
-    def draw(self, rows: DataFrame, columns: Columns, sources: tuple[Any, ...]) -> Figure:
+    def draw(self, rows: DataFrame, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one."""
         form, groups = self.panel_of, self._groups(rows)
         plots, heights = [], []
         for some in groups:
-            drawn = form.panel(some, declared(form.of), sources) if len(some) else (no_plot(), 0.0)
-            plots.append(drawn[0])
-            heights.append(drawn[1])
+            plot, height = form.panel(some, sources) if len(some) else (Plot([], {}, {}), 0.0)
+            plots.append(plot)
+            heights.append(height)
         lines = self._write_headings(plots, groups)
         self._share_axes(plots)
         rows_px = [max(heights[at : at + self.across]) for at in range(0, len(plots), self.across)]
@@ -156,7 +154,7 @@ class Multiples(Declared):
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True, "barmode": "overlay"}
-        return self._finished(rows, columns, (traces, layout), FRAME_PX + round(plot_px))
+        return self._finished(rows, traces, layout, self.frame_px + round(plot_px))
 
     def _write_headings(self, plots: Sequence[Plot], groups: Sequence[DataFrame]) -> int:
         """Write the headings of the panels, and return how many lines they have after the first."""
@@ -167,12 +165,8 @@ class Multiples(Declared):
                 )
             if self.below and len(some) and place % self.across == self.across - 1:
                 name = f"<b>{plain(some[self.below].iloc[0])}</b>"
-                at_right: dict[str, Any] = {
-                    "xref": "x domain",
-                    "yref": "y domain",
-                    "xanchor": "left",
-                }
-                plot.annotations.append(text_at(1, 0.5, name, xshift=4, textangle=90, **at_right))
+                words = text_at(1, 0.5, name, xshift=4, textangle=90, **IN_PLOT)
+                plot.annotations.append(words)
         if self.above:
             words = heading_above("", self.above)
             plots[0].annotations.append({**words, "yshift": words["yshift"] + LINE_PX})
@@ -201,44 +195,30 @@ class Multiples(Declared):
                 for axis in axes:
                     axis["range"] = [min(lows), max(highs)]
 
-    def text_of(self, rows: DataFrame, columns: Columns) -> str:
+    def text_of(self, rows: DataFrame) -> str:
         """The heading and the text of each panel."""
         form = self.panel_of
-        describe = form.describe or (lambda some: form.text_of(some, declared(form.of)))
+        describe = form.describe or (lambda some: form.text_of(some))
         return " ".join(
             f"{self._heading(some).replace('<br>', ', ')}: {describe(some)}"
             for some in self._groups(rows)
         )
 
-    def table_of(self, rows: DataFrame, columns: Columns) -> DataFrame:
+    def table_of(self, rows: DataFrame) -> DataFrame:
         """The numbers of all panels, with the value that they differ in."""
         form = self.panel_of
         tables = [
-            form.table_of(some, declared(form.of)).assign(**{self.by: value})
+            form.table_of(some).assign(**{self.by: value})
             for value, some in rows.groupby(self.by, sort=False)
         ]
         return pandas.concat(tables, ignore_index=True)
 
 
-def no_plot() -> Plot:
-    """The axes of a panel without rows."""
-    return Plot([], {}, {})
-
-
 def heading_above(words: str, remark: str = "", letters: int = 13) -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
     text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
-    place: dict[str, Any] = {"xref": "x domain", "yref": "y domain", "xanchor": "left"}
-    return text_at(
-        0,
-        1,
-        text,
-        size=min(letters, 12) if remark else letters,
-        yshift=4,
-        yanchor="bottom",
-        align="left",
-        **place,
-    )
+    size = min(letters, 12) if remark else letters
+    return text_at(0, 1, text, size=size, yshift=4, yanchor="bottom", align="left", **IN_PLOT)
 
 
 def below_each_other(heights: Sequence[float], gap_px: float) -> tuple[list[Place], float]:

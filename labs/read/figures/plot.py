@@ -150,3 +150,8 @@ def once_in_legend(traces: Sequence[Trace]) -> None:
         if trace.get("showlegend", True):
             trace["showlegend"] = trace["name"] not in names
             names.add(trace["name"])
+
+
+def is_reference(trace: Mapping[str, Any]) -> bool:
+    """Whether a trace is a line without hover text: a limit or a curve, shown in every step."""
+    return trace.get("hoverinfo") == "skip" and trace.get("mode") == "lines"

@@ -39,6 +39,8 @@ STEPS = "step_places"
 FEW_TENS = 1000
 NO_RUNS = "there are no runs to show"
 Source: TypeAlias = Run | Path | str
+Steps: TypeAlias = Mapping[str, Sequence[tuple[float, str]]]
+"""Of an axis: places, each with its words."""
 
 
 TITLE: Mapping[str, Any] = {
@@ -85,7 +87,7 @@ def dressed(
     height: int,
     tell: str,
     table: DataFrame | None,
-    steps: Mapping[str, Sequence[tuple[float, str]]] | None = None,
+    steps: Steps | None = None,
 ) -> Figure:
     """Give a figure the common style, its title, and the caption that names the source of its
     numbers.

@@ -3,7 +3,7 @@ against goodput, and the phase of two windows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import atan2, cos, log10, pi, sin, sqrt
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ LEAST_DELAY_MS = 0.1
 """A delay that is drawn for an empty queue on a logarithmic axis."""
 MOMENTS = 12
 """The rows of a table of a line over time."""
+BOTH = ["snd_cwnd_segments_first", "snd_cwnd_segments_second"]
 FEWEST_WINDOWS = 3
 """A run with fewer windows has no spread."""
 
@@ -68,6 +69,16 @@ def caption_of(rows: DataFrame) -> str:
     return " · ".join([", ".join(testbeds), linux, f"path: {'; '.join(paths)}"])
 
 
+def _titled(words: str) -> Callable[[DataFrame], str]:
+    """A title with the condition, if the rows are of one."""
+
+    def title(rows: DataFrame) -> str:
+        names = [*dict.fromkeys(rows["condition"])] if len(rows) else []
+        return f"{words}: {names[0]}" if len(names) == 1 else words
+
+    return title
+
+
 def _control_of(flow: object) -> str:
     return str(flow).rpartition(" ")[2]
 
@@ -88,7 +99,7 @@ def _describe_goodput(rows: DataFrame) -> str:
 
 
 goodput = Lines(
-    lambda rows: f"Goodput per flow: {rows['condition'].iloc[0]}",
+    _titled("Goodput per flow"),
     rows=_per_flow,
     x=Axis("t_s", "time"),
     y=Axis("goodput_mbit", begins_at_0=True),
@@ -115,7 +126,7 @@ def _describe_windows(rows: DataFrame) -> str:
 
 
 windows = Lines(
-    lambda rows: "Congestion windows" + (": " + rows["condition"].iloc[0] if len(rows) else ""),
+    _titled("Congestion windows"),
     rows=_window_samples,
     empty="the run has no samples",
     x=Axis("t_s", "time"),
@@ -151,14 +162,7 @@ def _describe_delays(rows: DataFrame) -> str:
 
 
 queue = Lines(
-    lambda rows: (
-        "Delay in the queue"
-        + (
-            f": {rows['condition'].iloc[0]}"
-            if len(rows) and rows["condition"].nunique() == 1
-            else ""
-        )
-    ),
+    _titled("Delay in the queue"),
     rows=_delays,
     empty="none of these runs has a queue",
     x=Axis("t_s", "time"),
@@ -178,20 +182,9 @@ def phase(run: Run) -> Figure:
     if len(names) < 2:
         raise BadInput(f"{run.condition} has one flow. Allowed: a run with two")
 
-    def equal(rows: DataFrame) -> tuple[Sequence[float], Sequence[float]]:
-        most = float(rows[["snd_cwnd_segments_first", "snd_cwnd_segments_second"]].max().max())
-        return [0, most], [0, most]
-
-    def describe(rows: DataFrame) -> str:
-        means = (
-            in_three_digits(float(rows[f"snd_cwnd_segments_{flow}"].mean()))
-            for flow in ("first", "second")
-        )
-        return f"Steady state: the mean windows are {' and '.join(means)} segments."
-
     across, up = (
-        Axis(f"snd_cwnd_segments_{flow}", f"window of {name}", "segments", begins_at_0=True)
-        for flow, name in zip(("first", "second"), names, strict=True)
+        Axis(column, f"window of {name}", "segments", begins_at_0=True)
+        for column, name in zip(BOTH, names, strict=True)
     )
     return Lines(
         f"Phase of two windows: {run.condition}",
@@ -200,14 +193,24 @@ def phase(run: Run) -> Figure:
         x=across,
         y=up,
         in_order=False,
-        predicted=Prediction(curve=equal, name="equal windows", look=Look(GREY, "dot")),
+        predicted=Prediction(curve=_equal, name="equal windows", look=Look(GREY, "dot")),
         named="windows",
         looks={"windows": Look(LOOKS[0].colour, size=4, width=1)},
         moments=MOMENTS,
         caption=caption_of,
-        describe=describe,
+        describe=_describe_phase,
         height=460,
     )(run)
+
+
+def _equal(rows: DataFrame) -> tuple[Sequence[float], Sequence[float]]:
+    most = float(rows[BOTH].max().max())
+    return [0, most], [0, most]
+
+
+def _describe_phase(rows: DataFrame) -> str:
+    means = map(in_three_digits, rows[BOTH].mean())
+    return f"Steady state: the mean windows are {' and '.join(means)} segments."
 
 
 def _both_windows(run: Run, names: Sequence[str]) -> DataFrame:
@@ -228,20 +231,14 @@ def _compared(*runs: Run) -> DataFrame:
         if len(goodputs) >= FEWEST_WINDOWS:
             logs = [log10(max(delay, LEAST_DELAY_MS)) for delay in delays]
             (xx, xy), (_, yy) = numpy.cov(goodputs, logs).tolist()
-            rows.append(
-                with_source(
-                    DataFrame(
-                        {
-                            "goodput_mbit": [float(numpy.mean(goodputs))],
-                            "delay_ms": float(10 ** numpy.mean(logs)),
-                            "spread_mbit": float(numpy.std(goodputs)),
-                            "spread_times": float(10 ** numpy.std(logs)),
-                            **{"xx": xx, "xy": xy, "yy": yy},
-                        }
-                    ),
-                    run,
-                )
-            )
+            means = {
+                "goodput_mbit": float(numpy.mean(goodputs)),
+                "delay_ms": float(10 ** numpy.mean(logs)),
+                "spread_mbit": float(numpy.std(goodputs)),
+                "spread_times": float(10 ** numpy.std(logs)),
+            }
+            spread = {"xx": xx, "xy": xy, "yy": yy}
+            rows.append(with_source(DataFrame([{**means, **spread}]), run))
     return concat(rows, ignore_index=True) if rows else DataFrame()
 
 

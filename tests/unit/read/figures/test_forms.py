@@ -14,7 +14,7 @@ from labs.read.figures.axes import POINTS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Intervals
-from labs.read.figures.lines import NOT_SETTLED, Difference, Lines, Prediction
+from labs.read.figures.lines import NOT_SETTLED, USUAL_STEPS, Difference, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples, Panels
 
@@ -38,8 +38,7 @@ ROWS = pandas.DataFrame(
 
 @pytest.fixture(autouse=True)
 def of_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("declaration", "panels"):
-        monkeypatch.setattr(f"labs.read.figures.{module}.declared", lambda results: COLUMNS)
+    monkeypatch.setattr("labs.read.figures.declaration.declared", lambda results: COLUMNS)
 
 
 def caption(rows: Any) -> str:
@@ -65,6 +64,13 @@ def test_lines_take_words_units_and_predictions_from_the_columns() -> None:
     assert figure.layout.meta["table"]["heads"][-2:] == ["Measured (MiB/s)", "Predicted (MiB/s)"]
     assert "6.1: 1.00 (predicted 1.00) at 1.06" in figure.layout.meta["tell"]
     assert figure.layout.meta["step_places"]["x"][0] == (1.06, "size: 1.06")
+
+
+def test_a_line_of_many_points_has_even_steps() -> None:
+    xs = [float(place) for place in range(1, 1001)]
+    rows = pandas.DataFrame({"group": "sweep", "size": xs, "goodput": xs})
+    places = lines(by=None, predicted=None)(rows).layout.meta["step_places"]["x"]
+    assert len(places) == USUAL_STEPS and places[-1][0] == 1000
 
 
 def test_lines_have_the_article_s_points_and_differences_below() -> None:
@@ -103,6 +109,7 @@ def test_bars_write_values_predictions_and_notes() -> None:
     assert any("<b>2.00</b>" in text and "2.20" in text and "2.50" in text for text in texts)
     assert "<b>d</b><br>no rate" in texts
     assert "b: 2.00 (predicted 2.20)" in figure.layout.meta["tell"]
+    assert [words for _, words in figure.layout.meta["step_places"]["y"]] == list("abcd")
 
 
 def test_intervals_have_both_ends_and_steps_by_row() -> None:

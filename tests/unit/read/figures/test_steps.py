@@ -29,7 +29,7 @@ def curve(xs: list[float], *more: Any, steps: Any = None, **layout: Any) -> Figu
         height=300,
         tell="A line.",
         table=None,
-        steps=steps,
+        steps={"x": [(x, f"{x:g}") for x in xs]} if steps is None else steps,
     )
 
 
@@ -49,11 +49,17 @@ def test_few_points_are_the_steps_and_the_last_shows_all() -> None:
     assert figure.layout.yaxis.range[0] < 2 and figure.layout.yaxis.range[1] > 8
 
 
-def test_many_points_have_eight_steps_at_points() -> None:
+def test_a_long_line_is_thinned_and_has_no_more_steps_than_a_slider_holds() -> None:
     figure = steps.of(curve([float(x) for x in range(1000)]))
-    assert len(figure.frames) == steps.USUAL_STEPS
+    assert len(figure.frames) == steps.MOST_STEPS
     assert len(figure.data[0].x) <= steps.MOST_POINTS + 1
     assert figure.data[0].x[-1] == 999
+
+
+def test_a_figure_that_declares_no_steps_stays_as_it_is() -> None:
+    whole = curve([1, 2, 4], steps={})
+    assert steps.of(whole) is whole
+    assert len(steps.of(whole, at=(1, 4)).frames) == 2
 
 
 def test_given_places_end_the_axis() -> None:
@@ -133,7 +139,7 @@ def test_of_refuses_another_axis() -> None:
 
 def test_page_has_controls_of_its_own() -> None:
     """A slider that the keyboard reaches, instead of plotly's; in print neither is seen."""
-    figure = steps.of(curve([1, 2, 4], xaxis={"title": {"text": "load"}}))
+    figure = steps.of(curve([1, 2, 4], xaxis={"title": {"text": "load"}}), at=(1, 2, 4))
     html = figure_html(figure.to_plotly_json(), 1)
     assert '<input type="range" min="0" max="2" value="2"' in html
     assert "<output>load: 4</output>" in html and "In 3 steps" in html
