@@ -20,7 +20,7 @@ from labs.experiments.windows.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_digits, is_known, size_in_words
+from labs.read.display.format import heading, in_digits, is_known, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import POINTS, Axis
@@ -367,13 +367,8 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
 
 PART_COLUMNS = {
-    "packet": "Packet",
-    "payload_bytes": "Payload (bytes)",
-    "structures_bytes": "Structures (bytes)",
-    "unused_bytes": "Unused (bytes)",
-    "promised_bytes": "Promised window (bytes)",
-    "free_bytes": "Free (bytes)",
-    "rcvbuf_bytes": "Buffer (bytes)",
+    **{name: heading(name) for name in ("packet", *PARTS)},
+    **{"promised_bytes": "Promised window (bytes)", "rcvbuf_bytes": "Buffer (bytes)"},
 }
 
 

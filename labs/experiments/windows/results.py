@@ -17,7 +17,7 @@ from labs.read.claims.ledger import article_beside
 from labs.read.parse.socket_samples import SocketSample
 from labs.read.readings import receive_queue as queue
 from labs.read.readings.instruments import capture_losses
-from labs.read.readings.receive_queue import RECEIVER, Agreement, Collapse, SynAck, samples_of
+from labs.read.readings.receive_queue import RECEIVER, Collapse, SynAck, samples_of
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
@@ -83,8 +83,9 @@ class Results:
         return queue.by_round_trip(self.table, self.run.link.asked.delay_ms)
 
     @cached_property
-    def agreement(self) -> Agreement:
-        return queue.agreement(self.table)
+    def deviations(self) -> Series[int]:
+        """How far the predicted window is from the one on the wire, in bytes."""
+        return (self.table["predicted_window_left_bytes"] - self.table["window_left_bytes"]).abs()
 
     skmem_rb = part("last.rcvbuf", "receive buffer (sk_rcvbuf) at the end", unit="bytes")
     skmem_r = part("last.rmem_alloc", "memory in use (sk_rmem_alloc) at the end", unit="bytes")
@@ -195,14 +196,14 @@ class Results:
     path = hidden("settings.path", "loopback, or two hosts and a router")
     reader = hidden("settings.reader", "how the application reads")
     fill = hidden("settings.fill", "how the sender writes")
-    predicted_equal_pct = part(
-        "agreement.equal_pct",
-        "packets at which the predicted window equals the one on the wire",
-        unit="%",
-    )
-    deviation_bytes = hidden(
-        "agreement.largest_bytes", "largest deviation of the predicted window", unit="bytes"
-    )
+
+    @column("packets at which the predicted window equals the one on the wire", unit="%")
+    def predicted_equal_pct(self) -> float | None:
+        return 100 * int((self.deviations == 0).sum()) / len(self.table)
+
+    @column("largest deviation of the predicted window", unit="bytes", hidden=True)
+    def deviation_bytes(self) -> int | None:
+        return int(self.deviations.max())
 
     @cached_property
     def ends(self) -> Series[int]:
@@ -226,7 +227,13 @@ class Results:
     @cached_property
     def drop_times(self) -> list[float]:
         """When TCPRcvQDrop grew, in seconds since the first write."""
-        return queue.drop_times(self.run, int(self.table["time_ns"].iloc[0]) - return_ns(self.run))
+        written_ns = int(self.table["time_ns"].iloc[0]) - return_ns(self.run)
+        drops = [sample.counters.get("TCPRcvQDrop") or 0 for sample in self.samples]
+        return [
+            (sample.time_ns - written_ns) / SECOND_NS
+            for sample, (before, after) in zip(self.samples[1:], pairwise(drops), strict=True)
+            for _ in range(after - before)
+        ]
 
     @cached_property
     def pause(self) -> tuple[int, int]:

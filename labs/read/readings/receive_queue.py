@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy
@@ -273,25 +272,6 @@ def parts(table: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How often the predicted window equals the one on the wire, and its largest deviation."""
-
-    packets: int
-    equal: int
-    largest_bytes: int
-
-    @property
-    def equal_pct(self) -> float:
-        return 100 * self.equal / self.packets
-
-
-def agreement(table: DataFrame) -> Agreement:
-    """The predicted window compared with the one on the wire, for the packets of a run."""
-    off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
-    return Agreement(len(table), int((off == 0).sum()), int(off.max()))
-
-
-@dataclass(frozen=True)
 class SynAck:
     """The window that the receiver's SYN-ACK offered, and its scale."""
 
@@ -384,18 +364,6 @@ def collapses(table: DataFrame) -> tuple[Collapse, ...]:
         )
         for at in (int(place) for place in table.index[table["collapsed"].fillna(0) > 0])
     )
-
-
-def drop_times(run: Run, written_ns: int) -> list[float]:
-    """When TCPRcvQDrop grew, in seconds since the first write."""
-    counted = [
-        (sample.time_ns, sample.counters.get("TCPRcvQDrop") or 0) for sample in samples_of(run)
-    ]
-    return [
-        (time_ns - written_ns) / SECOND_NS
-        for (_, before), (time_ns, after) in pairwise(counted)
-        for _ in range(after - before)
-    ]
 
 
 def printed_drops(run: Run) -> str:

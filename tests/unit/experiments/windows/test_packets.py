@@ -11,15 +11,9 @@ import pytest
 from pandas import DataFrame
 
 from labs.errors import Damaged
-from labs.experiments.windows.results import packets, setup_of
+from labs.experiments.windows.results import Results, packets, setup_of
 from labs.read import capture
-from labs.read.readings.receive_queue import (
-    agreement,
-    arrivals,
-    samples_of,
-    sent_alone,
-    window_on_the_wire,
-)
+from labs.read.readings.receive_queue import arrivals, samples_of, sent_alone, window_on_the_wire
 from tests.real_runs import FOLDER, real
 
 RUNS = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("windows-*.tar.xz"))
@@ -40,9 +34,8 @@ def test_recorded_runs_of_each_kernel() -> None:
 def test_packets_predicted_window_equals_the_wire(name: str) -> None:
     """To the byte, for each packet. The prediction is not fed with anything that the receiver
     sent; what it is fed with, arrivals and reads, is equal by construction."""
-    result = agreement(table(name))
-    assert (result.equal, result.largest_bytes) == (result.packets, 0)
-    assert result.equal_pct == 100
+    results = Results(real(name))
+    assert (results.predicted_equal_pct, results.deviation_bytes) == (100, 0)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -130,9 +123,9 @@ def test_packets_prediction_is_of_the_kernel() -> None:
     """Another kernel's rules, fed with the same arrivals, predict other windows."""
     run = real("windows-6.12-article-scale1")
     record = {**run.record, "kernel": {**run.record["kernel"], "release": "6.1.192"}}
-    result = agreement(packets(dataclasses.replace(run, record=record)))
-    assert result.equal_pct < 50
-    assert result.largest_bytes > 1000
+    results = Results(dataclasses.replace(run, record=record))
+    assert (results.predicted_equal_pct or 0) < 50
+    assert (results.deviation_bytes or 0) > 1000
 
 
 def test_setup_of_a_run() -> None:
