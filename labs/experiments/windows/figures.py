@@ -127,11 +127,9 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
         caption=lambda rows: of_run(run),
         describe=lambda rows: describe_run(run),
     )
-    figure = form(run)
-    places = {
-        name: [list(trace.x) for trace in replace(form, x=axis)(run).data]
-        for name, axis in AXES.items()
-    }
+    drawn = {name: replace(form, x=axis)(run) for name, axis in AXES.items()}
+    places = {name: [list(trace.x) for trace in plot.data] for name, plot in drawn.items()}
+    figure = drawn["packet"]
     for trace, xs in zip(figure.data, places[over], strict=True):
         trace.x = xs
     buttons = [
