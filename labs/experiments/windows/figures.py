@@ -178,11 +178,10 @@ by_part = Lines(
     lines={**PARTS, **BUFFER},
     looks={
         **LOOKS,
-        "payload_bytes": Look(GREEN, stacked=True),
-        "structures_bytes": Look(BLUE, stacked=True),
-        "unused_bytes": Look(SKY, stacked=True),
-        "promised_bytes": Look(ORANGE, stacked=True),
-        "free_bytes": Look(GRID, stacked=True),
+        **{
+            name: Look(colour, stacked=True)
+            for name, colour in zip(PARTS, (GREEN, BLUE, SKY, ORANGE, GRID), strict=True)
+        },
     },
     predicted=None,
     mode="lines",
