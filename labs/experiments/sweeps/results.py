@@ -99,13 +99,11 @@ class Results(BulkTransfer):
     @cached_property
     def granted(self) -> Mapping[str, int | None]:
         """The sizes of both buffers before the connection exists; None if iperf3 reports none."""
-        return {
-            end: buffer.most_bytes
-            if buffer.fixed_by == SYSCTL
-            else self.reported.get((HOST_OF[end], end))
-            for end, buffer in self.ends.items()
-            if self.asked
+        reported = {end: self.reported.get((host, end)) for end, host in HOST_OF.items()}
+        by_sysctl = {
+            end: buffer.most_bytes for end, buffer in self.ends.items() if buffer.fixed_by == SYSCTL
         }
+        return reported | by_sysctl if self.asked else {}
 
     @cached_property
     def received(self) -> Arrivals | None:
