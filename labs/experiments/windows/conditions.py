@@ -58,10 +58,18 @@ class Parameters(LabParameters):
     """
 
     rcvbuf_kib: int = parameter(
-        32, unit="KiB", low=1, high=4096, help="SO_RCVBUF of conditions that name no size"
+        32,
+        unit="KiB",
+        low=1,
+        high=4096,
+        help="SO_RCVBUF of the receiver, for conditions without a size in their name",
     )
     mss_bytes: int = parameter(
-        1024, unit="bytes", low=88, high=32_767, help="TCP_MAXSEG of conditions that name no size"
+        1024,
+        unit="bytes",
+        low=88,
+        high=32_767,
+        help="TCP_MAXSEG of both ends, for conditions without a size in their name",
     )
     delay_ms: float = parameter(200.0, unit="ms", low=0, high=1000, help="RTT of the path")
     initcwnd: int = parameter(
