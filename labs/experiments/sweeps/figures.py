@@ -26,6 +26,7 @@ from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
+from labs.read.readings.bulk_transfer import HOST_OF
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.old_socket_buffers import (
     connected_send_bytes,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
 """What is not defined here."""
 
-ENDS = ("send", "receive")
 GOODPUT = {"steady_mib_s": "measured, MiB/s", "predicted_mib_s": "predicted, MiB/s"}
 SERIES = {
     "sender": "send buffer alone",
@@ -309,7 +309,7 @@ SIZE_COLUMNS = {
     "kernel": "Linux",
     **{
         f"{stage}_{end}_kib": f"{stage.capitalize()} to {end} (KiB)"
-        for end in ENDS
+        for end in HOST_OF
         for stage in ("requested", "granted", "used")
     },
     "advertised_kib": "Advertised (KiB)",
@@ -338,7 +338,7 @@ def granted(condition: str, *studies: Study) -> Table:
             by_kernel[release].get(size, {}).get(end) for size in requests
         ]
         for release in sorted(by_kernel, key=series)
-        for end in ENDS
+        for end in HOST_OF
     }
     return Table({"Requested (bytes)": requests, **columns})
 

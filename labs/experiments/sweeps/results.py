@@ -15,13 +15,13 @@ from labs.read.claims.ledger import article_beside
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.bulk_transfer import (
     AUTOMATIC,
+    HOST_OF,
+    OF_HOST,
     RECEIVER,
-    RMEM,
     RMEM_MAX,
     SENDER,
     SETSOCKOPT,
     SYSCTL,
-    WMEM,
     WMEM_MAX,
     Buffer,
     BulkTransfer,
@@ -71,17 +71,21 @@ class Results(BulkTransfer):
 
     @cached_property
     def sends(self) -> Buffer:
-        return self._buffer(SENDER, "send", self.settings.sndbuf_kib, WMEM)
+        return self._buffer(SENDER, self.settings.sndbuf_kib)
 
     @cached_property
     def receives(self) -> Buffer:
-        return self._buffer(RECEIVER, "receive", self.settings.rcvbuf_kib, RMEM)
+        return self._buffer(RECEIVER, self.settings.rcvbuf_kib)
 
-    def _buffer(self, host: str, socket: str, fixed_kib: int, sysctl: str) -> Buffer:
+    @property
+    def ends(self) -> Mapping[str, Buffer]:
+        return {"send": self.sends, "receive": self.receives}
+
+    def _buffer(self, host: str, fixed_kib: int) -> Buffer:
         """A size that a sysctl fixes is the one that the kernel grants for half of it."""
-        requested = self.settings.requested_bytes
+        requested, (end, sysctl, _) = self.settings.requested_bytes, OF_HOST[host]
         if requested is not None:
-            return Buffer(SETSOCKOPT, requested, self.reported.get((host, socket)) or 2 * requested)
+            return Buffer(SETSOCKOPT, requested, self.reported.get((host, end)) or 2 * requested)
         *_, largest = sysctl_sizes(self.run.sysctl(host, sysctl))
         if fixed_kib:
             return Buffer(SYSCTL, fixed_kib * KIB, largest)
@@ -95,12 +99,11 @@ class Results(BulkTransfer):
     @cached_property
     def granted(self) -> Mapping[str, int | None]:
         """The sizes of both buffers before the connection exists; None if iperf3 reports none."""
-        ends = {"send": (SENDER, self.sends), "receive": (RECEIVER, self.receives)}
-        return {
-            end: buffer.most_bytes if buffer.fixed_by == SYSCTL else self.reported.get((host, end))
-            for end, (host, buffer) in ends.items()
-            if self.asked
+        reported = {end: self.reported.get((host, end)) for end, host in HOST_OF.items()}
+        by_sysctl = {
+            end: buffer.most_bytes for end, buffer in self.ends.items() if buffer.fixed_by == SYSCTL
         }
+        return reported | by_sysctl if self.asked else {}
 
     @cached_property
     def received(self) -> Arrivals | None:
@@ -132,7 +135,7 @@ class Results(BulkTransfer):
             return None
         if not self.run.link.ok:
             return "the link is not as requested"
-        sizes = (self.sends.fixed_bytes, self.receives.fixed_bytes)
+        sizes = [buffer.fixed_bytes for buffer in self.ends.values()]
         if any(fixed is not None and fixed < SMALLEST_BYTES for fixed in sizes):
             return f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets"
         return transfer(self.flow, self.settings.transfer_bytes).cannot_say or None
@@ -182,8 +185,8 @@ class Results(BulkTransfer):
 
     @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
     def fixed_by(self) -> str | None:
-        ends = (self.sends.fixed_by, self.receives.fixed_by)
-        return max(ends, key=(AUTOMATIC, SYSCTL, SETSOCKOPT).index) if self.asked else None
+        fixed_by = [buffer.fixed_by for buffer in self.ends.values()]
+        return max(fixed_by, key=(AUTOMATIC, SYSCTL, SETSOCKOPT).index) if self.asked else None
 
     write_bytes = size("asked.write_bytes", "size of a write (iperf3 -l)")
     nodelay = hidden("asked.nodelay", "TCP_NODELAY (iperf3 -N)")
@@ -229,10 +232,9 @@ class Results(BulkTransfer):
         """The largest of these requests, what it and 1 GiB gave, and the maxima of setsockopt."""
         if not self.requests:
             return {}
-        ends = ("send", "receive")
         return {
             "request": max(self.requests),
-            **{end: max(sizes[end] for sizes in self.requests.values()) for end in ends},
+            **{end: max(sizes[end] for sizes in self.requests.values()) for end in HOST_OF},
             "of_gib": self.requests.get(GIB, {}).get("send"),
             "to_send": int(self.run.sysctl(RECEIVER, WMEM_MAX)),
             "to_receive": int(self.run.sysctl(RECEIVER, RMEM_MAX)),
@@ -299,7 +301,7 @@ class Results(BulkTransfer):
         if self.refused:
             text = f"iperf3 refused {self.settings.window_kib:,} KiB: {self.refused}"
             yield Note("refused", text)
-        for end, buffer in (("send", self.sends), ("receive", self.receives)):
+        for end, buffer in self.ends.items():
             size_bytes, request_bytes = self.granted.get(end), buffer.requested_bytes
             if request_bytes and size_bytes not in (None, 2 * request_bytes):
                 request = f"a request of {request_bytes:,} bytes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.drive.units import KIB
-from labs.experiments.windows.results import packets
+from labs.experiments.windows.results import Results
 from labs.experiments.windows.settings import Settings
 from labs.read.exercises.exercise import Evidence, Exercise, Expected, Measured, around, guesses
 from labs.read.runs.run import Run
@@ -66,8 +66,7 @@ def counted_drops(run: Run) -> int:
     short to tell."""
     if run.settings_as(Settings).duration_s < CHECKED_S:
         return 0
-    table = packets(run)
-    dropped = table[table["dropped"].fillna(0) > 0]
+    dropped = Results(run).drops
     first = dropped[dropped["seq"] == dropped["seq"].min()]
     return int((first["time_s"] - first["time_s"].min() <= LATER_S).sum())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import floor
 from typing import Any
@@ -20,7 +20,7 @@ from labs.experiments.windows.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_digits, is_known, size_in_words
+from labs.read.display.format import heading, in_digits, is_known, size_in_words
 from labs.read.display.provenance import of_run
 from labs.read.display.rich_output import Table
 from labs.read.figures.axes import POINTS, Axis
@@ -48,7 +48,7 @@ SIZES = {
     "predicted_window_left_bytes": "window left, predicted",
 }
 """The sizes of a packet that are drawn as lines: column and name."""
-EVENTS = {"coalesced": "coalesced", "collapsed": "collapsed", "dropped": "dropped"}
+EVENTS = ("coalesced", "collapsed", "dropped")
 """The events of a packet that are drawn as marks, on the line of the memory in use or, if the
 packet was coalesced with the one before it, below the axis."""
 LOOKS = {
@@ -67,11 +67,7 @@ OF_CELLS = ("rcvbuf_bytes", "rmem_bytes", "recv_q_bytes", "rcv_ssthresh_bytes", 
 """The sizes that small charts have."""
 PACKET = Axis("packet", "packet number", "")
 BYTES = Axis("rmem_bytes", "size", "bytes")
-AXES = {
-    "packet": ("packet", "packet number", "by packet"),
-    "time": ("time_s", "seconds since the first packet", "by time"),
-}
-"""The axes against which packets are drawn: column, title, and the label of the button."""
+AXES = {"packet": PACKET, "time": Axis("time_s", "seconds since the first packet", "")}
 BELOW_AXIS, BELOW_CELL = -0.02675, -0.0749
 """Where the marks below the axis are, as a share of the largest size; small charts are low."""
 ROWS_OF_TABLE = 12
@@ -93,16 +89,13 @@ def _with_marks(table: DataFrame, below: float, sizes: tuple[str, ...] = (*SIZES
     )
 
 
-def _spread(table: DataFrame) -> DataFrame:
-    """Some rows of a table at equal distances, with the first and the last."""
-    step = max(1, -(-len(table) // ROWS_OF_TABLE))
-    return table.iloc[sorted({*range(0, len(table), step), len(table) - 1})]
-
-
-def _table_of_packets(table: DataFrame) -> DataFrame:
-    sizes = {name: f"{words}, bytes" for name, words in SIZES.items() if table[name].notna().any()}
-    rows = _spread(table)[["packet", *sizes, *EVENTS]].astype(object)
-    return rows.where(rows.notna(), None).rename(columns=sizes)
+def _some(rows: DataFrame, sizes: Mapping[str, str], *counts: str) -> DataFrame:
+    """Some packets at equal distances, with the first and the last: sizes and counts."""
+    step = max(1, -(-len(rows) // ROWS_OF_TABLE))
+    places = sorted({*range(0, len(rows), step), len(rows) - 1})
+    heads = {name: f"{words}, bytes" for name, words in sizes.items() if rows[name].notna().any()}
+    some = rows.iloc[places][["packet", *heads, *counts]].astype(object)
+    return some.where(some.notna(), None).rename(columns=heads)
 
 
 PACKETS = Lines(
@@ -110,12 +103,12 @@ PACKETS = Lines(
     rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
     x=PACKET,
     y=BYTES,
-    lines={**SIZES, **{f"{name}_at": words for name, words in EVENTS.items()}},
+    lines={**SIZES, **{f"{name}_at": name for name in EVENTS}},
     looks=LOOKS,
     predicted=None,
     mode="lines",
     height=560,
-    table=_table_of_packets,
+    table=lambda rows: _some(rows, SIZES, *EVENTS),
 )
 
 
@@ -128,40 +121,33 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
     """
     if over not in AXES:
         raise BadInput(unknown(over, AXES, "axis"))
-    figure = replace(
+    form = replace(
         PACKETS,
         title=f"{PACKETS.title_of(None)}: {run.condition}",
         caption=lambda rows: of_run(run),
         describe=lambda rows: describe_run(run),
-    )(run)
-    table, axes = packets(run), list(AXES.values())
-    places = []
-    for column, _, _ in axes:
-        at = dict(zip(table["packet"].tolist(), table[column].tolist(), strict=True))
-        places.append([[at[packet] for packet in trace.x] for trace in figure.data])
-    chosen = [*AXES].index(over)
-    for trace, xs in zip(figure.data, places[chosen], strict=True):
+    )
+    drawn = {name: replace(form, x=axis)(run) for name, axis in AXES.items()}
+    places = {name: [list(trace.x) for trace in plot.data] for name, plot in drawn.items()}
+    figure = drawn["packet"]
+    for trace, xs in zip(figure.data, places[over], strict=True):
         trace.x = xs
     buttons = [
-        {"label": label, "method": "update", "args": [{"x": xs}, {"xaxis.title.text": title}]}
-        for xs, (_, title, label) in zip(places, axes, strict=True)
+        {
+            "label": f"by {name}",
+            "method": "update",
+            "args": [{"x": xs}, {"xaxis.title.text": AXES[name].words}],
+        }
+        for name, xs in places.items()
     ]
-    switch = {**SWITCH, "buttons": buttons, "active": chosen}
-    return figure.update_xaxes(title_text=axes[chosen][1]).update_layout(updatemenus=[switch])
+    switch = {**SWITCH, "buttons": buttons, "active": [*AXES].index(over)}
+    return figure.update_xaxes(title_text=AXES[over].words).update_layout(updatemenus=[switch])
 
 
 SWITCH = {
-    "type": "buttons",
-    "direction": "right",
-    "x": 0,
-    "xanchor": "left",
-    "y": 1,
-    "yanchor": "bottom",
-    "pad": {"b": 6, "t": 0},
-    "font": {"size": 12},
-    "bordercolor": GREY,
+    **{"type": "buttons", "direction": "right", "font": {"size": 12}, "bordercolor": GREY},
+    **{"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "pad": {"b": 6, "t": 0}},
 }
-
 PARTS = {
     "payload_bytes": "payload (Recv-Q)",
     "structures_bytes": "sk_buff and skb_shared_info",
@@ -192,11 +178,10 @@ by_part = Lines(
     lines={**PARTS, **BUFFER},
     looks={
         **LOOKS,
-        "payload_bytes": Look(GREEN, stacked=True),
-        "structures_bytes": Look(BLUE, stacked=True),
-        "unused_bytes": Look(SKY, stacked=True),
-        "promised_bytes": Look(ORANGE, stacked=True),
-        "free_bytes": Look(GRID, stacked=True),
+        **{
+            name: Look(colour, stacked=True)
+            for name, colour in zip(PARTS, (GREEN, BLUE, SKY, ORANGE, GRID), strict=True)
+        },
     },
     predicted=None,
     mode="lines",
@@ -205,47 +190,54 @@ by_part = Lines(
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
     describe=_describe_parts,
-    table=lambda rows: _spread(rows)[["packet", *PARTS]].rename(
-        columns={column: f"{name}, bytes" for column, name in PARTS.items()}
-    ),
+    table=lambda rows: _some(rows, PARTS),
 )
 
 
-def _with_source(table: DataFrame, study: Study, condition: str, name: str) -> DataFrame:
-    """A table of a run, with its name in the figure and what a caption says about it."""
-    rows = study.results()
-    row = rows[rows["condition"] == condition].iloc[0]
-    return table.assign(run=name, **{column: row[column] for column in SOURCE})
+Chosen = list[tuple[Study, str, str]]
+"""Runs, each as its study, its condition and its name in a figure."""
 
 
-def _opened(study: Study, condition: str, name: str) -> DataFrame:
-    """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
-    results = Results(study.run(condition))
-    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
-    first = DataFrame([{**offered, "window_bytes": results.offered.window_bytes}])
-    table = pandas.concat([first, results.rounds], ignore_index=True)
-    return _with_source(table, study, condition, name)
-
-
-def _openings(study: Study, *conditions: str) -> DataFrame:
+def _of_conditions(study: Study, *conditions: str) -> Chosen:
     names = [name for name in conditions or study.conditions if name in study.conditions]
-    return _below_each_other([_opened(study, name, name) for name in names])
+    return [(study, name, name) for name in names]
 
 
-def _below_each_other(tables: list[DataFrame]) -> DataFrame:
+def _of_kernels(condition: str, *studies: Study) -> Chosen:
+    """The runs of a condition from the oldest kernel to the newest."""
+    having = [study for study in studies if condition in study.conditions]
+    releases = [(study.runs[0].kernel.release, study) for study in having]
+    releases.sort(key=lambda entry: series(entry[0]))
+    return [(study, condition, f"Linux {release}") for release, study in releases]
+
+
+def _of_scales(study: Study, *conditions: str) -> Chosen:
+    """The runs in the order of their tcp_adv_win_scale, by default the kernel's."""
+    scales = []
+    for _, condition, _ in _of_conditions(study, *conditions):
+        scale = study.run(condition).settings_as(Settings).adv_win_scale
+        scales.append((DEFAULT_SCALE if scale is None else scale, condition))
+    scales.sort(key=lambda entry: entry[0])
+    return [(study, name, f"tcp_adv_win_scale = {scale}") for scale, name in scales]
+
+
+def _rows(table_of: Callable[[Run], DataFrame], chosen: Chosen) -> DataFrame:
+    """A table of each run below each other, with its name and what a caption says about it."""
+    tables = []
+    for study, condition, name in chosen:
+        rows = study.results()
+        row = rows[rows["condition"] == condition].iloc[0]
+        source = {column: row[column] for column in SOURCE}
+        tables.append(table_of(study.run(condition)).assign(run=name, **source))
     return pandas.concat(tables, ignore_index=True) if tables else DataFrame()
 
 
-def _by_kernel(condition: str, *studies: Study) -> list[tuple[Study, str]]:
-    """The studies with a condition from the oldest kernel to the newest, each with its name."""
-    releases = [
-        (series(release), study, f"Linux {release}")
-        for study in studies
-        if condition in study.conditions
-        for release in (study.runs[0].kernel.release,)
-    ]
-    releases.sort(key=lambda entry: entry[0])
-    return [(study, name) for _, study, name in releases]
+def _opened(run: Run) -> DataFrame:
+    """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
+    results = Results(run)
+    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
+    first = DataFrame([{**offered, "window_bytes": results.offered.window_bytes}])
+    return pandas.concat([first, results.rounds], ignore_index=True)
 
 
 def _describe_opening(rows: DataFrame) -> str:
@@ -260,7 +252,7 @@ def _describe_opening(rows: DataFrame) -> str:
 
 opening = Lines(
     "The window by round trip",
-    rows=_openings,
+    rows=lambda *sources: _rows(_opened, _of_conditions(*sources)),
     x=Axis("round_trip", "round trip (0: the handshake)", "", ticks=POINTS),
     y=Axis("window_bytes", "largest window offered", "bytes", begins_at_0=True),
     by="run",
@@ -283,9 +275,7 @@ opening = Lines(
 opening_by_kernel = replace(
     opening,
     title=lambda rows: ": ".join(["The window by round trip", *_conditions(rows)]),
-    rows=lambda condition, *studies: _below_each_other(
-        [_opened(study, condition, name) for study, name in _by_kernel(condition, *studies)]
-    ),
+    rows=lambda *sources: _rows(_opened, _of_kernels(*sources)),
 )
 """The same for one condition on the kernel of each study."""
 
@@ -294,30 +284,10 @@ def _conditions(rows: DataFrame) -> list[str]:
     return [] if rows.empty else [*rows["condition"].unique()]
 
 
-def _cells(tables: list[DataFrame]) -> DataFrame:
+def _cells(chosen: Chosen) -> DataFrame:
     """Packets of several runs, with the heights of marks in small charts."""
-    rows = _below_each_other(tables)
+    rows = _rows(packets, chosen)
     return rows if rows.empty else _with_marks(rows, BELOW_CELL, OF_CELLS)
-
-
-def _cell(study: Study, condition: str, name: str) -> DataFrame:
-    return _with_source(packets(study.run(condition)), study, condition, name)
-
-
-def scale_of(run: Run) -> int:
-    """The tcp_adv_win_scale of a run; the kernel's default if the condition does not set it."""
-    scale = run.settings_as(Settings).adv_win_scale
-    return DEFAULT_SCALE if scale is None else scale
-
-
-def _by_scale(study: Study, *conditions: str) -> DataFrame:
-    scales = {name: scale_of(study.run(name)) for name in conditions if name in study.conditions}
-    return _cells(
-        [
-            _cell(study, name, f"tcp_adv_win_scale = {scales[name]}")
-            for name in sorted(scales, key=lambda name: scales[name])
-        ]
-    )
 
 
 def _describe_end(table: DataFrame) -> str:
@@ -333,26 +303,17 @@ def _describe_cells(rows: DataFrame) -> str:
     return f"Memory in use at the end, of the buffer: {'; '.join(ends)}."
 
 
-def _table_of_cells(rows: DataFrame) -> DataFrame:
+def _last(rows: DataFrame) -> DataFrame:
     """The last packet of each run."""
-    return DataFrame(
-        [
-            {
-                "run": name,
-                "packets": len(table),
-                **{f"{SIZES[column]}, bytes": table[column].iloc[-1] for column in OF_CELLS},
-                "dropped": int((table["dropped"] > 0).sum()),
-            }
-            for name, table in rows.groupby("run", sort=False)
-        ]
-    )
+    sizes = {f"{SIZES[name]}, bytes": (name, lambda of: of.iloc[-1]) for name in OF_CELLS}
+    dropped = ("dropped", lambda marks: (marks > 0).sum())
+    runs = rows.groupby("run", sort=False, as_index=False)
+    return runs.agg(packets=("packet", "count"), **sizes, dropped=dropped)
 
 
 over_kernels = Multiples(
     lambda rows: " ".join(["Condition", *_conditions(rows), "by kernel"]),
-    rows=lambda condition, *studies: _cells(
-        [_cell(study, condition, name) for study, name in _by_kernel(condition, *studies)]
-    ),
+    rows=lambda *sources: _cells(_of_kernels(*sources)),
     panel_of=replace(
         PACKETS,
         lines={
@@ -368,11 +329,15 @@ over_kernels = Multiples(
     letters=11,
     remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
     describe=_describe_cells,
-    table=_table_of_cells,
+    table=_last,
 )
 """One condition on the kernel of each study, from the oldest to the newest."""
 
-over_scales = replace(over_kernels, title="The receive buffer by tcp_adv_win_scale", rows=_by_scale)
+over_scales = replace(
+    over_kernels,
+    title="The receive buffer by tcp_adv_win_scale",
+    rows=lambda *sources: _cells(_of_scales(*sources)),
+)
 """Conditions of a study in the order of their tcp_adv_win_scale."""
 
 KERNEL_COLUMNS = {
@@ -394,21 +359,13 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
     Studies without runs are left out.
     """
     table = results_of(studies, KERNEL_COLUMNS, conditions)
-    return table.sort_values(
-        ["Condition", "Linux"],
-        key=lambda values: values.map(series) if values.name == "Linux" else values,
-        ignore_index=True,
-    )
+    order = sorted(table.index, key=lambda at: (table["Condition"][at], series(table["Linux"][at])))
+    return table.loc[order].reset_index(drop=True)
 
 
 PART_COLUMNS = {
-    "packet": "Packet",
-    "payload_bytes": "Payload (bytes)",
-    "structures_bytes": "Structures (bytes)",
-    "unused_bytes": "Unused (bytes)",
-    "promised_bytes": "Promised window (bytes)",
-    "free_bytes": "Free (bytes)",
-    "rcvbuf_bytes": "Buffer (bytes)",
+    **{name: heading(name) for name in ("packet", *PARTS)},
+    **{"promised_bytes": "Promised window (bytes)", "rcvbuf_bytes": "Buffer (bytes)"},
 }
 
 
@@ -481,20 +438,19 @@ def describe(table: DataFrame) -> str:
 
 
 def _describe_row(row: Mapping[Any, Any]) -> str:
-    over, buffer = row["overshoot_bytes"], in_digits(row["skmem_rb"])
-    exceeds = over is not None and is_known(over) and over
+    over = row["overshoot_bytes"]
+    above = f"up to {in_digits(over)} above the" if is_known(over) and over else "of a"
     text = (
         f"{in_digits(row['recv_q'])} bytes of data in {in_digits(row['skmem_r'])} bytes of memory, "
-        + (f"up to {in_digits(over)} above the" if exceeds else "of a")
-        + f" buffer of {buffer}; the largest window is {size_in_words(row['window_max_bytes'])}"
+        f"{above} buffer of {in_digits(row['skmem_rb'])}; "
+        f"the largest window is {size_in_words(row['window_max_bytes'])}"
     )
     events = [
         f"{in_digits(row[name])} {what}{'' if row[name] == 1 else 's'} {name}"
-        for name, what in (("coalesced", "packet"), ("collapsed", "buffer"), ("dropped", "packet"))
+        for name, what in zip(EVENTS, ("packet", "buffer", "packet"), strict=True)
         if is_known(row[name]) and row[name]
     ]
-    if events:
-        text += f"; {', '.join(events)}"
+    text = "; ".join(filter(None, [text, ", ".join(events)]))
     if is_known(row["dropped_in_window"]) and row["dropped_in_window"]:
         text += f", {in_digits(row['dropped_in_window'])} of them although the window was open"
     return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
@@ -524,14 +480,13 @@ def _equal(share_pct: float, at: str) -> str:
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
     """The results of a study besides one row per run: the window by round trip for each
     condition. `runs` are the runs of a study by condition."""
-    return {"round_trips": {name: _numbers(Results(run).rounds) for name, run in runs.items()}}
-
-
-def _numbers(table: DataFrame) -> list[dict[str, int | None]]:
-    return [
-        {str(name): None if pandas.isna(value) else int(value) for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
+    tables = {name: Results(run).rounds.convert_dtypes() for name, run in runs.items()}
+    return {
+        "round_trips": {
+            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            for name, table in tables.items()
+        }
+    }
 
 
 def remarks(table: DataFrame) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import pandas
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import KIB, SECOND_NS
@@ -17,7 +17,7 @@ from labs.read.claims.ledger import article_beside
 from labs.read.parse.socket_samples import SocketSample
 from labs.read.readings import receive_queue as queue
 from labs.read.readings.instruments import capture_losses
-from labs.read.readings.receive_queue import RECEIVER, Agreement, Collapse, SynAck, samples_of
+from labs.read.readings.receive_queue import RECEIVER, Collapse, SynAck, samples_of
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
@@ -32,6 +32,8 @@ PROGRAM_S = 5.0
 DIGITS = 12
 """Of a digest."""
 VIRTUAL = "virtual"
+TOOTH_PACKETS = 2
+"""A sawtooth has several teeth, each of them higher than one packet."""
 KEPT_TABLES = 64
 SPACING_NS = 32_000
 """The time that a packet takes on the loopback path (SPACING in
@@ -66,6 +68,11 @@ class Results:
     def last(self) -> SocketSample:
         return self.samples[-1]
 
+    @property
+    def each(self) -> tuple[SocketSample, ...]:
+        """The samples, one per packet; none if the receiver took only the first and the last."""
+        return self.samples if self.settings.sampled else ()
+
     @cached_property
     def offered(self) -> SynAck:
         return queue.syn_ack(self.run)
@@ -76,23 +83,21 @@ class Results:
         return queue.by_round_trip(self.table, self.run.link.asked.delay_ms)
 
     @cached_property
-    def agreement(self) -> Agreement:
-        return queue.agreement(self.table)
+    def deviations(self) -> Series[int]:
+        """How far the predicted window is from the one on the wire, in bytes."""
+        return (self.table["predicted_window_left_bytes"] - self.table["window_left_bytes"]).abs()
 
     skmem_rb = part("last.rcvbuf", "receive buffer (sk_rcvbuf) at the end", unit="bytes")
     skmem_r = part("last.rmem_alloc", "memory in use (sk_rmem_alloc) at the end", unit="bytes")
 
     @column("largest memory in use", unit="bytes", hidden=True)
     def skmem_r_max(self) -> int | None:
-        if not self.settings.sampled:
-            return None
-        return max(sample.rmem_alloc for sample in self.samples)
+        return max((sample.rmem_alloc for sample in self.each), default=None)
 
     @column("largest memory in use above the buffer", unit="bytes")
     def overshoot_bytes(self) -> int | None:
-        if not self.settings.sampled:
-            return None
-        return max(0, *(sample.rmem_alloc - sample.rcvbuf for sample in self.samples))
+        above = (max(0, sample.rmem_alloc - sample.rcvbuf) for sample in self.each)
+        return max(above, default=None)
 
     recv_q = part(
         "last.rcvq_bytes", "data queued for the application at the end", unit="bytes", headline=True
@@ -100,17 +105,22 @@ class Results:
 
     @column("largest share of the buffer that is payload", unit="%")
     def payload_pct(self) -> float | None:
-        if not self.settings.sampled:
-            return None
-        return 100 * max(sample.rcvq_bytes / sample.rcvbuf for sample in self.samples)
+        return max(
+            (100 * (sample.rcvq_bytes / sample.rcvbuf) for sample in self.each), default=None
+        )
 
     @column("memory besides payload per queued packet, at the end", unit="bytes")
     def metadata_bytes(self) -> float | None:
-        return queue.metadata_bytes(self.table) if self.settings.reader == NEVER else None
+        sampled = self.table[self.table["rmem_bytes"].notna()]
+        queued = int((queue.accepted(self.table) > 0).sum())
+        if self.settings.reader != NEVER or sampled.empty or not queued:
+            return None
+        return float((sampled["rmem_bytes"] - sampled["recv_q_bytes"]).iloc[-1]) / queued
 
     @column("memory besides payload of the first packet", unit="bytes", hidden=True)
     def first_metadata_bytes(self) -> int | None:
-        return queue.first_metadata_bytes(self.table)
+        metadata = (self.table["rmem_bytes"] - self.table["recv_q_bytes"]).iloc[0]
+        return None if pandas.isna(metadata) else int(metadata)
 
     overhead_bytes = hidden(
         queue.overhead_bytes,
@@ -118,13 +128,11 @@ class Results:
         unit="bytes",
     )
 
-    @column("data packets that arrived")
-    def packets(self) -> int | None:
-        return len(self.table)
+    packets = part("table.shape.0", "data packets that arrived", kind=int)
 
     @column("packets with new data: no retransmissions, no probes", hidden=True)
     def first_flight_packets(self) -> int | None:
-        return queue.new_packets(self.table)
+        return int((self.ends > self.ends.cummax().shift(fill_value=0)).sum())
 
     @column("data packets without a sample of their own")
     def unsampled_packets(self) -> int | None:
@@ -136,17 +144,19 @@ class Results:
 
     @column("packets dropped, by any counter", hidden=True)
     def dropped(self) -> int | None:
-        if not self.settings.sampled:
-            return None
-        return int((self.table["dropped"].fillna(0) > 0).sum())
+        return len(self.drops) if self.settings.sampled else None
 
     @column("packets dropped although the window had room for them")
     def dropped_in_window(self) -> int | None:
-        return queue.dropped_in_window(self.table) if self.settings.sampled else None
+        """By the window before the drop: since 6.6 the ACK of a drop takes that window back."""
+        if not self.settings.sampled:
+            return None
+        return int((self.ends <= self.edges.shift(1))[self.drops.index].sum())
 
     @column("packets sent beyond every window that was offered", hidden=True)
     def beyond_window(self) -> int | None:
-        return queue.beyond_window(self.table, self.offered.window_bytes)
+        offered = self.edges.cummax().shift(1, fill_value=self.offered.window_bytes)
+        return int((self.ends > offered).sum())
 
     coalesced = part(
         "last.counters.TCPRcvCoalesce", "packets coalesced with the one before (TCPRcvCoalesce)"
@@ -159,7 +169,7 @@ class Results:
 
     @column("window of the first ACK of data", unit="bytes", hidden=True)
     def second_window_bytes(self) -> int | None:
-        return queue.second_window_bytes(self.table)
+        return int(self.edges.iloc[0] - self.table["acked_bytes"].iloc[0])
 
     @column("largest window that was offered", unit="bytes")
     def window_max_bytes(self) -> int | None:
@@ -186,14 +196,24 @@ class Results:
     path = hidden("settings.path", "loopback, or two hosts and a router")
     reader = hidden("settings.reader", "how the application reads")
     fill = hidden("settings.fill", "how the sender writes")
-    predicted_equal_pct = part(
-        "agreement.equal_pct",
-        "packets at which the predicted window equals the one on the wire",
-        unit="%",
-    )
-    deviation_bytes = hidden(
-        "agreement.largest_bytes", "largest deviation of the predicted window", unit="bytes"
-    )
+
+    @column("packets at which the predicted window equals the one on the wire", unit="%")
+    def predicted_equal_pct(self) -> float | None:
+        return 100 * int((self.deviations == 0).sum()) / len(self.table)
+
+    @column("largest deviation of the predicted window", unit="bytes", hidden=True)
+    def deviation_bytes(self) -> int | None:
+        return int(self.deviations.max())
+
+    @cached_property
+    def ends(self) -> Series[int]:
+        """The last byte of each packet."""
+        return self.table["seq"] + self.table["payload_bytes"] - 1
+
+    @cached_property
+    def edges(self) -> Series[int]:
+        """The right edge of the window after each packet."""
+        return queue.right_edge(self.table)
 
     @cached_property
     def collapses(self) -> tuple[Collapse, ...]:
@@ -207,15 +227,28 @@ class Results:
     @cached_property
     def drop_times(self) -> list[float]:
         """When TCPRcvQDrop grew, in seconds since the first write."""
-        return queue.drop_times(self.run, int(self.table["time_ns"].iloc[0]) - return_ns(self.run))
+        written_ns = int(self.table["time_ns"].iloc[0]) - return_ns(self.run)
+        drops = [sample.counters.get("TCPRcvQDrop") or 0 for sample in self.samples]
+        return [
+            (sample.time_ns - written_ns) / SECOND_NS
+            for sample, (before, after) in zip(self.samples[1:], pairwise(drops), strict=True)
+            for _ in range(after - before)
+        ]
 
     @cached_property
     def pause(self) -> tuple[int, int]:
-        return queue.longest_pause(self.table)
+        """The first of the longest series of packets without a window update, and the packet with
+        the next update; zeros if there is no update."""
+        places = [1, *self.table["packet"][self.edges.diff() > 0].astype(int)]
+        rests = [(earlier + 1, later) for earlier, later in pairwise(places)]
+        return max(rests, key=lambda rest: rest[1] - rest[0], default=(0, 0))
 
     @cached_property
     def teeth(self) -> list[int]:
-        return queue.teeth(self.table)
+        """The rises of the window left after a fall, in bytes, of at least two packets."""
+        steps = [int(step) for step in self.table["window_left_bytes"].diff().dropna() if step]
+        least = TOOTH_PACKETS * int(self.table["payload_bytes"].max())
+        return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
 
     @cached_property
     def batches(self) -> DataFrame:
@@ -274,8 +307,7 @@ class Results:
 
     @column("rcv_ssthresh before and after each collapse, in bytes", hidden=True, costly=True)
     def collapse_levels(self) -> str | None:
-        levels = (f"{each.before:,} to {each.after:,}" for each in self.collapses)
-        return ", ".join(levels) or None
+        return ", ".join(f"{at.before:,} to {at.after:,}" for at in self.collapses) or None
 
     @column("bytes queued at all collapses", unit="bytes", hidden=True, costly=True)
     def collapse_copied_bytes(self) -> int | None:
@@ -309,7 +341,7 @@ class Results:
 
     @column("by how much it rises, in bytes", hidden=True, costly=True)
     def teeth_bytes(self) -> str | None:
-        return ", ".join(f"{height:,}" for height in self.teeth) or None
+        return listed(self.teeth)
 
     @column("data packets per ACK", hidden=True)
     def packets_per_ack(self) -> float | None:
@@ -317,11 +349,13 @@ class Results:
 
     @column("growth of rcv_ssthresh per packet, in full segments", hidden=True, costly=True)
     def growth_segments(self) -> float | None:
-        return queue.growth_segments(self.table, float(self.settings.mss_bytes))
+        """From its first value to its largest; 0 if it does not grow."""
+        values = self.table["rcv_ssthresh_bytes"].astype(float)
+        highest = int(values.argmax())
+        growth = float(values.iloc[highest] - values.iloc[0])
+        return growth / highest / float(self.settings.mss_bytes) if highest else 0.0
 
-    @column("all round trips", hidden=True)
-    def rounds_count(self) -> int | None:
-        return len(self.rounds)
+    rounds_count = hidden("rounds.shape.0", "all round trips", kind=int)
 
     @column("payload of the first round trip with data", unit="bytes", hidden=True)
     def first_batch_bytes(self) -> int | None:
@@ -329,7 +363,7 @@ class Results:
 
     @column("payload of each round trip with data, in bytes", hidden=True)
     def batch_bytes(self) -> str | None:
-        return ", ".join(f"{int(size):,}" for size in self.batches["payload_bytes"]) or None
+        return listed(self.batches["payload_bytes"])
 
     @column("each of these round trips has less payload than the one before", hidden=True)
     def batches_shrink(self) -> bool | None:
@@ -337,8 +371,7 @@ class Results:
 
     @column("the window at the end of as many round trips, in bytes", hidden=True)
     def batch_windows(self) -> str | None:
-        windows = self.rounds["window_left_bytes"].iloc[: len(self.batches)]
-        return ", ".join(f"{int(window):,}" for window in windows) or None
+        return listed(self.rounds["window_left_bytes"].iloc[: len(self.batches)])
 
     def notes(self) -> Iterator[Note]:
         """The link, settings that the kernel ignores or limits, packets that tcpdump lost."""
@@ -358,6 +391,11 @@ class Results:
             yield Note("mss_limited", f"{text}, not {settings.mss_bytes:,}")
         if lost := capture_losses(run):
             yield Note("capture_lost", f"tcpdump lost {lost} packets")
+
+
+def listed(sizes: Iterable[int]) -> str | None:
+    """Sizes in words; None without any."""
+    return ", ".join(f"{int(size):,}" for size in sizes) or None
 
 
 def granted(run: Run) -> Iterator[Note]:

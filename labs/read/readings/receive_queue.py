@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy
@@ -39,8 +38,6 @@ EARLY = 0.05
 STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
 """The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
-TOOTH_PACKETS = 2
-"""A sawtooth has several teeth, each of them higher than one packet."""
 MEMORY = {
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
@@ -275,25 +272,6 @@ def parts(table: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How often the predicted window equals the one on the wire, and its largest deviation."""
-
-    packets: int
-    equal: int
-    largest_bytes: int
-
-    @property
-    def equal_pct(self) -> float:
-        return 100 * self.equal / self.packets
-
-
-def agreement(table: DataFrame) -> Agreement:
-    """The predicted window compared with the one on the wire, for the packets of a run."""
-    off = (table["predicted_window_left_bytes"] - table["window_left_bytes"]).abs()
-    return Agreement(len(table), int((off == 0).sum()), int(off.max()))
-
-
-@dataclass(frozen=True)
 class SynAck:
     """The window that the receiver's SYN-ACK offered, and its scale."""
 
@@ -388,90 +366,6 @@ def collapses(table: DataFrame) -> tuple[Collapse, ...]:
     )
 
 
-def drop_times(run: Run, written_ns: int) -> list[float]:
-    """When TCPRcvQDrop grew, in seconds since the first write."""
-    counted = [
-        (sample.time_ns, sample.counters.get("TCPRcvQDrop") or 0) for sample in samples_of(run)
-    ]
-    return [
-        (time_ns - written_ns) / SECOND_NS
-        for (_, before), (time_ns, after) in pairwise(counted)
-        for _ in range(after - before)
-    ]
-
-
 def printed_drops(run: Run) -> str:
     """The line with which nstat -az tells the receiver's drops at the end of a run."""
     return last_match(run, f"{RECEIVER}/nstat-after.txt", rf"^{DROPS} .*$")
-
-
-def dropped_in_window(table: DataFrame) -> int:
-    """The dropped packets that ended within the window that was offered when they arrived. Since
-    6.6 the ACK of a drop takes that window back."""
-    end = table["seq"] + table["payload_bytes"] - 1
-    fits = end <= right_edge(table).shift(1)
-    return int((fits & (table["dropped"].fillna(0) > 0)).sum())
-
-
-def beyond_window(table: DataFrame, first_window_bytes: int) -> int:
-    """The packets that ended beyond the right edge of every window offered before them."""
-    edges = right_edge(table).cummax().shift(1, fill_value=first_window_bytes)
-    return int((table["seq"] + table["payload_bytes"] - 1 > edges).sum())
-
-
-def new_packets(table: DataFrame) -> int:
-    """The packets that carry data beyond all earlier ones: neither retransmissions nor probes."""
-    end = table["seq"] + table["payload_bytes"]
-    return int((end > end.cummax().shift(fill_value=0)).sum())
-
-
-def metadata_bytes(table: DataFrame) -> float | None:
-    """The memory besides payload per packet at the end, if none was read; None without samples."""
-    sampled = table[table["rmem_bytes"].notna()]
-    queued = int((accepted(table) > 0).sum())
-    if sampled.empty or not queued:
-        return None
-    last = sampled.iloc[-1]
-    return float(last["rmem_bytes"] - last["recv_q_bytes"]) / queued
-
-
-def first_metadata_bytes(table: DataFrame) -> int | None:
-    """The memory besides payload that the first packet needs; None if it has no sample."""
-    first = table.iloc[0]
-    if pandas.isna(first["rmem_bytes"]):
-        return None
-    return int(first["rmem_bytes"] - first["recv_q_bytes"])
-
-
-def second_window_bytes(table: DataFrame) -> int:
-    """The window of the receiver's first ACK of data: the one that the sender uses in the second
-    round trip, and the first one that is scaled."""
-    first = table.iloc[0]
-    return int(right_edge(table).iloc[0] - first["acked_bytes"])
-
-
-def longest_pause(table: DataFrame) -> tuple[int, int]:
-    """The first of the longest series of packets without a window update, and the packet with the
-    next update; zeros if there is no update."""
-    moved = table["packet"][right_edge(table).diff() > 0].astype(int).tolist()
-    places = [int(table["packet"].iloc[0]), *moved]
-    rests = [(earlier + 1, later) for earlier, later in pairwise(places)]
-    return max(rests, key=lambda rest: rest[1] - rest[0], default=(0, 0))
-
-
-def teeth(table: DataFrame) -> list[int]:
-    """The rises of the window left after a fall, in bytes, without those of less than two
-    packets."""
-    steps = [int(step) for step in table["window_left_bytes"].diff().dropna() if step]
-    least = TOOTH_PACKETS * int(table["payload_bytes"].max())
-    return [rise for fall, rise in pairwise(steps) if fall < 0 and rise >= least]
-
-
-def growth_segments(table: DataFrame, mss_bytes: float) -> float:
-    """The growth of rcv_ssthresh per packet, in full segments, from its first value to its largest;
-    0 if it does not grow."""
-    values = table["rcv_ssthresh_bytes"].astype(float)
-    highest = int(values.argmax())
-    if highest == 0:
-        return 0.0
-    return float(values.iloc[highest] - values.iloc[0]) / highest / mss_bytes

@@ -19,7 +19,6 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of
 from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, RIGHT_NUMBER, WRONG, Verdict
-from labs.read.readings.receive_queue import growth_segments, longest_pause, teeth
 from labs.read.runs.archive import run_folders, unpacked
 from labs.read.runs.recorded import folder as data_folder
 from labs.read.runs.run import Run, open_run
@@ -56,10 +55,10 @@ ON_6_12 = ON_6_1 | {
 
 @cache
 def judged(kernel: str = "6.1") -> Mapping[str, Verdict]:
-    return {found.id: found for found in verdicts(LAB, windows_study(kernel).runs)}
+    return {verdict.id: verdict for verdict in verdicts(LAB, windows_study(kernel).runs)}
 
 
-def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
+def verdict_of(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
     chosen = LEDGER.claim(claim) if isinstance(claim, str) else claim
     return judge(chosen, Evidence(LAB, runs), JUDGES, LEDGER.parameters)
 
@@ -70,17 +69,17 @@ def measured(id_: str, kernel: str = "6.1") -> Any:
 
 @pytest.mark.parametrize(("kernel", "expected"), [("6.1", ON_6_1), ("6.12", ON_6_12)])
 def test_verdicts_on_a_kernel(kernel: str, expected: Mapping[str, str]) -> None:
-    assert {id_: found.verdict for id_, found in judged(kernel).items()} == expected
+    assert {id_: verdict.verdict for id_, verdict in judged(kernel).items()} == expected
 
 
-def test_verdicts_on_a_machine_need_no_sample_of_each_packet() -> None:
+def test_judged_thereon_a_machine_need_no_sample_of_each_packet() -> None:
     """In real time packets arrive together: what is queued is judged, each packet is not."""
     folder = unpacked(data_folder() / "windows-witnesses.tar.xz")
     runs = {run.condition: run for run in map(open_run, run_folders(folder))}
-    found = {id_: one(id_, runs) for id_ in ON_6_1}
-    holding = {id_ for id_, verdict in found.items() if verdict.verdict == HOLDS}
+    judged_there = {id_: verdict_of(id_, runs) for id_ in ON_6_1}
+    holding = {id_ for id_, verdict in judged_there.items() if verdict.verdict == HOLDS}
     assert holding == {"A4.1", "A4.2", "A4.3", "A4.15", "A4.17a"}
-    assert "have no sample of their own" in found["A4.8"].reason
+    assert "have no sample of their own" in judged_there["A4.8"].reason
 
 
 def test_claims_are_about_conditions_of_size_small() -> None:
@@ -88,8 +87,8 @@ def test_claims_are_about_conditions_of_size_small() -> None:
     there = {condition.name for condition in LAB.conditions(Windows())} | {PATCHED}
     for claim in LEDGER.claims:
         assert set(claim.conditions) <= there, claim.id
-    own = Windows()
-    assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
+    usual = Windows()
+    assert {name: getattr(usual, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
 
 
 def test_verdicts_of_two_kernels_say_what_holds_on_which() -> None:
@@ -113,18 +112,18 @@ def test_columns_equal_the_article_to_the_byte() -> None:
 
 def test_budget_is_not_exceeded_since_6_6() -> None:
     """62,208 of 65,536 bytes, as measured for the check of the kernel."""
-    found = judged("6.12")["A4.2"]
-    assert found.measured == {"in use": 62208, "above the budget": -3328}
-    assert found.factor == pytest.approx(62208 / 73984)
-    assert "62,208 of 65,536" in found.reason and "3,328 below" in found.reason
+    verdict = judged("6.12")["A4.2"]
+    assert verdict.measured == {"in use": 62208, "above the budget": -3328}
+    assert verdict.factor == pytest.approx(62208 / 73984)
+    assert "62,208 of 65,536" in verdict.reason and "3,328 below" in verdict.reason
 
 
 def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
     """The author's program prints the counter 5 s after its first write. The first drop is then
     0.2 s after the first arrival; its third retransmission follows after 5.15 s."""
-    found = judged()["A4.4"]
+    verdict = judged()["A4.4"]
     assert measured("A4.4") == {"dropped": 3, "window left": 3072}
-    assert (found.judged, found.figures) == (1, 2)
+    assert (verdict.judged, verdict.figures) == (1, 2)
     for part in (
         "packet 62",
         "counts 3 in its 5 s",
@@ -132,7 +131,7 @@ def test_drops_in_open_window_judge_the_window_and_show_the_count() -> None:
         "12 after 4",
         "least 4 runs",
     ):
-        assert part in found.reason
+        assert part in verdict.reason
     assert "nothing is dropped: at most 62,208 of 65,536 bytes are in use" in (
         judged("6.12")["A4.4"].reason
     )
@@ -159,8 +158,8 @@ def test_half_of_the_free_buffer_exceeded_by_the_whole_buffer() -> None:
         "article-scale1": windows_run("article-scale0"),
         "article-1m": windows_run("article-1m"),
     }
-    found = one("A4.5", runs)
-    assert found.verdict == DIFFERS and found.factor is not None and found.factor > 1.5
+    verdict = verdict_of("A4.5", runs)
+    assert verdict.verdict == DIFFERS and verdict.factor is not None and verdict.factor > 1.5
 
 
 def test_filled_through_half_pauses_and_resumes_where_the_article_says() -> None:
@@ -178,8 +177,8 @@ def test_filled_through_half_is_not_right_with_a_larger_window() -> None:
     claim = LEDGER.claim("A4.6")
     figures = {**claim.figures, "largest window": 16384.0}
     narrow = Claim(**{**vars(claim), "expected": figures})
-    found = one(narrow, {run.condition: run for run in windows_study().runs})
-    assert found.verdict == RIGHT_NUMBER
+    verdict = verdict_of(narrow, {run.condition: run for run in windows_study().runs})
+    assert verdict.verdict == RIGHT_NUMBER
 
 
 def test_saw_tooth_has_teeth_only_with_delayed_acks() -> None:
@@ -195,8 +194,8 @@ def test_saw_tooth_has_teeth_only_with_delayed_acks() -> None:
 def test_teeth_are_rises_of_at_least_two_packets_after_a_fall() -> None:
     # The window left falls by 1,000 per packet, and rises by 3,000, 1,000 and 4,000.
     edges = [8000, 8000, 12000, 12000, 14000, 14000, 19000, 21000]
-    assert teeth(packets_of(edges, [0] * 8)) == [3000, 4000]
-    assert teeth(packets_of([8000] * 5, [0] * 5)) == []
+    assert results_of(edges, [0] * 8).teeth == [3000, 4000]
+    assert results_of([8000] * 5, [0] * 5).teeth == []
 
 
 def test_collapses_begin_when_the_budget_is_reached() -> None:
@@ -209,24 +208,24 @@ def test_small_packets_collapse_the_queue_unless_they_are_coalesced() -> None:
     assert "31,744 to 4,096, 18,944 to 4,096, 9,600 to 2,688" in judged()["A4.9a"].reason
     assert measured("A4.9a", "6.12") == {"collapses": 2, "rcv_ssthresh falls": 2}
     assert measured("A4.9b") == {"collapses": 0, "coalesced": 44}
-    spread = one("A4.9b", {"chunks": windows_run("chunks-spread")})
+    spread = verdict_of("A4.9b", {"chunks": windows_run("chunks-spread")})
     assert spread.measured == {"collapses": 3, "coalesced": 40}
 
 
 def test_collapses_without_a_fall_each_time_are_not_what_the_article_says() -> None:
     """With tcp_adv_win_scale = 0 rcv_ssthresh falls at the first of seven collapses."""
-    found = one("A4.9a", {"chunks-spread": windows_run("article-scale0")})
-    assert found.verdict == WRONG and "falls at 1 of 7 collapses" in found.reason
+    verdict = verdict_of("A4.9a", {"chunks-spread": windows_run("article-scale0")})
+    assert verdict.verdict == WRONG and "falls at 1 of 7 collapses" in verdict.reason
 
 
 def test_messages_that_are_read_slowly_collapse_the_queue() -> None:
     """The bytes copied are the sum of the queues after each collapse."""
-    found = Results(windows_run("messages")).collapses
+    collapses = Results(windows_run("messages")).collapses
     assert measured("A4.18") == {
-        "collapses": len(found),
-        "bytes copied": sum(each.queued for each in found),
+        "collapses": len(collapses),
+        "bytes copied": sum(each.queued for each in collapses),
     }
-    assert len(found) == 13 and all(each.falls for each in found)
+    assert len(collapses) == 13 and all(each.falls for each in collapses)
 
 
 def test_linear_opening_grows_by_two_segments_per_packet() -> None:
@@ -250,21 +249,21 @@ def patched_run() -> Run:
 
 def test_patched_kernel_opens_the_window_at_once() -> None:
     """About 1 MiB and 1,800 packets; only the digest tells that a kernel has the patch."""
-    found = one("A4.11b", {PATCHED: patched_run()})
-    assert found.verdict == HOLDS
-    assert found.measured == {"first window": 1_026_048, "packets": 1825}
-    plain = one("A4.11b", {PATCHED: windows_run("initrwnd")})
+    verdict = verdict_of("A4.11b", {PATCHED: patched_run()})
+    assert verdict.verdict == HOLDS
+    assert verdict.measured == {"first window": 1_026_048, "packets": 1825}
+    plain = verdict_of("A4.11b", {PATCHED: windows_run("initrwnd")})
     assert plain.verdict == NOT_JUDGED and "9d7d74783700" in plain.reason
     digest = windows_run("initrwnd").inputs["kernel"]["digest"]
     patched = {PATCHED: {"kernel_digest": [digest[:12]]}}
     claim = replace(LEDGER.claim("A4.11b"), requires=patched)
-    assert one(claim, {PATCHED: windows_run("initrwnd")}).verdict == DIFFERS
+    assert verdict_of(claim, {PATCHED: windows_run("initrwnd")}).verdict == DIFFERS
 
 
 def test_batches_become_smaller_on_every_kernel() -> None:
     assert measured("A4.13a") == measured("A4.13a", "6.12") == 64512
     assert "atches of 64,512, 30,720, 14,080, 6,400 bytes" in judged()["A4.13a"].reason
-    opening = one("A4.13a", {"automatic": windows_run("article-1m")})
+    opening = verdict_of("A4.13a", {"automatic": windows_run("article-1m")})
     assert opening.verdict == WRONG, opening.reason
 
 
@@ -277,7 +276,7 @@ def test_window_updates_and_round_trips_are_counted_alike() -> None:
 
 def test_default_buffer_holds_about_the_same_with_other_segments() -> None:
     runs = {name: windows_run("automatic") for name in ("automatic", "automatic-1448")}
-    assert "With an MSS of 1,024 bytes: 115,712" in one("A4.12", runs).reason
+    assert "With an MSS of 1,024 bytes: 115,712" in verdict_of("A4.12", runs).reason
 
 
 def test_metadata_per_packet_is_measured_on_the_booted_kernel(tmp_path: Path) -> None:
@@ -291,8 +290,8 @@ def test_metadata_per_packet_is_measured_on_the_booted_kernel(tmp_path: Path) ->
     header, *rows = text.splitlines()
     pairs = [tuple(map(int, row.split(","))) for row in rows]
     larger = "\n".join([header, *(f"{payload},{memory + 64}" for payload, memory in pairs), ""])
-    found = one("A4.14", {"article-scale1": with_file(run, tmp_path, name, text, larger)})
-    assert found.verdict == DIFFERS and found.measured == 640
+    verdict = verdict_of("A4.14", {"article-scale1": with_file(run, tmp_path, name, text, larger)})
+    assert verdict.verdict == DIFFERS and verdict.measured == 640
 
 
 def test_clamp_limits_the_window_until_6_10() -> None:
@@ -318,15 +317,16 @@ def test_open_window_overflows_in_the_articles_rig_until_6_5() -> None:
 def test_judge_of_other_parameters_or_missing_runs_says_so() -> None:
     run = windows_run("article-scale0")
     other = {"article-scale0": with_condition(run, settings={"mss_bytes": 512})}
-    found = one("A4.2", other)
-    assert found.verdict == NOT_JUDGED and "mss_bytes 512, not 1024" in found.reason
-    assert "needs the condition chunks-spread" in one("A4.9a", {}).reason
+    verdict = verdict_of("A4.2", other)
+    assert verdict.verdict == NOT_JUDGED and "mss_bytes 512, not 1024" in verdict.reason
+    assert "needs the condition chunks-spread" in verdict_of("A4.9a", {}).reason
 
 
-def packets_of(edges: list[int], ssthresh: list[int]) -> pandas.DataFrame:
-    """A table of packets of 1,000 bytes with these right edges."""
+def results_of(edges: list[int], ssthresh: list[int]) -> Results:
+    """The results of packets of 1,000 bytes with these right edges."""
     count = len(edges)
-    return pandas.DataFrame(
+    results = Results(windows_run("article-scale1"))
+    results.table = pandas.DataFrame(
         {
             "packet": range(1, count + 1),
             "seq": [1 + 1000 * place for place in range(count)],
@@ -335,15 +335,16 @@ def packets_of(edges: list[int], ssthresh: list[int]) -> pandas.DataFrame:
             "rcv_ssthresh_bytes": ssthresh,
         }
     )
+    return results
 
 
 def test_longest_pause_is_between_two_updates() -> None:
     edges = [8000, 9000, 9000, 9000, 9000, 9500, 9500, 9500]
-    assert longest_pause(packets_of(edges, [0] * 8)) == (3, 6)
-    assert longest_pause(packets_of([8000] * 4, [0] * 4)) == (0, 0)
+    assert results_of(edges, [0] * 8).pause == (3, 6)
+    assert results_of([8000] * 4, [0] * 4).pause == (0, 0)
 
 
 def test_growth_segments_per_packet() -> None:
-    grows = packets_of([9000] * 4, [2000, 4000, 6000, 6000])
-    assert growth_segments(grows, 1000.0) == 2.0
-    assert growth_segments(packets_of([9000] * 2, [5000, 4000]), 1000.0) == 0.0
+    """Of 1,024 bytes, the MSS of the run."""
+    assert results_of([9000] * 4, [1024, 3072, 5120, 5120]).growth_segments == 2.0
+    assert results_of([9000] * 2, [5000, 4000]).growth_segments == 0.0

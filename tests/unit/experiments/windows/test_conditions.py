@@ -12,27 +12,27 @@ from labs.experiments.windows.settings import Settings
 
 
 def every(**given: object) -> dict[str, Condition]:
-    found = find("windows").conditions(Windows(size="full", **given))  # type: ignore[arg-type]
-    return {one.name: one for one in found}
+    listed = find("windows").conditions(Windows(size="full", **given))  # type: ignore[arg-type]
+    return {condition.name: condition for condition in listed}
 
 
 def test_conditions_by_size_and_testbed() -> None:
-    small = [one.name for one in windows.conditions(Windows())]
+    small = [condition.name for condition in windows.conditions(Windows())]
     assert set(small) < set(every())
-    on_machines = [one.name for one in windows.conditions(Windows(testbed="vagrant"))]
+    on_machines = [condition.name for condition in windows.conditions(Windows(testbed="vagrant"))]
     assert on_machines == ["article-scale0", "article-scale1"]
 
 
 def test_conditions_on_machines_have_no_router() -> None:
-    found = every(testbed="vagrant").values()
-    assert {one.settings["path"] for one in found} == {"direct", "loopback"}
-    assert {one.link.shaped_at for one in found} == {"server"}
+    conditions = every(testbed="vagrant").values()
+    assert {condition.settings["path"] for condition in conditions} == {"direct", "loopback"}
+    assert {condition.link.shaped_at for condition in conditions} == {"server"}
 
 
 def test_conditions_differ_as_their_names_say() -> None:
-    found = every()
-    article: dict[str, object] = dict(found["article-scale1"].settings)
-    hosts: dict[str, object] = dict(found["hosts-scale1"].settings)
+    conditions = every()
+    article: dict[str, object] = dict(conditions["article-scale1"].settings)
+    hosts: dict[str, object] = dict(conditions["hosts-scale1"].settings)
     assert hosts == {**article, "path": "router"}
     assert (article["rcvbuf_kib"], article["mss_bytes"], article["set_rcvbuf"]) == (
         32,
@@ -58,13 +58,13 @@ def test_conditions_differ_as_their_names_say() -> None:
         "mss-536": (hosts, {"mss_bytes": 536}),
     }
     for name, (base, change) in changes.items():
-        assert dict(found[name].settings) == {**base, **change}, name
+        assert dict(conditions[name].settings) == {**base, **change}, name
 
 
 def test_condition_of_the_patched_kernel_is_selected_only_by_name() -> None:
     assert windows.PATCHED not in every()
-    (one,) = every(only=windows.PATCHED).values()
-    assert one.settings == every()["initrwnd"].settings
+    (condition,) = every(only=windows.PATCHED).values()
+    assert condition.settings == every()["initrwnd"].settings
 
 
 def test_chunks_are_those_of_the_articles_program() -> None:
@@ -74,7 +74,11 @@ def test_chunks_are_those_of_the_articles_program() -> None:
 
 
 def test_conditions_raise_rmem_max_only_above_its_default() -> None:
-    raised = {name for name, one in every().items() if "net.core.rmem_max" in one.sysctls["server"]}
+    raised = {
+        name
+        for name, condition in every().items()
+        if "net.core.rmem_max" in condition.sysctls["server"]
+    }
     assert raised == {
         *("article-1m", "hosts-1m", "initrwnd"),
         *(f"{how}-{size}" for how in ("rcvbuf", "listen") for size in ("256k", "512k", "1m", "2m")),
@@ -83,29 +87,29 @@ def test_conditions_raise_rmem_max_only_above_its_default() -> None:
 
 def test_conditions_have_a_group() -> None:
     counts: dict[str, int] = {}
-    for one in every().values():
-        counts[one.group] = counts.get(one.group, 0) + 1
+    for condition in every().values():
+        counts[condition.group] = counts.get(condition.group, 0) + 1
     assert list(counts) == [group.name for group in windows.GROUPS]
     assert (counts["article"], counts["buffers"], counts["scales"]) == (8, 8, 6)
 
 
 def test_lines_of_loopback_are_the_articles_and_those_that_space_arrivals() -> None:
-    found = [" ".join(argv) for host, argv in windows.lines(every()["article-scale0"])]
-    assert found[:5] == [
+    commands = [" ".join(argv) for host, argv in windows.lines(every()["article-scale0"])]
+    assert commands[:5] == [
         "ethtool -K lo tso off gso off gro off",
         "ip route change local 127.0.0.0/8 dev lo initcwnd 10000",
         "ip link add arrivals type ifb",
         "ip link set arrivals up",
         "tc qdisc add dev lo root netem limit 100000 delay 100ms",
     ]
-    assert found[5] == "tc qdisc add dev arrivals root netem limit 100000 rate 1000mbit 0 4000"
-    assert found[7].endswith("matchall action mirred egress redirect dev arrivals")
+    assert commands[5] == "tc qdisc add dev arrivals root netem limit 100000 rate 1000mbit 0 4000"
+    assert commands[7].endswith("matchall action mirred egress redirect dev arrivals")
     assert {host for host, _ in windows.lines(every()["article-scale0"])} == {"server"}
 
 
 def test_lines_of_two_hosts_have_the_routes_options() -> None:
-    found = every()
-    scale1 = [(host, " ".join(argv)) for host, argv in windows.lines(found["hosts-scale1"])]
+    conditions = every()
+    scale1 = [(host, " ".join(argv)) for host, argv in windows.lines(conditions["hosts-scale1"])]
     assert scale1 == [
         (
             "router",
@@ -114,23 +118,23 @@ def test_lines_of_two_hosts_have_the_routes_options() -> None:
         ("router", "tc qdisc replace dev eth1 root netem delay 100ms"),
         ("client", "ip route add 10.77.1.1/32 via 10.77.2.254 dev eth0 initcwnd 10000"),
     ]
-    shown = preview(found["hosts-scale1"], windows.lines(found["hosts-scale1"]))
+    shown = preview(conditions["hosts-scale1"], windows.lines(conditions["hosts-scale1"]))
     assert "tc qdisc add dev eth1 root handle 10: netem delay 200ms" in [
-        " ".join(one.argv) for one in shown
+        " ".join(command.argv) for command in shown
     ]
 
 
 def test_lines_of_loopback_have_the_receivers_options() -> None:
-    found = every()
+    conditions = every()
     for name, options in (("quickack", "quickack 1"), ("initrwnd", "initrwnd 1000")):
-        route = [" ".join(argv) for _, argv in windows.lines(found[name])][1]
+        route = [" ".join(argv) for _, argv in windows.lines(conditions[name])][1]
         assert route.endswith(f"dev lo initcwnd 10000 {options}")
 
 
 def test_lines_of_machines_are_undone() -> None:
     """Machines outlive a run: their routes and offloads are as before."""
-    (one,) = windows.conditions(Windows(testbed="vagrant", only="hosts-scale1"))
-    settings = read_settings(Settings, one.settings)
+    (condition,) = windows.conditions(Windows(testbed="vagrant", only="hosts-scale1"))
+    settings = read_settings(Settings, condition.settings)
     ends = paths.End("192.0.2.1", "lab0"), paths.End("192.0.2.2", "lab0")
     done = [(host, " ".join(argv)) for host, argv in paths.undoing(settings, *ends)]
     assert done == [

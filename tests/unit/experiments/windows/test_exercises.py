@@ -49,9 +49,9 @@ def test_expected_drops_name_the_run_that_shows_them() -> None:
     (drops,) = [exercise for exercise in EXERCISES if exercise.name == "dropped_packets"]
     run = windows_run(DROPPED)
     assert run.name not in drops.expected(OwnRuns()).checked
-    own = OwnRuns()
-    own.run = lambda condition, **parameters: long_enough(run)  # type: ignore[method-assign]
-    assert run.name in drops.expected(own).checked
+    evidence = OwnRuns()
+    evidence.run = lambda condition, **parameters: long_enough(run)  # type: ignore[method-assign]
+    assert run.name in drops.expected(evidence).checked
 
 
 def long_enough(run: Run) -> Run:

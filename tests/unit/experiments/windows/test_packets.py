@@ -11,15 +11,9 @@ import pytest
 from pandas import DataFrame
 
 from labs.errors import Damaged
-from labs.experiments.windows.results import packets, setup_of
+from labs.experiments.windows.results import Results, packets, setup_of
 from labs.read import capture
-from labs.read.readings.receive_queue import (
-    agreement,
-    arrivals,
-    samples_of,
-    sent_alone,
-    window_on_the_wire,
-)
+from labs.read.readings.receive_queue import arrivals, samples_of, sent_alone, window_on_the_wire
 from tests.real_runs import FOLDER, real
 
 RUNS = sorted(path.name.removesuffix(".tar.xz") for path in FOLDER.glob("windows-*.tar.xz"))
@@ -40,9 +34,8 @@ def test_recorded_runs_of_each_kernel() -> None:
 def test_packets_predicted_window_equals_the_wire(name: str) -> None:
     """To the byte, for each packet. The prediction is not fed with anything that the receiver
     sent; what it is fed with, arrivals and reads, is equal by construction."""
-    found = agreement(table(name))
-    assert (found.equal, found.largest_bytes) == (found.packets, 0)
-    assert found.equal_pct == 100
+    results = Results(real(name))
+    assert (results.predicted_equal_pct, results.deviation_bytes) == (100, 0)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -59,12 +52,13 @@ def test_packets_predicted_memory_equals_the_samples(name: str) -> None:
 def test_packets_marks_are_the_counters(name: str) -> None:
     """All of them up to the last captured segment; the receiver may have seen another one after
     it. The simulation has each of them at the same packet."""
-    found = table(name)
-    last = [one for one in samples_of(real(name)) if one.data_segs_in <= len(found)][-1]
+    rows = table(name)
+    taken = samples_of(real(name))
+    last = [sample for sample in taken if sample.data_segs_in <= len(rows)][-1]
     for mark, counter in COUNTERS.items():
-        assert found[mark].sum() == last.counters[counter]
-        if found["rmem_bytes"].notna().all():
-            assert (found[mark] == found[f"predicted_{mark}"]).all()
+        assert rows[mark].sum() == last.counters[counter]
+        if rows["rmem_bytes"].notna().all():
+            assert (rows[mark] == rows[f"predicted_{mark}"]).all()
 
 
 @pytest.mark.parametrize(
@@ -88,28 +82,28 @@ def test_packets_end(name: str, rmem_bytes: int, recv_q_bytes: int) -> None:
 def test_packets_dropped_inside_the_window(kernel: str) -> None:
     """A4.4: the first drop is packet 62, with 3,072 bytes of the window left before it. A4.8:
     collapsing begins there."""
-    found = table(f"windows-{kernel}-article-scale0").set_index("packet")
-    dropped = found.index[found["dropped"] > 0]
+    rows = table(f"windows-{kernel}-article-scale0").set_index("packet")
+    dropped = rows.index[rows["dropped"] > 0]
     assert dropped[0] == 62
-    assert found.loc[61, "window_left_bytes"] == 3072
-    assert found.index[found["collapsed"] > 0][0] == 62
-    assert (found.loc[:61, "dropped"] == 0).all()
-    assert len(dropped) == len(found) - 61
+    assert rows.loc[61, "window_left_bytes"] == 3072
+    assert rows.index[rows["collapsed"] > 0][0] == 62
+    assert (rows.loc[:61, "dropped"] == 0).all()
+    assert len(dropped) == len(rows) - 61
 
 
 @pytest.mark.parametrize("kernel", ["6.12", "7.2"])
 def test_packets_none_dropped_since_6_6(kernel: str) -> None:
     for scale in (0, 1):
-        found = table(f"windows-{kernel}-article-scale{scale}")
-        assert not found["dropped"].any()
-        assert not found["collapsed"].any()
+        rows = table(f"windows-{kernel}-article-scale{scale}")
+        assert not rows["dropped"].any()
+        assert not rows["collapsed"].any()
 
 
 def test_packets_beyond_a_retracted_window() -> None:
     """A buffer that shrinks after accept on 6.12: the window was 64,512 bytes, the memory holds 33
     segments, and a segment that finds none left makes the receiver take the window back."""
-    found = table("windows-6.12-rcvbuf-16k")
-    left, dropped = found["window_left_bytes"].tolist(), found["dropped"].fillna(1)
+    rows = table("windows-6.12-rcvbuf-16k")
+    left, dropped = rows["window_left_bytes"].tolist(), rows["dropped"].fillna(1)
     first = int((dropped > 0).argmax())
     assert left[0] > 60_000
     assert left[first - 1] > 0 > left[first]
@@ -120,27 +114,27 @@ def test_packets_beyond_a_retracted_window() -> None:
 def test_window_on_the_wire_is_the_kernels(kernel: str) -> None:
     """tcp_info has rcv_wnd since 6.2. The first 16 segments are acknowledged at once: there the
     window on the wire is that one."""
-    found = table(f"windows-{kernel}-article-scale1").iloc[:16]
-    assert (found["acked_bytes"] == found["received_bytes"]).all()
-    assert (found["rcv_wnd_bytes"] == found["window_left_bytes"]).all()
+    rows = table(f"windows-{kernel}-article-scale1").iloc[:16]
+    assert (rows["acked_bytes"] == rows["received_bytes"]).all()
+    assert (rows["rcv_wnd_bytes"] == rows["window_left_bytes"]).all()
 
 
 def test_packets_prediction_is_of_the_kernel() -> None:
     """Another kernel's rules, fed with the same arrivals, predict other windows."""
     run = real("windows-6.12-article-scale1")
-    said = {**run.record, "kernel": {**run.record["kernel"], "release": "6.1.192"}}
-    found = agreement(packets(dataclasses.replace(run, record=said)))
-    assert found.equal_pct < 50
-    assert found.largest_bytes > 1000
+    record = {**run.record, "kernel": {**run.record["kernel"], "release": "6.1.192"}}
+    results = Results(dataclasses.replace(run, record=record))
+    assert (results.predicted_equal_pct or 0) < 50
+    assert (results.deviation_bytes or 0) > 1000
 
 
 def test_setup_of_a_run() -> None:
     run = real("windows-6.1-article-scale0")
     segments = capture.read(run.file("server/capture.pcap"))
-    found = setup_of(run, segments, table("windows-6.1-article-scale0"))
-    assert (found.mss_bytes, found.timestamps, found.adv_win_scale) == (1024, False, 0)
-    assert (found.rtt_ms, found.hz, found.rmem_max_bytes) == (200, 250, 6291456)
-    assert 65536 in (found.listen_rcvbuf_bytes, found.accept_rcvbuf_bytes)
+    setup = setup_of(run, segments, table("windows-6.1-article-scale0"))
+    assert (setup.mss_bytes, setup.timestamps, setup.adv_win_scale) == (1024, False, 0)
+    assert (setup.rtt_ms, setup.hz, setup.rmem_max_bytes) == (200, 250, 6291456)
+    assert 65536 in (setup.listen_rcvbuf_bytes, setup.accept_rcvbuf_bytes)
 
 
 def test_sent_alone() -> None:

@@ -14,13 +14,8 @@ from labs.cli.run_report import as_json
 from labs.experiments.windows.figures import as_printed, describe, describe_run, findings, remarks
 from labs.experiments.windows.results import Results, packets
 from labs.experiments.windows.settings import PIECES
-from labs.read.readings.receive_queue import (
-    beyond_window,
-    dropped_in_window,
-    metadata_bytes,
-    new_packets,
-    syn_ack,
-)
+from labs.read.readings.receive_queue import SynAck, syn_ack
+from labs.read.runs.run import Run
 from tests.real_runs import (
     codes,
     real,
@@ -30,6 +25,13 @@ from tests.real_runs import (
     with_file,
     with_link,
 )
+
+
+def results_of(table: pandas.DataFrame, run: Run | None = None) -> Results:
+    """The results of a run with these packets instead of its own."""
+    results = Results(run or windows_run("article-scale1"))
+    results.table = table
+    return results
 
 
 @cache
@@ -88,17 +90,17 @@ def test_results_without_samples_leave_out_what_only_samples_show() -> None:
     for name in ("skmem_r_max", "overshoot_bytes", "payload_pct", "dropped", "dropped_in_window"):
         assert row[name] is None or row[name] != row[name], name
     assert (row["skmem_r"], row["recv_q"], row["rcv_q_drop"]) == (73984, 62464, 4)
-    (said,) = describe(windows_study().results().query("condition == 'unsampled'")).splitlines()
-    assert "73,984 bytes of memory, of a buffer of 65,536" in said
-    assert "dropped" not in said and "although" not in said
+    (line,) = describe(windows_study().results().query("condition == 'unsampled'")).splitlines()
+    assert "73,984 bytes of memory, of a buffer of 65,536" in line
+    assert "dropped" not in line and "although" not in line
 
 
 def test_dropped_in_window_is_judged_by_the_window_before_the_drop() -> None:
     """On 6.12 the ACK of the first drop takes back a window of 31,744 bytes; the 24 that follow do
     not fit what is left. On 6.1 the window stays, and each of 7 fits it."""
-    assert dropped_in_window(packets(real("windows-6.12-rcvbuf-16k"))) == 1
-    assert dropped_in_window(packets(real("windows-6.1-article-scale0"))) == 7
-    assert dropped_in_window(packets(real("windows-6.1-article-scale1"))) == 0
+    assert Results(real("windows-6.12-rcvbuf-16k")).dropped_in_window == 1
+    assert Results(real("windows-6.1-article-scale0")).dropped_in_window == 7
+    assert Results(real("windows-6.1-article-scale1")).dropped_in_window == 0
 
 
 def test_remarks_name_the_run_with_the_largest_deviation() -> None:
@@ -124,16 +126,16 @@ def test_metadata_of_a_packet() -> None:
 
 def test_metadata_bytes_of_a_queue_that_was_read_are_unknown() -> None:
     run = windows_run("article-scale1")
-    table = packets(run)
-    assert metadata_bytes(table) is not None
-    assert metadata_bytes(table.assign(rmem_bytes=None)) is None
+    assert Results(run).metadata_bytes is not None
+    unsampled = packets(run).assign(rmem_bytes=None)
+    assert results_of(unsampled, run).metadata_bytes is None
     read = with_condition(run, settings={"reader": PIECES})
     assert Results(read).metadata_bytes is None
 
 
 def test_new_packets_are_neither_retransmissions_nor_probes() -> None:
-    seen = packets(windows_run("article-scale0"))
-    assert new_packets(seen) == 64 < len(seen)
+    results = Results(windows_run("article-scale0"))
+    assert results.first_flight_packets == 64 < len(results.table)
 
 
 def test_syn_ack_has_the_first_window_and_its_scale() -> None:
@@ -146,11 +148,11 @@ def test_syn_ack_has_the_first_window_and_its_scale() -> None:
 
 def test_round_trips_add_up_to_the_run() -> None:
     for name in ("article-scale0", "article-scale1", "article-1m", "automatic", "chunks"):
-        found = Results(windows_run(name))
-        rounds = found.rounds
-        assert rounds["packets"].sum() == found.packets
-        assert rounds["payload_bytes"].sum() == found.recv_q, name
-        assert rounds["window_bytes"].max() <= (found.window_max_bytes or 0)
+        results = Results(windows_run(name))
+        rounds = results.rounds
+        assert rounds["packets"].sum() == results.packets
+        assert rounds["payload_bytes"].sum() == results.recv_q, name
+        assert rounds["window_bytes"].max() <= (results.window_max_bytes or 0)
 
 
 def test_round_trips_of_the_default_buffer_have_smaller_and_smaller_batches() -> None:
@@ -182,26 +184,26 @@ def test_results_of_another_condition_say_its_settings() -> None:
 
 
 def test_describe_has_a_line_per_run() -> None:
-    said = str(windows_study().describe())
-    assert "**article-scale0**: 62,464 bytes of data in 73,984 bytes of memory, up to 8,448" in said
-    assert "7 packets dropped, 7 of them although the window was open" in said
-    assert len(said.splitlines()) == len(windows_study().conditions) and "nan" not in said
+    text = str(windows_study().describe())
+    assert "**article-scale0**: 62,464 bytes of data in 73,984 bytes of memory, up to 8,448" in text
+    assert "7 packets dropped, 7 of them although the window was open" in text
+    assert len(text.splitlines()) == len(windows_study().conditions) and "nan" not in text
 
 
 def test_describe_run_says_where_the_queue_is_first_collapsed() -> None:
-    said = describe_run(windows_run("article-scale0"))
-    assert "first collapsed at packet 62" in said
-    assert said.endswith("The predicted window is equal to the one on the wire at every packet.")
+    text = describe_run(windows_run("article-scale0"))
+    assert "first collapsed at packet 62" in text
+    assert text.endswith("The predicted window is equal to the one on the wire at every packet.")
     assert "collapsed" not in describe_run(windows_run("article-scale1"))
 
 
 def test_json_has_the_article_s_names_and_the_round_trips() -> None:
     study = windows_study()
-    said = as_json(find("windows"), study.parameters, study)
-    row = next(one for one in said["results"] if one["condition"] == "article-scale0")
+    shown = as_json(find("windows"), study.parameters, study)
+    row = next(row for row in shown["results"] if row["condition"] == "article-scale0")
     assert (row["skmem_rb"], row["skmem_r"], row["recv_q"]) == (65536, 73984, 62464)
-    assert said["round_trips"]["article-1m"][0]["round_trip"] == 1
-    assert said["remarks"] == ["predicted window: equal to the one on the wire at every packet"]
+    assert shown["round_trips"]["article-1m"][0]["round_trip"] == 1
+    assert shown["remarks"] == ["predicted window: equal to the one on the wire at every packet"]
     runs = {run.condition: run for run in study.runs}
     assert set(findings(runs, study.parameters)["round_trips"]) == set(runs)  # type: ignore[arg-type]
 
@@ -228,7 +230,9 @@ def test_beyond_window_counts_packets_after_every_right_edge() -> None:
         {"seq": [1, 1001, 2001], "payload_bytes": [1000] * 3, "window_left_bytes": [500, 0, 0]}
     )
     # The first packet fits 1,000 bytes; the second ends at 2,000, beyond 1,500; the third at 3,000.
-    assert beyond_window(table, 1000) == 2
+    results = results_of(table)
+    results.offered = SynAck(1000, 0)
+    assert results.beyond_window == 2
 
 
 def test_overhead_is_the_least_memory_besides_payload() -> None:
