@@ -27,7 +27,7 @@ def by_condition(table: Any) -> Figure:
 
 
 def caption(figure: Figure) -> str:
-    return next(str(one.text) for one in figure.layout.annotations if one.name == "caption")
+    return next(str(text.text) for text in figure.layout.annotations if text.name == "caption")
 
 
 def named(figure: Figure) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def named(figure: Figure) -> dict[str, Any]:
 
 
 def texts(figure: Figure) -> str:
-    return " | ".join(str(one.text) for one in figure.layout.annotations)
+    return " | ".join(str(text.text) for text in figure.layout.annotations)
 
 
 def test_by_condition_shows_prediction_and_article_beside_the_measurement() -> None:

@@ -21,8 +21,8 @@ with capture_output() as shown:
     shell.run_cell("grades = labs.grade('00-start-here', {{}})").raise_error()
 (output,) = shown.outputs
 figure = output.data["application/vnd.plotly.v1+json"]
-found = [name for name in {SLOW} if name in sys.modules]
-print(json.dumps([figure["layout"]["title"]["text"], shell.user_ns["grades"].shape[0], found]))
+loaded = [name for name in {SLOW} if name in sys.modules]
+print(json.dumps([figure["layout"]["title"]["text"], shell.user_ns["grades"].shape[0], loaded]))
 import nbformat
 print(nbformat.__file__)
 """
@@ -32,6 +32,6 @@ def test_figure_in_a_notebook_loads_nothing_slow() -> None:
     words = (sys.executable, "-c", NOTEBOOK)
     chosen = os.environ | {"PLOTLY_RENDERER": "plotly_mimetype"}
     done = subprocess.run(words, env=chosen, capture_output=True, text=True, check=True)
-    said, nbformat_itself = done.stdout.splitlines()
-    assert json.loads(said) == ["A title", 3, []]
+    printed, nbformat_itself = done.stdout.splitlines()
+    assert json.loads(printed) == ["A title", 3, []]
     assert nbformat_itself.endswith("__init__.py")
