@@ -297,7 +297,7 @@ kernels = Panels(
             named="Linux {}".format,
         ),
         Lines(
-            "Steady goodput against the size of both buffers",
+            "Steady goodput by buffer size",
             rows=_swept_by_sysctl,
             of=Results,
             x=SIZE,
