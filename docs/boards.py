@@ -249,7 +249,7 @@ def stall() -> str:
 
 def margin() -> str:
     """Lesson 5: three intervals and the verdict on each."""
-    allowed = find("buffers").require("lab").MARGIN
+    allowed = find("buffers").margin
     low, high = allowed.low, allowed.high
 
     def x(ratio: float) -> float:

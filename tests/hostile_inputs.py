@@ -536,7 +536,7 @@ def read_run(folder: Path, portion: bool = True) -> None:
         lambda: (lab.results(run), lab.headline(run), lab.prediction(run)),
     ]
     if portion:
-        lab.__dict__["_found"].clear()
+        lab.__dict__["_results"].clear()
         readers += [
             lambda: lab.require("figures").describe_run(run),
             lambda: verdicts(lab, [run]),

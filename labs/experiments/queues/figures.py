@@ -55,6 +55,7 @@ requests = Bars(
     ),
     words="latency",
     remark=lambda row: f"median {in_three_digits(row['request_ratio'])} times idle",
+    in_one_line=True,
     table={
         "condition": "queue",
         "request_idle_ms": "idle, ms",

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.figures.axes import Axis
 from labs.read.figures.plot import Plot, text_at
-from labs.read.figures.style import GREY, VEIL
+from labs.read.figures.style import BLACK, GREY, ORANGE, PURPLE, SKY, VEIL
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+FAINT = (ORANGE, SKY, PURPLE)
+"""Colours of lines in which words are too faint to read."""
 WIDTHS_PX = {280.0: 1, 560.0: 3, 1000.0: 6}
 """The widths of a plot for which words are placed, on a phone, in a notebook and on a page, with
 their weights: where all cannot be served, the wide ones are."""
@@ -58,6 +60,11 @@ class Mark:
         if isinstance(self.at, str):
             return float(rows[self.at].astype(float).median())
         return self.at(rows) if callable(self.at) else self.at
+
+    @property
+    def ink(self) -> str:
+        """The colour of the words: black where that of the line is too faint to read."""
+        return BLACK if self.colour in FAINT else self.colour
 
     def words(self, rows: DataFrame, value: float) -> str:
         """What is written beside the line."""
@@ -179,15 +186,13 @@ def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any
     side, height = space.place(value, words)
     shift = {"xshift": -6 if side == "right" else 6, "xanchor": side, "align": side}
     place: dict[str, Any] = {"yref": "y domain", "yanchor": "bottom", **shift}
-    return text_at(
-        space.x.scaled(value), height, words, mark.colour, size=13, bgcolor=VEIL, **place
-    )
+    return text_at(space.x.scaled(value), height, words, mark.ink, size=13, bgcolor=VEIL, **place)
 
 
 def _along(mark: Mark, at: float, words: str, anchor: str) -> dict[str, Any]:
     """Words at the left end of a line, above or below it."""
     place: dict[str, Any] = {"xref": "x domain", "xanchor": "left", "yanchor": anchor}
-    return text_at(0.005, at, words, mark.colour, size=13, bgcolor=VEIL, **place)
+    return text_at(0.005, at, words, mark.ink, size=13, bgcolor=VEIL, **place)
 
 
 def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
@@ -197,4 +202,4 @@ def across_all(plot: Plot, marks: Sequence[Mark], rows: DataFrame) -> None:
         if words := mark.words(rows, value):
             x = log10(value) if plot.x.get("type") == "log" else value
             place: dict[str, Any] = {"yref": "y domain", "xanchor": "right", "yanchor": "bottom"}
-            plot.annotations.append(text_at(x, 1, words, mark.colour, **place))
+            plot.annotations.append(text_at(x, 1, words, mark.ink, **place))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
-HEADING_PX, AXIS_PX = 26, 46
+HEADING_PX, AXIS_PX, BESIDE_PX = 26, 46, 44
 """The height of a panel's heading, and of an axis with its title."""
 NARROW = 3
 """With more panels in a row, there is no room for all ticks of their x axes."""
@@ -154,7 +154,8 @@ class Multiples(Declared):
         traces, layout = assembled(plots, grid(vertical, self.across)[: len(plots)])
         once_in_legend(traces)
         layout |= {"legend": LEGEND_ABOVE, "showlegend": True, "barmode": "overlay"}
-        return self._finished(rows, traces, layout, self.frame_px + round(plot_px))
+        figure = self._finished(rows, traces, layout, self.frame_px + round(plot_px))
+        return figure.update_layout(margin_r=BESIDE_PX) if self.below else figure
 
     def _write_headings(self, plots: Sequence[Plot], groups: Sequence[DataFrame]) -> int:
         """Write the headings of the panels, and return how many lines they have after the first."""
