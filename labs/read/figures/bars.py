@@ -79,8 +79,8 @@ class Bars(NamedRows):
     the name of a row; `remark` follows it, and `instead` is a note in place of the bars (empty: it
     has bars). `is_drawn` says whether a value of a column can be drawn; `digits` writes values. The
     axis ends with the longest value of the rows for which `sets_end` holds, or of all if there are
-    none; what is longer ends there with an arrow. `in_one_line`: the words of all bars are
-    beside the name; a single bar needs no axis then.
+    none; what is longer ends there with an arrow. `in_one_line`: the figures of all bars
+    are beside the name, without the remark if they are several; a single bar needs no axis then.
     """
 
     bars: tuple[Bar, ...]
@@ -129,13 +129,9 @@ class Bars(NamedRows):
     ) -> float:
         """Write the name of a row and what follows it; where its bars begin."""
         note = wrap(self.instead(record), NOTE_LETTERS)
-        several = self.in_one_line and len(bars) > 1
-        beside = [
-            f"{bar.bar.name} " * several + self._figures(bar)
-            for bar in bars
-            if self.in_one_line or not bar.lengths
-        ]
-        words = "  ".join(filter(None, [f"<b>{name}</b>", self.remark(record), *beside]))
+        beside = [self._figures(bar) for bar in bars if self.in_one_line or not bar.lengths]
+        remark = "" if self.in_one_line and len(bars) > 1 else self.remark(record)
+        words = "  ".join(filter(None, [f"<b>{name}</b>", remark, *beside]))
         write_above(plot, top, "<br>".join([words, *note]))
         return top + NAME_PX + WORDS_PX * len(note)
 
