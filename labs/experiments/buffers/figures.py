@@ -18,7 +18,14 @@ from labs.experiments.buffers.conditions import (
     SENDER_RAISED,
     SHARE,
 )
-from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
+from labs.experiments.buffers.results import (
+    DEEPEST,
+    NO_RATE,
+    Results,
+    article,
+    of_client,
+    parameter,
+)
 from labs.experiments.buffers.settings import DISCARD, WGET, Settings
 from labs.read.claims.ledger import figure_of_claim, figures_by_column, has_articles_parameters
 from labs.read.display.advice import sizes_by_kernel as advice
@@ -99,8 +106,8 @@ DRAWS: Mapping[str, Any] = {
 }
 """What the figure of the losses has of draws, which differ in the seed alone."""
 SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
-NEEDED, HTTPING, DEEPEST = "A1.10", "A1.4", "A1.12"
-"""The claims with the computed buffer, httping's times, and the samples of ss."""
+NEEDED, HTTPING = "A1.10", "A1.4"
+"""The claims with the computed buffer and httping's times."""
 
 
 def _articles_own(table: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
+from labs.read.claims.rules import NOT_SETTLED
 from labs.read.parse.http_clients import Httping
 from labs.read.readings import bulk_transfer
 from labs.read.readings.bulk_transfer import (
@@ -60,9 +61,9 @@ from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.windows import receive_window_bytes
 
 SETTLED_PCT = 5.0
-LOOKS = (448_880, 48_189_440, 104_552_840)
-"""The bytes received until each of the article's three samples (A1.12)."""
-NO_RATE, NOT_SETTLED = "no_rate", "not_settled"
+DEEPEST = "A1.12"
+"""The claim with the article's three samples of ss, each at so many bytes received."""
+NO_RATE = "no_rate"
 article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
@@ -342,12 +343,12 @@ class Results(BulkTransfer):
     @cached_property
     def space(self) -> tuple[float | None, ...]:
         """rcv_space at the article's samples."""
-        return tuple(self.growth.at("rcv_space_bytes", received) for received in LOOKS)
+        return tuple(self.growth.at("rcv_space_bytes", received) for received in sampled_at())
 
     @cached_property
     def ssthresh(self) -> tuple[float | None, ...]:
         """rcv_ssthresh at the article's samples."""
-        return tuple(self.growth.at("rcv_ssthresh_bytes", received) for received in LOOKS)
+        return tuple(self.growth.at("rcv_ssthresh_bytes", received) for received in sampled_at())
 
     @cached_property
     def lost(self) -> Mapping[str, float]:
@@ -439,6 +440,12 @@ class Results(BulkTransfer):
         if self.agreement_pct is not None and self.agreement_pct > ALLOWED_PCT:
             yield Note("instruments", f"instruments disagree by {self.agreement_pct:.1f} %")
         yield from super().instrument_notes()
+
+
+def sampled_at() -> list[int]:
+    """The bytes received until each of the article's samples of ss."""
+    moments: list[int] = article().claim(DEEPEST).arguments["received_bytes"]
+    return moments
 
 
 def no_rate(run: Run) -> bool:
