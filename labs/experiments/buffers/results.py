@@ -53,6 +53,7 @@ from labs.read.readings.instruments import (
     under_memory_pressure,
 )
 from labs.read.readings.latency import latency
+from labs.read.readings.run_results import settings_as
 from labs.read.runs.run import Run
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import LINK, Transfer
@@ -81,9 +82,7 @@ NETEM_PACKETS = 1000
 class Results(BulkTransfer):
     """The figures of one run; None where it has none, as for a run without a download."""
 
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
 
     @cached_property
     def download(self) -> Download | None:
@@ -435,11 +434,8 @@ class Results(BulkTransfer):
             yield Note(NO_RATE, text, excludes=True)
         if self.settled is False:
             yield Note(NOT_SETTLED, "no steady state was reached")
-
-    def instrument_notes(self) -> Iterator[Note]:
         if self.agreement_pct is not None and self.agreement_pct > ALLOWED_PCT:
             yield Note("instruments", f"instruments disagree by {self.agreement_pct:.1f} %")
-        yield from super().instrument_notes()
 
 
 def sampled_at() -> list[int]:

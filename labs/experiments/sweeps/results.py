@@ -32,6 +32,7 @@ from labs.read.readings.bulk_transfer import (
 )
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
+from labs.read.readings.run_results import settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
@@ -60,9 +61,7 @@ class Results(BulkTransfer):
     """The figures of one run; None for those that it does not have. If iperf3 refused the size,
     only the request is known; a run that only requests buffers (`grants`) has no figures."""
 
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
 
     @property
     def asked(self) -> Settings | None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from labs.drive.result_columns import Note, part
 from labs.drive.units import MIB
 from labs.read.claims.formulas import farthest_from
+from labs.read.display.format import counted
 from labs.read.readings.goodput import sampled_socket
-from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.readings.instruments import shaper_drops, under_memory_pressure
+from labs.read.readings.run_results import RunResults
 from labs.read.runs.run import KEPT_RUNS, Run
 from labs.read.theory import bdp as theory
 from labs.read.theory.bulk import Transfer
@@ -333,12 +335,9 @@ class Predicted(Protocol):
     def bound(self) -> str: ...
 
 
-class BulkTransfer:
+class BulkTransfer(RunResults):
     """The figures of a run with one bulk transfer; None where it has none. The properties that
     raise NotImplementedError are the lab's."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
     @property
     def received(self) -> Received | None:
@@ -360,10 +359,6 @@ class BulkTransfer:
     def no_prediction(self) -> str | None:
         """Why a transfer has no prediction; None if it has one."""
         raise NotImplementedError
-
-    def lab_notes(self) -> Iterator[Note]:
-        """What only this lab has to say."""
-        yield from ()
 
     # A lab says what its mean is over; here it has its place, before the steady goodput.
     goodput_mib_s = part(
@@ -394,22 +389,14 @@ class BulkTransfer:
     steady_bytes_s = part("received.steady_bytes_s", "as steady_mib_s", unit="bytes/s", hidden=True)
 
     def notes(self) -> Iterator[Note]:
-        """What a reader of the figures must know; nothing for a regular run."""
-        if not self.run.link.ok:
-            yield Note("link", "link not as asked")
-        yield from self.lab_notes()
+        """Also the limit of the time, packets that the shaper dropped, and little memory."""
+        yield from super().notes()
         if self.run.ended == "limit":
             yield Note("limit", "ended by the time limit")
-        yield from self.instrument_notes()
-
-    def instrument_notes(self) -> Iterator[Note]:
-        """Packets that the shaper or a capture dropped, and little memory."""
         drops = 0 if self.run.link.asked.loss_pct else shaper_drops(self.run)
         if drops:
-            packets = "1 packet" if drops == 1 else f"{drops} packets"
-            yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {packets}")
-        if lost := capture_losses(self.run):
-            yield Note("capture_lost", f"the capture lost {lost} packets")
+            text = f"the shaper's queue overflowed and dropped {counted(drops, 'packet')}"
+            yield Note("shaper_drops", text)
         if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP came under memory pressure")
 
