@@ -460,7 +460,7 @@ def describe_run(run: Run) -> str:
     """One run: its state at the end, its events, and the accuracy of the predicted window."""
     results = Results(run)
     text = f"**{results.packets} packets** with data arrived: {_describe_row(values_of(results))}"
-    if results.collapses:
+    if results.first_collapse is not None:
         text += f" The queue is first collapsed at packet {results.first_collapse}."
     if results.predicted_equal_pct is not None:
         text += f" The predicted window is {_equal(results.predicted_equal_pct, 'at')}"
