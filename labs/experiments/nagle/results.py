@@ -112,7 +112,7 @@ class Results(RunResults):
 
     @cached_property
     def captured(self) -> Answered:
-        return answered(self.run)
+        return answered(table_of(self.run), self.exchanges)
 
     @cached_property
     def exchanges(self) -> DataFrame:

@@ -39,20 +39,15 @@ STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
 """The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
 MEMORY = {
+    "data_segs_in": "packet",
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
     "bytes_received": "received_bytes",
     "rcvq_bytes": "recv_q_bytes",
     "rcv_ssthresh": "rcv_ssthresh_bytes",
     "rcv_wnd": "rcv_wnd_bytes",
-    "read_bytes": "read_bytes",
 }
 """Columns of the samples, and their names here."""
-STATE = (
-    *("rmem_bytes", "recv_q_bytes", "rcvbuf_bytes", "rcv_ssthresh_bytes", "coalesced"),
-    *("collapsed", "skbs", "out_of_order_bytes"),
-)
-"""What the simulation says of the receiver after each segment, by the same names."""
 MARKS = {
     "coalesced": ("TCPRcvCoalesce",),
     "collapsed": ("TCPRcvCollapsed",),
@@ -71,8 +66,8 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
     window_left_bytes             what the sender may still send: the right edge that the last ACK
                                   before the next segment offers, less the highest byte received
     acked_bytes                   how much that ACK acknowledges
-    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
-    read_bytes                    the receiver's sample after the segment; missing if there was none
+    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes
+                                  the receiver's sample after the segment; missing if there was none
                                   before the next segment
     coalesced, collapsed, dropped increases of the counters in MARKS since the last sample; a
                                   segment that was not kept counts as dropped, even if no
@@ -90,31 +85,19 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
 def simulated(
     table: DataFrame, setup: Setup, reads: Iterable[Read], until_ns: int, *, on_loopback: bool
 ) -> DataFrame:
-    """The columns of a table of packets that the simulation has for the same arrivals, until a
-    time: `predicted_` and their names; also predicted_skbs and predicted_out_of_order_bytes, the
-    skbs in the queues and the payload in the out-of-order queue. Without `on_loopback`, packets are
-    treated as parts of large ones."""
+    """What the simulation has for the arrivals of a table of packets, until a time, as columns
+    `predicted_...`: the fields of its steps, and `window_left_bytes`. Without `on_loopback`,
+    packets are treated as parts of large ones."""
     full_bytes = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
-    fed = [
-        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
-        for time_ns, seq, payload_bytes, push, alone in zip(
-            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
-            sent_alone(table, full_bytes) & on_loopback,
-            strict=True,
-        )
-    ]
-    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
-    states = list(steps(setup, fed, reads, until_ns=until_ns))
-    return pandas.DataFrame(
-        {
-            "predicted_window_left_bytes": [
-                state.right_edge - end for state, end in zip(states, highest, strict=True)
-            ],
-            "predicted_acked_bytes": [state.ack - 1 for state in states],
-            "predicted_fate": [state.fate.name for state in states],
-            **{f"predicted_{name}": [getattr(state, name) for state in states] for name in STATE},
-        }
+    arrived = table[["time_ns", "seq", "payload_bytes", "push"]].assign(
+        alone=sent_alone(table, full_bytes) & on_loopback
     )
+    fed = [Segment(*row) for row in arrived.itertuples(index=False, name=None)]
+    states = DataFrame(map(vars, steps(setup, fed, reads, until_ns=until_ns)))
+    states["window_left_bytes"] = (
+        states["right_edge"] - (table["seq"] + table["payload_bytes"]).cummax()
+    )
+    return states.drop(columns=["segment", "acks"]).add_prefix("predicted_")
 
 
 def samples_of(run: Run) -> tuple[SocketSample, ...]:
@@ -128,8 +111,7 @@ def overhead_bytes(run: Run) -> int | None:
     name = f"{RECEIVER}/truesizes.csv"
     if name not in run.seal.files:
         return None
-    rows = run.read(name, as_text(truesizes))
-    return min(truesize - payload for payload, truesize in rows)
+    return min(truesize - payload for payload, truesize in run.read(name, as_text(truesizes)))
 
 
 def arrivals(segments: DataFrame) -> DataFrame:
@@ -138,7 +120,7 @@ def arrivals(segments: DataFrame) -> DataFrame:
     if data.empty:
         raise Damaged("the capture has no data segment")
     time_ns = data["time_ns"].to_numpy()
-    return pandas.DataFrame(
+    return DataFrame(
         {
             "packet": numpy.arange(1, len(data) + 1),
             "time_ns": time_ns,
@@ -176,7 +158,7 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     if (last_ack < 0).any():
         raise Damaged("the capture has data before the first segment of the receiver")
     end = (table["seq"] + table["payload_bytes"]).to_numpy()
-    return pandas.DataFrame(
+    return DataFrame(
         {
             "window_left_bytes": edge[last_ack] - numpy.maximum.accumulate(end),
             "acked_bytes": ack[last_ack] - 1,
@@ -200,9 +182,7 @@ def expected_next(table: DataFrame) -> Array:
 def sampled(run: Run, count: int) -> DataFrame:
     """The receiver's sample after each of `count` segments, and the increases of the counters."""
     taken = samples_of(run)
-    memory = pandas.DataFrame({"packet": [sample.data_segs_in for sample in taken]})
-    for name, column in MEMORY.items():
-        memory[column] = [getattr(sample, name) for sample in taken]
+    memory = DataFrame(map(vars, taken))[[*MEMORY]].rename(columns=MEMORY)
     for mark, counters in MARKS.items():
         totals = [sum(sample.counters.get(name) or 0 for name in counters) for sample in taken]
         memory[mark] = numpy.diff(totals, prepend=totals[:1])
@@ -324,7 +304,7 @@ def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
 def accepted(table: DataFrame) -> Series[int]:
     """The payload of each packet; 0 if it was dropped (according to the simulation if there is no
     sample)."""
-    predicted = (table["predicted_fate"] == Fate.DROPPED.name).astype(int)
+    predicted = (table["predicted_fate"] == Fate.DROPPED).astype(int)
     return table["payload_bytes"].where(table["dropped"].fillna(predicted) == 0, 0)
 
 
