@@ -48,7 +48,8 @@ from labs.read.display.kernels import (
 )
 from labs.read.display.printed import ALL_PCT, describe_socket, ss_sample, wget_lines
 from labs.read.display.rich_output import Table, Words
-from labs.read.display.transfer import BOUNDS, describe_transfer
+from labs.read.display.summary import Summary
+from labs.read.display.transfer import describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.both_ends import timeline as both_ends
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 """What is not defined here."""
 
-UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
 """Enough to reach the steady state; how fine the curve of the theory is."""
 DRAWS: Mapping[str, Any] = {
@@ -111,23 +111,21 @@ NEEDED, HTTPING = "A1.10", "A1.4"
 
 
 def _articles_own(table: DataFrame) -> DataFrame:
-    """The downloads of the article's own conditions, which have no figure of their own; all
-    downloads if there are none."""
-    downloads = table[table["bytes"].notna()]
-    of_article = downloads[downloads["group"] == ARTICLE.name]
-    return downloads if of_article.empty else of_article
+    """The runs of the article's own conditions, which have no figure of their own; all if there
+    are none."""
+    of_article = in_group(ARTICLE)(table)
+    return table if of_article.empty else of_article
 
 
 def _note_of_unlimited(row: Mapping[Any, Any]) -> str:
-    if NO_RATE not in row["note_codes"].split():
-        return ""
     theirs = row["article_mib_s"]
-    return UNLIMITED + (f" (the article's machines: {theirs:g})" if is_known(theirs) else "")
+    beside = f" (the article's machines: {theirs:g})" if is_known(theirs) else ""
+    return row["notes"] + beside if NO_RATE in row["note_codes"] else ""
 
 
 by_condition = Bars(
     "Goodput by condition",
-    rows=_articles_own,
+    rows=lambda table: _articles_own(in_group(having=["bytes"])(table)),
     of=Results,
     bars=(
         Bar("goodput_mib_s", "whole file", BLUE, published="article_mib_s"),
@@ -456,40 +454,22 @@ def describe_run(run: Run) -> str:
     return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
 
 
+_summary = Summary(
+    (
+        "{goodput_mib_s:3} MiB/s over the whole file[?, {steady_mib_s:3} in the last third]",
+        "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by the "
+        "{bound}",
+        "the article ({article_claim}) reports {article_mib_s} MiB/s over the whole file",
+        "the article ({article_claim}) reports {article_steady_mib_s} MiB/s in steady state",
+        "httping reports {httping_ms:ms}",
+    ),
+    empty="no download",
+)
+
+
 def describe(table: DataFrame) -> str:
-    """One line per run: measured, predicted, the article's figure, and notes.
-
-    A study that has the article's own conditions is described by these; the others have figures.
-    """
-    of_article = in_group(ARTICLE)(table)
-    rows = (table if of_article.empty else of_article).to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {' '.join(_phrases(row))}" for row in rows)
-
-
-def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
-    unlimited = NO_RATE in row["note_codes"].split()
-    steady, published = row["steady_mib_s"], {"over the whole file": row["article_mib_s"]}
-    published["in the steady state"] = row["article_steady_mib_s"]
-    if not is_known(row["bytes"]):
-        yield "no download."
-        if is_known(row["httping_ms"]):
-            yield f"httping reports {milliseconds(row['httping_ms'])}."
-        return
-    if unlimited:
-        yield f"{UNLIMITED}."
-    else:
-        near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
-        yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
-    if not unlimited and is_known(row["predicted_mib_s"]):
-        yield (
-            f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
-            f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
-        )
-    if theirs := [f"{speed:g} MiB/s {of}" for of, speed in published.items() if is_known(speed)]:
-        machines = ", the speed of its machines" * unlimited
-        yield f"The article ({row['article_claim']}) reports {' and '.join(theirs)}{machines}."
-    if row["notes"] and not unlimited:
-        yield f"Note: {row['notes']}."
+    """One line per run of the article's own conditions, or of all in a study without them."""
+    return _summary(_articles_own(table))
 
 
 def tell_smallest(table: DataFrame) -> Words:
