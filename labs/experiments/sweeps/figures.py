@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
@@ -25,6 +24,7 @@ from labs.read.figures.heatmap import HeatMap
 from labs.read.figures.lines import Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
+from labs.read.figures.several_tables import joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
 from labs.read.readings.bulk_transfer import HOST_OF
@@ -78,15 +78,12 @@ MOST_REQUESTS = 4
 
 
 def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
-    """Makes the rows of a figure of several studies: of those with a value in these columns, each
-    condition once per kernel, the ones that are chosen."""
+    """Makes the rows of a figure of several studies: of those with a value in these columns, the
+    ones that are chosen."""
 
     def rows(*studies: Study) -> DataFrame:
-        tables = [study.results() for study in studies if study.runs]
-        if not tables:
-            return DataFrame()
-        table = pandas.concat(tables).drop_duplicates(["condition", "kernel"])
-        return choose(in_group(having=having)(table))
+        table = joined(*studies)
+        return table if table.empty else choose(in_group(having=having)(table))
 
     return rows
 
