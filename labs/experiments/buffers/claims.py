@@ -22,11 +22,17 @@ from labs.read.runs.run import Run
 HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 """Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's."""
 
+READ = (
+    *("condition", "group", "kernel", "series", "settled", "buffer_bytes", "rate_mbit", "rtt_ms"),
+    *("steady_mib_s", "steady_bytes_s", "predicted_mib_s"),
+)
+"""What is read of each point of a sweep."""
+
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     """The smallest buffer of the sweep that fills the link, and the BDP at the true RTT."""
     names = seen.matching(*claim.conditions)
-    table = DataFrame([seen.row(name) for name in names])
+    table = DataFrame([{column: seen.row(name)[column] for column in READ} for name in names])
     # One size at both ends, by sysctl, as in the article; setsockopt is the second series.
     table = table[table["series"] == SYSCTL]
     answers = smallest(table)

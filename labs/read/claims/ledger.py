@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
+RATIO = "~"
+"""Between two conditions: the ratio of a column's medians, with its interval."""
 WILD = "*?"
 """Wildcards in the names of conditions: for any characters, and for one character."""
 MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
@@ -96,7 +98,9 @@ class Rule:
     figures: Mapping[str, str] = field(default_factory=dict)
     comparisons: tuple[str, ...] = ()
     predicted: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    judged_if: Mapping[str, str] = field(default_factory=dict)
     happens: Mapping[str, str] = field(default_factory=dict)
     wrong_unless: tuple[str, ...] = ()
     right_number: tuple[str, ...] = ()
@@ -107,8 +111,9 @@ class Rule:
 
     @property
     def formulas(self) -> tuple[str, ...]:
-        tables = (self.figures, self.predicted, self.happens, self.by_source)
+        tables = (self.names, self.figures, self.predicted, self.happens, self.by_source)
         tests = (*self.comparisons, *self.wrong_unless, *self.right_number, *self.needs)
+        tests += (*self.judged_if,)
         every = (*(text for table in tables for text in table.values()), *tests, self.factor)
         return tuple(filter(None, every))
 
@@ -212,9 +217,9 @@ class Claim:
         """The columns that the rule and the sentences name, most as `condition.column`."""
         rule = self.rule or Rule(kind="within")
         formulas = [parse(text) for text in rule.formulas]
-        for sentence in (self.because, self.because_not, *rule.needs.values()):
+        for sentence in (self.because, self.because_not, *rule.needs.values(), *rule.judged_if.values()):
             formulas += check(sentence)
-        names = {*NAMED, *self.given, *self.named_figures, *rule.figures, *rule.happens}
+        names = {*NAMED, *self.given, *self.named_figures, *rule.figures, *rule.happens, *rule.names}
         every = [name for formula in formulas for name in formula.references.values()]
         return tuple(name for name in dict.fromkeys(every) if name.strip("{}") not in names)
 
@@ -380,8 +385,9 @@ def _check_references(claim: Claim) -> None:
         condition, _, _ = reference.rpartition(".")
         if reference.startswith("{"):
             raise BadInput(unknown(reference.strip("{}"), claim.named_figures, "figure"))
-        if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
-            raise BadInput(unknown(condition, conditions, "condition of the claim"))
+        for name in filter(None, condition.split(RATIO)):
+            if not any(fnmatchcase(name, pattern) for pattern in conditions):
+                raise BadInput(unknown(name, conditions, "condition of the claim"))
 
 
 def has_number(figure: Figure) -> bool:

@@ -16,7 +16,9 @@
 FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides:
 
     predicted      the theory's figures, in the same form
+    names          figures that the other formulas and the sentences may name
     needs          comparisons without which nothing is judged, each with its reason
+    judged_if      comparisons without which the figures are shown and not judged, in the same form
     happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
     wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
     right_number   comparisons with which the number is right for a wrong reason, where the rule
@@ -45,7 +47,7 @@ from labs.errors import BadInput
 from labs.read.claims import sentences
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.formulas import Value, parse
-from labs.read.claims.ledger import COMPARED, WILD, Article, Claim, Figure, Rule
+from labs.read.claims.ledger import COMPARED, RATIO, WILD, Article, Claim, Figure, Rule
 from labs.read.claims.verdict import (
     BY_SOURCE,
     DIFFERS,
@@ -59,6 +61,7 @@ from labs.read.claims.verdict import (
 )
 from labs.read.display.format import in_digits
 from labs.read.lab import BESIDE_RESULTS, Lab
+from labs.read.stats.repetitions import FEWEST
 
 Figures = Mapping[str, Value]
 Outcome = tuple[str, float | None, str]
@@ -70,6 +73,10 @@ SAME = 0.0005
 MANY = 10
 """A figure that is this many times the article's is said to be so, and not in %."""
 DIGITS_OF_IPERF = 3
+FEW = (
+    f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
+    "the others"
+)
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
@@ -93,6 +100,9 @@ class Look:
             if name in figures:
                 return figures[name]
         condition, column = split_reference(self.claim, name)
+        if RATIO in condition:
+            ratio = self.seen.ratio(*condition.split(RATIO), column)
+            return ratio and [ratio.low, ratio.middle, ratio.high]
         if any(sign in condition for sign in WILD):
             matching = sorted(self.seen.matching(condition), key=_numbered)
             return [self._cell(each, column) for each in matching]
@@ -107,7 +117,7 @@ class Look:
     def naming(self, figures: Figures, **more: Value) -> Look:
         """The same with further figures by name; one alone is also `measured`."""
         single = {"measured": next(iter(figures.values()))} if len(figures) == 1 else {}
-        return replace(self, named={**figures, **single, **more})
+        return replace(self, named={**self.named, **figures, **single, **more})
 
     def value(self, formula: str) -> Value:
         return parse(formula).value(self)
@@ -148,6 +158,7 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
     """The finding of the claim's rule, or of its columns."""
     rule = claim.rule or _of_columns(claim, seen.lab)
     look = Look(claim, seen)
+    look = replace(look, named=look.values(rule.names))
     for comparison, reason in rule.needs.items():
         if not look.value(comparison):
             return not_judged(look.describe(reason))
@@ -168,7 +179,11 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
     predicted = as_figure(theory) if theory else None
     for name, value in measured.items():
         if value is None or _is_nan(value):
-            return not_judged(f"these runs have no figure{f' for {name}' * bool(name)}")
+            few = RATIO in rule.figures[name]
+            return not_judged(FEW if few else f"these runs have no figure{f' for {name}' * bool(name)}")
+    for comparison, reason in rule.judged_if.items():
+        if not look.value(comparison):
+            return not_judged(look.naming(measured).describe(reason), as_figure(measured))
     return _judged(rule, look, measured, predicted)
 
 
@@ -255,8 +270,8 @@ def _shown(look: Look, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
     claim, names = look.claim, look.seen.matching(*look.claim.conditions)
     excluded = [text for name in names for text in look.seen.excluded(name)]
-    complete = not excluded and None not in measured.values()
-    figures = as_figure(measured) if complete else None
+    there = {name: value for name, value in measured.items() if value is not None}
+    figures = as_figure(there) if there and not excluded else None
     reason = look.describe(claim.because)
     if not claim.hardware:
         return not_judged(reason or "these runs lack a figure", figures)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import numpy.typing as npt
 
 from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
 from labs.drive.units import MB, SECOND_NS
@@ -53,16 +54,18 @@ class Carried:
         """`1 cubic`: the number from 1, and the congestion control."""
         return f"{self.index + 1} {self.flow.control}"
 
-    def bytes_by(self, at_ns: Sequence[float]) -> list[float]:
-        """The payload that was received by these moments."""
+    @cached_property
+    def _curve(self) -> tuple[npt.NDArray[numpy.float64], npt.NDArray[numpy.float64]]:
+        """The moments of its timeline in order, and the payload received by each."""
         points = [(self.received.begin_ns, 0), *self.received.timeline]
         if self.received.end_ns:  # else it was still reading when the run ended
             points.append((self.received.end_ns, self.received.bytes))
-        points.sort()
-        times, sizes = zip(*points, strict=True)
-        received_bytes: list[float] = numpy.interp(
-            at_ns, times, numpy.maximum.accumulate(sizes)
-        ).tolist()
+        times, sizes = numpy.array(sorted(points), dtype=float).T
+        return times, numpy.maximum.accumulate(sizes)
+
+    def bytes_by(self, at_ns: Sequence[float]) -> list[float]:
+        """The payload that was received by these moments."""
+        received_bytes: list[float] = numpy.interp(at_ns, *self._curve).tolist()
         return received_bytes
 
     @property
