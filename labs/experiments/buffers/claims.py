@@ -137,7 +137,7 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """A kernel's default sizes, from hosts on which a run did not set them."""
-    wanted = claim.named_figures
+    wanted = claim.figures
     values = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
     if not values:
         return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")
