@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from labs.drive.result_columns import Note
-from labs.read.readings.instruments import capture_losses
+from labs.read.readings.instruments import ALLOWED_PCT, capture_losses
 from labs.read.runs.run import Run
 
 S = TypeVar("S")
@@ -29,6 +29,11 @@ class RunResults:
     def __init__(self, run: Run) -> None:
         self.run = run
 
+    @property
+    def disagreement_pct(self) -> float | None:
+        """The largest deviation of one instrument from another; None with only one."""
+        return None
+
     def lab_notes(self) -> Iterator[Note]:
         """What only this lab has to say."""
         yield from ()
@@ -38,5 +43,9 @@ class RunResults:
         if not self.run.link.ok:
             yield Note("link", "link not as asked")
         yield from self.lab_notes()
+        if self.run.ended == "limit":
+            yield Note("limit", "ended by the time limit")
+        if (apart := self.disagreement_pct) is not None and apart > ALLOWED_PCT:
+            yield Note("instruments", f"instruments disagree by {apart:.1f} %")
         if lost := capture_losses(self.run):
             yield Note("capture_lost", f"the capture lost {lost} packets")
