@@ -393,7 +393,7 @@ def test_describe_run_says_who_waits_for_whom() -> None:
     assert "the server waits for the client" in text
     assert "100 follow another sequence, each the first on its connection" in text
     assert "No request stalls." in recorded_nagle().describe("on")
-    assert "**off**: mean 39.7 ms (predicted: 39.6 ms; article: 44.619 ms)" in (
+    assert "**off**: mean 39.7 ms; predicted 39.6 ms, article 44.619 ms" in (
         recorded_nagle().describe()
     )
 
