@@ -199,9 +199,9 @@ def _source_of(study: Study, chosen: Sequence[str]) -> dict[str, Any]:
     return {"source": source, "below_ms": SMALLEST_MS if virtual else None}
 
 
-def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
-    """The packets of one request: of the most frequent sequence, or of the given steps."""
-    request = typical(requests_of(run), steps)
+def ladder(run: Run) -> Figure:
+    """The packets of one request of the most frequent sequence."""
+    request = typical(requests_of(run))
     return ladder_of_request(table_of(run), request, run, title=f"{run.condition}: one request")
 
 

@@ -299,19 +299,14 @@ over_kernels = Multiples(
 """One condition on the kernel of each study, from the oldest to the newest."""
 
 
-def _by_scale(study: Study, conditions: Sequence[str]) -> list[str]:
-    every = study.results().sort_values("adv_win_scale", kind="stable")["condition"]
-    return [name for name in every if name in (conditions or study.conditions)]
-
-
 over_scales = replace(
     over_kernels,
     title="The receive buffer by tcp_adv_win_scale",
     rows=lambda study, *conditions: _cells(
-        "tcp_adv_win_scale = {adv_win_scale}", [study], _by_scale(study, conditions)
+        "tcp_adv_win_scale = {adv_win_scale}", [study], conditions
     ),
 )
-"""Conditions of a study in the order of their tcp_adv_win_scale."""
+"""Conditions of a study, by their tcp_adv_win_scale."""
 
 KERNEL_COLUMNS = {
     "condition": "Condition",
@@ -331,9 +326,10 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
     Studies without runs are left out.
     """
-    table = results_of(studies, KERNEL_COLUMNS, conditions)
-    order = sorted(table.index, key=lambda at: (table["Condition"][at], series(table["Linux"][at])))
-    return table.loc[order].reset_index(drop=True)
+    made = [study for study in studies if study.runs]
+    made.sort(key=lambda study: series(study.runs[0].kernel.release))
+    table = results_of(made, KERNEL_COLUMNS, conditions)
+    return table.sort_values("Condition", kind="stable", ignore_index=True)
 
 
 PART_COLUMNS = {

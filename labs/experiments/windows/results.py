@@ -7,7 +7,6 @@ from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy
-import pandas
 from pandas import DataFrame, Series
 
 from labs.drive.result_columns import Note, column, part
@@ -303,10 +302,7 @@ class Results(RunResults):
         earlier = self.table["packet"] < self.first_collapse
         return None if self.collapses.empty else int(self.table["coalesced"][earlier].sum())
 
-    @hidden_column("data received", unit="bytes")
-    def received_bytes(self) -> int | None:
-        received = self.table["received_bytes"].max()
-        return None if pandas.isna(received) else int(received)
+    received_bytes = hidden("last.bytes_received", "data received", unit="bytes")
 
     @hidden_column("largest window of an ACK, of the free buffer", unit="%")
     def window_share_pct(self) -> float | None:

@@ -163,16 +163,12 @@ def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
     return followed(requests.assign(steps=requests["steps"].where(~more, longer)), steps)
 
 
-def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[Any]:
-    """One request with the most frequent steps, or with these; the second one if there are several,
-    because the first may belong to the start of its connection. BadInput if there is none."""
-    wanted = usual(requests).steps if steps is None else tuple(steps)
-    matches = requests[requests["steps"] == wanted]
-    if matches.empty:
-        raise BadInput(
-            "no request in this capture follows these steps; "
-            "labs.read.flows.exchanges.exchanges has the steps of each"
-        )
+def typical(requests: DataFrame) -> Series[Any]:
+    """One request with the most frequent steps; the second one if there are several, because the
+    first may belong to the start of its connection. BadInput without requests."""
+    if requests.empty:
+        raise BadInput("there is no request in this capture. Allowed: a capture of TCP requests")
+    matches = requests[requests["steps"] == usual(requests).steps]
     request: Series[Any] = matches.iloc[min(1, len(matches) - 1)]
     return request
 

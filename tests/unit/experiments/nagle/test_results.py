@@ -23,14 +23,7 @@ from labs.experiments.nagle.figures import (
     findings,
     held_segments,
 )
-from labs.experiments.nagle.results import (
-    Results,
-    expected,
-    goodput_mbit,
-    header_ms,
-    hz_of,
-    median_ms,
-)
+from labs.experiments.nagle.results import Results
 from labs.experiments.nagle.settings import Settings
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
@@ -76,8 +69,8 @@ def test_results_show_the_article_s_stall() -> None:
 def test_expected_stall_of_a_machine_has_its_own_ticks(tmp_path: Path) -> None:
     """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
-    theory = expected(run)
-    assert hz_of(run) == 1000 and theory is not None
+    theory = Results(run).prediction
+    assert Results(run).hz == 1000 and theory is not None
     assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41, abs=0.02)
 
 
@@ -102,7 +95,7 @@ def test_results_around_full_segments_match_the_theory() -> None:
 
 def test_expected_stalls_are_those_measured() -> None:
     assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
-    predicted = {name: expected(nagle_run(name)) for name in recorded_nagle().conditions}
+    predicted = {name: Results(nagle_run(name)).prediction for name in recorded_nagle().conditions}
     assert {name for name, theory in predicted.items() if theory is None} == DROPPED | FAR
     assert {name for name, theory in predicted.items() if theory and theory.stalls} == STALLING
 
@@ -169,7 +162,7 @@ def test_exchanged_has_a_row_per_condition() -> None:
 
 def test_goodput_of_bulk_data_does_not_depend_on_nagle() -> None:
     off, on = (nagle_run(name) for name in ("bulk", "bulk-on"))
-    assert goodput_mbit(off) == goodput_mbit(on)
+    assert Results(off).body_mbit == Results(on).body_mbit
     assert Results(off).captured == Results(on).captured
 
 
@@ -328,7 +321,7 @@ def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, f
     """The prediction has no time of ab's own (0.05 ms), and the first stall is up to 4 ms shorter
     on each connection of ten requests. tests/virtual/test_nagle.py measures it again."""
     for name, mean_ms in measured.items():
-        theory = expected(with_rtt(nagle_run(name), rtt_ms))
+        theory = Results(with_rtt(nagle_run(name), rtt_ms)).prediction
         assert theory is not None
         assert theory.mean_ms == pytest.approx(mean_ms, abs=0.4), name
 
@@ -336,20 +329,20 @@ def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, f
 def test_expected_mean_without_other_connections() -> None:
     """With one connection ab waits for nothing before it opens others."""
     run = with_rtt(nagle_run("on"), 20)
-    answer = expected(with_condition(run, settings={"concurrency": 1, "requests": 10}))
+    answer = Results(with_condition(run, settings={"concurrency": 1, "requests": 10})).prediction
     assert answer is not None and answer.mean_ms == pytest.approx((40 + 9 * 20) / 10)
 
 
 def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
     for name, trips in (("off", 2), ("pieces", 3), ("pieces-on", 2)):
         run = recorded_nagle(size="full").run(name)
-        assert header_ms(run.settings_as(Settings), 20) == trips * 20
+        assert Results(with_rtt(run, 20)).header_ms == trips * 20
 
 
 def test_median_ms_of_connections_with_one_request_is_that_of_the_first() -> None:
-    assert median_ms(with_rtt(nagle_run("off-no-k"), 20)) == 40
-    assert median_ms(with_rtt(nagle_run("off"), 20)) == pytest.approx(84)
-    assert median_ms(nagle_run("bulk")) is None
+    assert Results(with_rtt(nagle_run("off-no-k"), 20)).predicted_p50_ms == 40
+    assert Results(with_rtt(nagle_run("off"), 20)).predicted_p50_ms == pytest.approx(84)
+    assert Results(nagle_run("bulk")).predicted_p50_ms is None
 
 
 def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
@@ -358,8 +351,11 @@ def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
         with_link(nagle_run("off"), jitter_ms=1.0),
         with_rtt(with_condition(nagle_run("off"), settings={"page_bytes": 20_000}), 20),
     ):
-        assert expected(other) is None
-    assert expected(with_condition(nagle_run("off"), settings={"page_bytes": 20_000})) is not None
+        assert Results(other).prediction is None
+    assert (
+        Results(with_condition(nagle_run("off"), settings={"page_bytes": 20_000})).prediction
+        is not None
+    )
 
 
 def test_findings_have_the_sequences_and_their_shares() -> None:

@@ -108,8 +108,8 @@ def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
     assert "Linux 6.1.192, 6.12.117" in figure.layout.meta["caption"]
 
 
-def test_over_scales_is_in_the_order_of_the_setting() -> None:
-    figure = charts.over_scales(windows_study(), "article-scale1", "article-scale0")
+def test_over_scales_has_a_cell_per_setting() -> None:
+    figure = charts.over_scales(windows_study(), "article-scale0", "article-scale1")
     words = texts(figure)
     assert words.index("scale<br>= 0") < words.index("scale<br>= 1")
 
