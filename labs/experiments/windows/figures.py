@@ -12,7 +12,6 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.parameters.declare import unknown
 from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
@@ -111,15 +110,13 @@ PACKETS = Lines(
 )
 
 
-def by_packet(run: Run, over: str = "packet") -> Figure:
-    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
+def by_packet(run: Run) -> Figure:
+    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis; the buttons
+    above the plot switch to an axis of time.
 
-    `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
-    them. The values of the socket were sampled after it had processed the packet. Marks: the packet
-    was coalesced with the one before it, the queue was collapsed, or the packet was dropped.
+    The values of the socket were sampled after it had processed the packet. Marks: the packet was
+    coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
-    if over not in AXES:
-        raise BadInput(unknown(over, AXES, "axis"))
     figure = replace(
         PACKETS,
         title=f"{PACKETS.title}: {run.condition}",
@@ -129,8 +126,6 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
     times = packets(run).set_index("packet")["time_s"]
     numbers = [list(map(int, trace.x)) for trace in figure.data]
     places = {"packet": numbers, "time": [times[xs].tolist() for xs in numbers]}
-    for trace, xs in zip(figure.data, places[over], strict=True):
-        trace.x = xs
     buttons = [
         {
             "label": f"by {name}",
@@ -139,8 +134,7 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
         }
         for name, xs in places.items()
     ]
-    switch = {**SWITCH, "buttons": buttons, "active": [*AXES].index(over)}
-    return figure.update_xaxes(title_text=AXES[over]).update_layout(updatemenus=[switch])
+    return figure.update_layout(updatemenus=[{**SWITCH, "buttons": buttons}])
 
 
 SWITCH = {

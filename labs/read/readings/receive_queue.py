@@ -61,7 +61,8 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
 
     packet                        its number, from 1
     time_s                        time since the first of them arrived
-    seq, payload_bytes            its first byte, relative to the connection, and its length
+    seq, payload_bytes, end       its first byte, relative to the connection, its length, and the
+                                  number after its last byte
     push                          whether it has the flag PSH
     window_left_bytes             what the sender may still send: the right edge that the last ACK
                                   before the next segment offers, less the highest byte received
@@ -94,9 +95,7 @@ def simulated(
     )
     fed = [Segment(*row) for row in arrived.itertuples(index=False, name=None)]
     states = DataFrame(map(vars, steps(setup, fed, reads, until_ns=until_ns)))
-    states["window_left_bytes"] = (
-        states["right_edge"] - (table["seq"] + table["payload_bytes"]).cummax()
-    )
+    states["window_left_bytes"] = states["right_edge"] - table["end"].cummax()
     return states.drop(columns=["segment", "acks"]).add_prefix("predicted_")
 
 
@@ -127,6 +126,7 @@ def arrivals(segments: DataFrame) -> DataFrame:
             "time_s": (time_ns - time_ns[0]) / SECOND_NS,
             "seq": data["seq_rel"].to_numpy(),
             "payload_bytes": data["payload_bytes"].to_numpy(),
+            "end": (data["seq_rel"] + data["payload_bytes"]).to_numpy(),
             "push": (data["flags"].to_numpy() & PSH) != 0,
         }
     )
@@ -157,10 +157,9 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
     if (last_ack < 0).any():
         raise Damaged("the capture has data before the first segment of the receiver")
-    end = (table["seq"] + table["payload_bytes"]).to_numpy()
     return DataFrame(
         {
-            "window_left_bytes": edge[last_ack] - numpy.maximum.accumulate(end),
+            "window_left_bytes": edge[last_ack] - table["end"].cummax(),
             "acked_bytes": ack[last_ack] - 1,
         }
     )
@@ -172,9 +171,9 @@ def expected_next(table: DataFrame) -> Array:
     if pandas.notna(table["received_bytes"].iloc[0]):
         return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
     after_each, expected = [], 1
-    for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
+    for seq, end in zip(table["seq"], table["end"], strict=True):
         if seq <= expected:
-            expected = max(expected, seq + length)
+            expected = max(expected, end)
         after_each.append(expected)
     return numpy.array(after_each)
 
@@ -196,26 +195,24 @@ def sampled(run: Run, count: int) -> DataFrame:
 def unkept(table: DataFrame) -> Series[bool]:
     """Segments of new data that the receiver did not keep: neither the data received nor the memory
     in use grew."""
-    end = (table["seq"] + table["payload_bytes"]).to_numpy()
-    new = end > numpy.append(1, expected_next(table)[:-1])
+    new = table["end"] > numpy.append(1, expected_next(table)[:-1])
     grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
     lost: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
     return lost
 
 
-def sent_alone(table: DataFrame, full_bytes: int) -> Array:
+def sent_alone(table: DataFrame, full_bytes: int) -> Series[bool]:
     """Which segments were packets of their own, and not parts of a large one (GSO), judged by their
     arrival: those without a neighbour, and small ones that do not end a large one.
 
     Arrivals do not show how retransmissions were sent; they are treated as parts. Where that is
     wrong (over loopback with losses), the simulated memory is too small from there on.
     """
-    length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
-    follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
-    ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
-    begins_large = numpy.append(follows, False) & (length == full_bytes)
-    alone: Array = ~(ends_large | begins_large)
-    return alone
+    is_next = (table["seq"] == table["end"].shift(1)) & (table["time_ns"].diff() < TOGETHER_NS)
+    is_full = table["payload_bytes"] == full_bytes
+    ends_large = is_next & is_full.shift(1, fill_value=False)
+    begins_large = is_next.shift(-1, fill_value=False) & is_full
+    return ~(ends_large | begins_large)
 
 
 def head_bytes(table: DataFrame) -> int | None:
@@ -311,7 +308,7 @@ def accepted(table: DataFrame) -> Series[int]:
 def right_edge(table: DataFrame) -> Series[int]:
     """The right edge of the window after each packet: the highest byte received plus the window
     left."""
-    return (table["seq"] + table["payload_bytes"] - 1).cummax() + table["window_left_bytes"]
+    return table["end"].cummax() - 1 + table["window_left_bytes"]
 
 
 def at_marks(table: DataFrame, mark: str) -> DataFrame:
