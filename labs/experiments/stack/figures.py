@@ -32,9 +32,10 @@ from labs.experiments.stack.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_digits, in_three_digits, is_known
+from labs.read.display.format import in_three_digits, is_known
 from labs.read.display.provenance import of_table
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.effects import draw_effects
@@ -473,36 +474,23 @@ def instructions() -> Table:
     )
 
 
-def describe(table: DataFrame) -> str:
-    """One line per condition: latency, throughput, and the work per request."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_figures(row)}" for row in rows)
+describe = Summary(
+    (
+        "median {p50_us:3} µs, 99th percentile {p99_us:3} µs, {round(requests_s)} responses per s"
+        "[? of {rate_s} intended]; per request {switches:3} context switches and {interrupts:3} "
+        "interrupts[?, {cpu_us:3} µs of server CPU time]",
+    ),
+    empty="no response",
+)
 
 
 def describe_run(run: Run) -> str:
     """One run: its latencies, including the largest one, and the work per request."""
     results = Results(run)
-    values = values_of(results)
-    values["notes"] = "; ".join(note.text for note in results.notes())
-    largest = f"The largest latency of {results.requests:,} requests is {_us(results.max_us)}."
-    return f"`{run.condition}`: {_describe_figures(values)} {largest}"
-
-
-def _describe_figures(row: Mapping[Any, Any]) -> str:
-    intended = f" of {in_digits(row['rate_s'])} intended" if row["rate_s"] else ""
-    text = (
-        f"median {_us(row['p50_us'])}, 99th percentile {_us(row['p99_us'])}, "
-        f"{in_digits(round(row['requests_s']))} responses per s{intended}; per request "
-        f"{in_three_digits(row['switches'])} context switches and "
-        f"{in_three_digits(row['interrupts'])} interrupts"
-    )
-    if is_known(row["cpu_us"]):
-        text += f", {_us(row['cpu_us'])} of server CPU time"
-    return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
-
-
-def _us(value: float | None) -> str:
-    return "unknown" if value is None else f"{in_three_digits(value)} µs"
+    notes = "; ".join(note.text for note in results.notes())
+    largest = f"{results.requests:,} requests is {in_three_digits(results.max_us)} µs"
+    text = describe.of({**values_of(results), "notes": notes})
+    return f"`{run.condition}`: {text} The largest latency of {largest}."
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.http_loads import Hit, Wrk, intended_us
 from labs.read.parse.server_report import ServerReport, Setting
+from labs.read.readings.run_results import RunResults, settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader
 from labs.read.runs.run import Run
@@ -67,15 +68,10 @@ def per_request(compute: Callable[[Run], float], counted: str) -> PartColumn:
     return part(compute, f"{counted} per request", kind=float)
 
 
-class Results:
+class Results(RunResults):
     """The figures of one run; None for those that it does not have."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
 
     @cached_property
     def load(self) -> Load:
@@ -117,10 +113,8 @@ class Results:
     def effective(self) -> bool | None:
         return all(setting.effective for setting in knobs(self.run))
 
-    def notes(self) -> Iterator[Note]:
+    def lab_notes(self) -> Iterator[Note]:
         """Settings that were not applied, requests that failed or were never sent."""
-        if not self.run.link.ok:
-            yield Note("link", "link not as asked")
         for setting in knobs(self.run):
             if not setting.effective:
                 text = f"{setting.factor} {setting.requested}: not applied here"
