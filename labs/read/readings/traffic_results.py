@@ -173,13 +173,14 @@ class TrafficResults(RunResults):
     @column("from the first start until the last flow with a size has arrived", unit="ms")
     def completed_ms(self) -> float | None:
         sized = [flow for flow in carried(self.run) if flow.flow.size_bytes is not None]
-        if not sized or any(
-            flow.received.bytes < (flow.flow.size_bytes or 0) or not flow.received.end_ns
+        ends = [
+            flow.received.end_ns if flow.received.bytes >= (flow.flow.size_bytes or 0) else 0
             for flow in sized
-        ):
+        ]
+        if not ends or not all(ends):
             return None  # one did not end
         first_ns = begin_ns(self.run) + min(flow.flow.start_s for flow in sized) * SECOND_NS
-        return (max(flow.received.end_ns for flow in sized) - first_ns) / 1e6
+        return (max(ends) - first_ns) / 1e6
 
     @column("goodput of all flows up, steady state", unit="Mbit/s")
     def goodput_up_mbit(self) -> float | None:
