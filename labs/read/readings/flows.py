@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,13 +66,18 @@ class Carried:
         """The host that sends."""
         return "server" if self.flow.direction == "down" else "client"
 
-    def bytes_by(self, at_ns: Any) -> npt.NDArray[np.float64]:
-        """The payload that was received by these moments."""
+    @cached_property
+    def _curve(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The moments of its timeline in order, and the payload received by each."""
         points = [(self.received.begin_ns, 0), *self.received.timeline]
         if self.received.end_ns:  # else it was still reading when the run ended
             points.append((self.received.end_ns, self.received.bytes))
-        times, sizes = zip(*sorted(points), strict=True)
-        received: npt.NDArray[np.float64] = np.interp(at_ns, times, np.maximum.accumulate(sizes))
+        times, sizes = np.array(sorted(points), dtype=float).T
+        return times, np.maximum.accumulate(sizes)
+
+    def bytes_by(self, at_ns: Any) -> npt.NDArray[np.float64]:
+        """The payload that was received by these moments."""
+        received: npt.NDArray[np.float64] = np.interp(at_ns, *self._curve)
         return received
 
     @property

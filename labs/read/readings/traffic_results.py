@@ -138,6 +138,7 @@ class TrafficResults(RunResults):
         fair_after_s,
         "time from the last start until all flows are within 10 % of an equal share",
         unit="s",
+        costly=True,
     )
 
     queue_p50_ms = part(
@@ -156,7 +157,9 @@ class TrafficResults(RunResults):
     )
     lost_pct = part(bottleneck.lost_pct, "packets that the queue dropped", unit="%")
     marked_pct = part(bottleneck.marked_pct, "packets that the queue marked (ECN)", unit="%")
-    retransmitted_pct = part(retransmitted_pct, "payload that was sent again", unit="%")
+    retransmitted_pct = part(
+        retransmitted_pct, "payload that was sent again", unit="%", costly=True
+    )
     request_idle_ms = part(
         "latency.idle_p50_ms", "median latency of a request before the flows", unit="ms"
     )
