@@ -5,7 +5,7 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -187,7 +187,7 @@ def load_and_latency(study: Study) -> Figure:
     if measured.empty or theory is None:
         return nothing(title, f"{NO_RUNS}; the closed loop is needed for the prediction")
     end = ROOM * max(theory.limit_per_s, measured["rate_s"].max())
-    capacity, table = describe_server(theory), study.results()
+    capacity, table = _describe_server(theory), study.results()
     return Lines(
         title,
         rows=_points,
@@ -227,20 +227,20 @@ def _predicted_curves(theory: Server, end: float) -> Iterator[Prediction]:
     rates = [end * step / STEPS for step in range(1, STEPS + 1)]
     for column, percent in PERCENTS.items():
         look = Look(LOOK_OF[PERCENTILES[column]].colour, "dash", width=1.5)
-        curve = [theory.evenly_spaced_us(rate, percent) for rate in rates]
-        yield _predicted("even intervals", rates, curve, look)
+        us = [theory.evenly_spaced_us(rate, percent) for rate in rates]
+        yield _predicted("even intervals", look, rates, us)
     below = [rate for rate in rates if rate < theory.capacity_per_s]
     means = [theory.random_moments_us(rate) or 0.0 for rate in below]
-    yield _predicted("random moments, mean", below, means, Look(GREY, "dot"))
+    yield _predicted("random moments, mean", Look(GREY, "dot"), below, means)
     look = Look(GREEN, symbol="x-thin", size=12)
-    yield _predicted("the closed loop", [theory.limit_per_s], [theory.closed_loop_us], look)
+    yield _predicted("the closed loop", look, [theory.limit_per_s], [theory.closed_loop_us])
 
 
-def _predicted(what: str, rates: list[float], us: list[float], look: Look) -> Prediction:
+def _predicted(what: str, look: Look, rates: Sequence[float], us: Sequence[float]) -> Prediction:
     return Prediction(curve=lambda rows: (rates, us), name=f"predicted for {what}", look=look)
 
 
-def describe_server(theory: Server) -> str:
+def _describe_server(theory: Server) -> str:
     """The limits of a server, and the time of a request."""
     return (
         f"plain limit: {theory.limit_per_s:,.0f} requests per second (WORK_US = {theory.work_us}); "
@@ -259,11 +259,11 @@ def _table_of_loops(measured: DataFrame, theory: Server) -> DataFrame:
     table = DataFrame({"condition": measured["condition"]})
     table["intended per second"] = [int(rate) or None for rate in rates]
     table["responses per second"] = measured["requests_s"].round().astype(int)
+    closed = {MEDIAN: in_unit(theory.closed_loop_us), TAIL: ""}
     for column, name in PERCENTILES.items():
-        closed = in_unit(theory.closed_loop_us) if column == MEDIAN else ""
         table[name] = measured[column].map(in_unit)
         table[f"{name}, predicted"] = [
-            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed
+            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed[column]
             for rate in rates
         ]
     return table

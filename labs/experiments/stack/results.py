@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import cache, cached_property, lru_cache, partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from typing import Any
 
 from pandas import DataFrame, Series
 
@@ -14,7 +14,7 @@ from labs.drive.host_load import HERE
 from labs.drive.result_columns import Note, PartColumn, column, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
-from labs.read.parse.http_loads import Hit, Wrk, intended_us
+from labs.read.parse.http_loads import intended_us
 from labs.read.parse.server_report import ServerReport, Setting
 from labs.read.readings.run_results import RunResults, settings_as
 from labs.read.runs import raw_files
@@ -36,16 +36,29 @@ hidden = partial(part, hidden=True)
 latency = partial(part, unit="us", kind=float)
 
 
-class Load(NamedTuple):
-    """The requests of a run, those that failed, and the time that they took."""
+@dataclass(frozen=True)
+class Load:
+    """The requests of a run, those that failed, the time that they took, the number of requests
+    per latency, and the mean that wrk prints.
+
+    Latencies are in microseconds, from the moment of sending in a closed loop, and from the
+    intended moment in an open loop.
+    """
 
     requests: int
     failed: int
     took_us: float
+    latencies_us: Mapping[int, int]
+    printed_mean_us: float | None = None
 
     @property
     def per_s(self) -> float:
         return 1e6 * self.requests / self.took_us
+
+    @property
+    def mean_us(self) -> float:
+        counts = self.latencies_us
+        return sum(value * count for value, count in counts.items()) / sum(counts.values())
 
 
 def of_percent(percent: float) -> Callable[[Run], float]:
@@ -105,15 +118,8 @@ class Results(RunResults):
 
     p50_us = latency(of_percent(50), "median latency", headline=True)
 
-    @column("mean latency", unit="us")
-    def mean_us(self) -> float | None:
-        counts = latencies_us(self.run)
-        return sum(value * count for value, count in counts.items()) / sum(counts.values())
-
-    @column("mean latency that wrk prints", unit="us", hidden=True)
-    def printed_mean_us(self) -> float | None:
-        return of_wrk(self.run).added_mean_us if self.settings.load == WRK else None
-
+    mean_us = part("load.mean_us", "mean latency", unit="us")
+    printed_mean_us = hidden("load.printed_mean_us", "mean latency that wrk prints", unit="us")
     p99_us = latency(of_percent(99), "99th percentile of the latency")
     p999_us = latency(of_percent(99.9), "99.9th percentile", hidden=True)
     p9999_us = latency(of_percent(99.99), "99.99th percentile", hidden=True)
@@ -161,13 +167,15 @@ class Results(RunResults):
 @cache
 def load_of(run: Run) -> Load:
     """What the load generator of a run did."""
-    if run.settings_as(Settings).load == WRK:
-        report = of_wrk(run)
-        return Load(report.requests, report.failed, report.duration_us)
-    hits = of_vegeta(run)
+    settings = run.settings_as(Settings)
+    if settings.load == WRK:
+        wrk = run.read("client/wrk.txt", raw_files.WRK)
+        return Load(wrk.requests, wrk.failed, wrk.duration_us, wrk.latencies_us, wrk.added_mean_us)
+    hits = run.read("client/vegeta.csv", VEGETA)
     end_ns = max(hit.began_ns + hit.latency_ns for hit in hits)
     failed = sum(hit.status != 200 for hit in hits)
-    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000)
+    latencies_us = Counter(intended_us(hits, settings.rate_per_s))
+    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000, latencies_us)
 
 
 def server_of(run: Run) -> ServerReport | None:
@@ -208,27 +216,6 @@ def _of_server(settings: Settings, server: ServerReport, no_napi: str) -> Iterat
         yield Setting("busy_poll_us", str(settings.busy_poll_us), shown, not no_napi, no_napi)
 
 
-@lru_cache(maxsize=1)
-def of_wrk(run: Run) -> Wrk:
-    """The report of wrk. The last one is cached."""
-    return run.read("client/wrk.txt", raw_files.WRK)
-
-
-@lru_cache(maxsize=1)
-def of_vegeta(run: Run) -> tuple[Hit, ...]:
-    """The requests of vegeta. The last ones are cached."""
-    return run.read("client/vegeta.csv", VEGETA)
-
-
-def latencies_us(run: Run) -> Mapping[int, int]:
-    """The number of requests per latency in microseconds: from the moment of sending in a closed
-    loop, and from the intended moment in an open loop."""
-    settings = run.settings_as(Settings)
-    if settings.load == WRK:
-        return of_wrk(run).latencies_us
-    return Counter(intended_us(of_vegeta(run), settings.rate_per_s))
-
-
 @cache
 def latencies(run: Run) -> Series[int]:
     """The latencies of one run, as `merged`."""
@@ -237,7 +224,7 @@ def latencies(run: Run) -> Series[int]:
 
 def merged(runs: Iterable[Run]) -> Series[int]:
     """The number of requests up to each latency in microseconds, of several runs together."""
-    counts = sum((Counter(latencies_us(run)) for run in runs), Counter[int]())
+    counts = sum((Counter(load_of(run).latencies_us) for run in runs), Counter[int]())
     return Series(counts, dtype=int).sort_index().cumsum().astype(int)
 
 
