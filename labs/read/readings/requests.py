@@ -7,6 +7,7 @@ not hide requests that were not sent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy
 
@@ -26,7 +27,6 @@ class RequestLatency:
 
     idle_p50_ms: float | None
     p50_ms: float | None
-    p95_ms: float | None
     p99_ms: float | None
     unanswered: int
 
@@ -50,17 +50,15 @@ def request_latency(run: Run) -> RequestLatency | None:
         return None
     first_ns = begin_ns(run) + min(flow.start_s for flow in traffic_of(run).flows) * SECOND_NS
     from_ns, until_ns = steady_ns(run)
-    idle = [
-        request for request in every if request.done_ns is not None and request.done_ns <= first_ns
-    ]
+    idle = [request for request in every if (request.done_ns or inf) <= first_ns]
     loaded = [request for request in every if from_ns <= request.due_ns < until_ns]
-    answered = [request.latency_ms for request in loaded if request.latency_ms is not None]
-    at = {q: float(numpy.percentile(answered, q)) if answered else None for q in (50, 95, 99)}
-    idle_ms = [request.latency_ms for request in idle if request.latency_ms is not None]
+    idle_ms, answered = (
+        [request.latency_ms for request in some if request.latency_ms is not None]
+        for some in (idle, loaded)
+    )
     return RequestLatency(
         idle_p50_ms=float(numpy.median(idle_ms)) if idle_ms else None,
-        p50_ms=at[50],
-        p95_ms=at[95],
-        p99_ms=at[99],
+        p50_ms=float(numpy.median(answered)) if answered else None,
+        p99_ms=float(numpy.percentile(answered, 99)) if answered else None,
         unanswered=len(loaded) - len(answered),
     )
