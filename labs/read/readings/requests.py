@@ -6,8 +6,8 @@ not hide requests that were not sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
 
 import numpy
 
@@ -50,15 +50,17 @@ def request_latency(run: Run) -> RequestLatency | None:
         return None
     first_ns = begin_ns(run) + min(flow.start_s for flow in traffic_of(run).flows) * SECOND_NS
     from_ns, until_ns = steady_ns(run)
-    idle = [request for request in every if (request.done_ns or inf) <= first_ns]
-    loaded = [request for request in every if from_ns <= request.due_ns < until_ns]
-    idle_ms, answered = (
-        [request.latency_ms for request in some if request.latency_ms is not None]
-        for some in (idle, loaded)
-    )
+    loaded = [request.latency_ms for request in every if from_ns <= request.due_ns < until_ns]
+    idle = [request.latency_ms for request in every if 0 < (request.done_ns or 0) <= first_ns]
     return RequestLatency(
-        idle_p50_ms=float(numpy.median(idle_ms)) if idle_ms else None,
-        p50_ms=float(numpy.median(answered)) if answered else None,
-        p99_ms=float(numpy.percentile(answered, 99)) if answered else None,
-        unanswered=len(loaded) - len(answered),
+        idle_p50_ms=_percentile(idle, 50),
+        p50_ms=_percentile(loaded, 50),
+        p99_ms=_percentile(loaded, 99),
+        unanswered=loaded.count(None),
     )
+
+
+def _percentile(times_ms: Iterable[float | None], percent: int) -> float | None:
+    """Of the times of those that were answered; None without any."""
+    answered = [time_ms for time_ms in times_ms if time_ms is not None]
+    return float(numpy.percentile(answered, percent)) if answered else None
