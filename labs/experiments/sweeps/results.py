@@ -69,16 +69,11 @@ class Results(BulkTransfer):
         return None if self.settings.grants else self.settings
 
     @cached_property
-    def sends(self) -> Buffer:
-        return self._buffer(SENDER, self.settings.sndbuf_kib)
-
-    @cached_property
-    def receives(self) -> Buffer:
-        return self._buffer(RECEIVER, self.settings.rcvbuf_kib)
-
-    @property
     def ends(self) -> Mapping[str, Buffer]:
-        return {"send": self.sends, "receive": self.receives}
+        """The buffers that send and receive."""
+        settings = self.settings
+        fixed = {"send": settings.sndbuf_kib, "receive": settings.rcvbuf_kib}
+        return {end: self._buffer(HOST_OF[end], kib) for end, kib in fixed.items()}
 
     def _buffer(self, host: str, fixed_kib: int) -> Buffer:
         """A size that a sysctl fixes is the one that the kernel grants for half of it."""
@@ -86,18 +81,18 @@ class Results(BulkTransfer):
         return replace(buffer, requested_bytes=fixed_kib * KIB) if fixed_kib else buffer
 
     @cached_property
-    def reported(self) -> Mapping[tuple[str, str], int | None]:
-        """What getsockopt returned to iperf3, by host and socket."""
-        return {(row.host, row.socket): row.granted_bytes for row in self.run.buffers}
-
-    @cached_property
     def granted(self) -> Mapping[str, int | None]:
-        """The sizes of both buffers before the connection exists; None if iperf3 reports none."""
-        reported = {end: self.reported.get((host, end)) for end, host in HOST_OF.items()}
-        by_sysctl = {
-            end: buffer.most_bytes for end, buffer in self.ends.items() if buffer.fixed_by == SYSCTL
+        """The sizes of both buffers before the connection exists: what getsockopt returned to
+        iperf3, or the sysctl; None if iperf3 reports none."""
+        if not self.asked:
+            return {}
+        reported = {(row.host, row.socket): row.granted_bytes for row in self.run.buffers}
+        return {
+            end: buffer.most_bytes
+            if buffer.fixed_by == SYSCTL
+            else reported.get((HOST_OF[end], end))
+            for end, buffer in self.ends.items()
         }
-        return reported | by_sysctl if self.asked else {}
 
     @cached_property
     def received(self) -> Arrivals | None:
@@ -116,7 +111,9 @@ class Results(BulkTransfer):
         """The transfer as the model takes it. BadInput for a link without a rate."""
         settings = self.settings
         return flow_of(
-            *(self.run, self.sends, self.receives),
+            self.run,
+            self.ends["send"],
+            self.ends["receive"],
             mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
             write_bytes=settings.write_bytes,
             nodelay=settings.nodelay,
@@ -139,14 +136,14 @@ class Results(BulkTransfer):
         return ""
 
     requested_send_kib = kib(
-        "sends.requested_bytes", "send buffer requested at the sender (none: automatic)"
+        "ends.send.requested_bytes", "send buffer requested at the sender (none: automatic)"
     )
     granted_send_kib = kib(
         "granted.send", "send buffer before connecting: getsockopt, or the sysctl"
     )
     used_send_kib = kib("reached.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
     requested_receive_kib = kib(
-        "receives.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
+        "ends.receive.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
     )
     granted_receive_kib = kib(
         "granted.receive", "receive buffer before connecting: getsockopt, or the sysctl"
