@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from pandas import DataFrame
-
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
@@ -29,7 +27,6 @@ from labs.read.readings.bulk_transfer import (
     Buffer,
     BulkTransfer,
     Grants,
-    Window,
     after_receiving,
     bdp_bytes,
     buffer_of,
@@ -42,9 +39,8 @@ from labs.read.readings.bulk_transfer import (
     lost_s,
     predicted_rate,
     usable_bytes,
-    window,
 )
-from labs.read.readings.goodput import Download, download, sampled_socket
+from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
 from labs.read.readings.run_results import settings_as
@@ -147,15 +143,6 @@ class Results(BulkTransfer):
         sizes = (0, 0) if fills_at_once(self.flow) else usable_bytes(self.flow)
         return dict(zip((RECEIVER, SENDER), sizes, strict=True))
 
-    @property
-    def samples(self) -> Mapping[str, DataFrame]:
-        """The samples of each host's socket; empty tables without a download."""
-        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
-        return {
-            host: sampled_socket(self.run, host, counter) if self.download else DataFrame()
-            for host, counter in counters.items()
-        }
-
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:
         """The sampled sizes of the two buffers, and rcv_ssthresh."""
@@ -188,10 +175,6 @@ class Results(BulkTransfer):
         """The claim that has figures for this run, and these figures."""
         figures = figures_by_column(article(), self.run, parameter) if self.download else None
         return figures or (None, {})
-
-    @cached_property
-    def window(self) -> Window | None:
-        return window(self.run) if self.download else None
 
     @cached_property
     def grants(self) -> Grants:

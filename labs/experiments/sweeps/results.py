@@ -25,12 +25,9 @@ from labs.read.readings.bulk_transfer import (
     WMEM_MAX,
     Buffer,
     BulkTransfer,
-    Window,
     buffer_of,
     flow_of,
-    window,
 )
-from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
 from labs.read.readings.run_results import settings_as
 from labs.read.runs import raw_files
@@ -42,7 +39,7 @@ from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
@@ -101,11 +98,6 @@ class Results(BulkTransfer):
             return None
         return arrivals(self.run)
 
-    @property
-    def reached(self) -> Window | None:
-        """The largest sizes over the samples."""
-        return window(self.run) if self.received else None
-
     @cached_property
     def flow(self) -> Flow:
         """The transfer as the model takes it. BadInput for a link without a rate."""
@@ -141,17 +133,17 @@ class Results(BulkTransfer):
     granted_send_kib = kib(
         "granted.send", "send buffer before connecting: getsockopt, or the sysctl"
     )
-    used_send_kib = kib("reached.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
+    used_send_kib = kib("window.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
     requested_receive_kib = kib(
         "ends.receive.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
     )
     granted_receive_kib = kib(
         "granted.receive", "receive buffer before connecting: getsockopt, or the sysctl"
     )
-    used_receive_kib = kib("reached.receive_buffer_bytes", "largest receive buffer (sk_rcvbuf)")
-    advertised_kib = kib("reached.offered_bytes", "largest window that was advertised")
+    used_receive_kib = kib("window.receive_buffer_bytes", "largest receive buffer (sk_rcvbuf)")
+    advertised_kib = kib("window.offered_bytes", "largest window that was advertised")
     in_flight_kib = kib(
-        "reached.usually_in_flight_bytes", "payload in flight, median over the samples"
+        "window.usually_in_flight_bytes", "payload in flight, median over the samples"
     )
     goodput_mib_s = part(
         "goodput_bytes_s",
@@ -181,8 +173,8 @@ class Results(BulkTransfer):
     @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
     def connected_send_kib(self) -> float | None:
         """That of iperf3's own control connection on the sender, which has sent little."""
-        data = self.sender_samples
-        if data is None:
+        data = self.samples[SENDER]
+        if data.empty:
             return None
         rows = self.run.samples(SENDER)
         others = rows[(rows["cookie"] != data["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
@@ -226,16 +218,10 @@ class Results(BulkTransfer):
         }
 
     @cached_property
-    def sender_samples(self) -> DataFrame | None:
-        """The samples of the socket that sent the data."""
-        rows = sampled_socket(self.run, SENDER, "bytes_acked") if self.received else None
-        return None if rows is None or rows.empty else rows
-
-    @cached_property
     def counts(self) -> Mapping[str, int]:
         """The largest of these counters over the samples."""
-        rows = self.sender_samples
-        if rows is None:
+        rows = self.samples[SENDER]
+        if rows.empty:
             return {}
         in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
         return {
