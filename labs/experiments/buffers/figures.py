@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, inf, log2, nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
+from plotly.graph_objects import Figure
 
 from labs.drive.units import GIB, KIB, MB, MIB
 from labs.experiments.buffers.conditions import (
@@ -73,19 +74,13 @@ from labs.read.readings.buffer_sweep import (
     smallest,
 )
 from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
+from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from plotly.graph_objects import Figure
-
-    from labs.read.runs.run import Run
-    from labs.read.study import Study
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 """What is not defined here."""

@@ -32,7 +32,6 @@ from labs.read.readings.bulk_transfer import (
     buffer_of,
     core_max_of,
     ends_of,
-    fills_at_once,
     flow_of,
     grants_of,
     in_mib,
@@ -138,10 +137,8 @@ class Results(BulkTransfer):
     @property
     def usable(self) -> Mapping[str, int]:
         """What each host's buffer lets be in flight in theory; 0 if no buffer limits the flow."""
-        if self.prediction is None:
-            return {}
-        sizes = (0, 0) if fills_at_once(self.flow) else usable_bytes(self.flow)
-        return dict(zip((RECEIVER, SENDER), sizes, strict=True))
+        sizes = usable_bytes(self.flow) if self.prediction else ()
+        return dict(zip((RECEIVER, SENDER), sizes, strict=False))
 
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:

@@ -177,7 +177,10 @@ def predicted(flow: Flow, transfer_bytes: int) -> Transfer:
 
 
 def usable_bytes(flow: Flow) -> tuple[int, int]:
-    """What the receiver's and the sender's largest buffer let be in flight, each on its own."""
+    """What the receiver's and the sender's largest buffer let be in flight, each on its own; 0 if
+    no buffer limits the flow."""
+    if fills_at_once(flow):
+        return 0, 0
     receives = receive_window_bytes(
         flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:]),
         flow.kernel,
