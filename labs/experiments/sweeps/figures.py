@@ -189,27 +189,26 @@ measured_and_predicted = Lines(
 )
 
 
-def _of_pairs(table: DataFrame) -> DataFrame:
+def _pairs(*studies: Study) -> DataFrame:
     """The runs that fix both buffers, or leave the receiver's automatic. `is_best`: one of the
-    article's best pairs."""
-    rows = table[table["condition"].str.startswith(PAIRS)]
+    article's best pairs; none is if the BDP of a run is another."""
+    rows = _rows(
+        lambda table: table[table["condition"].str.startswith(PAIRS)],
+        "steady_mib_s",
+        "requested_send_kib",
+    )(*studies)
+    if rows.empty:
+        return rows
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
     best = [(send >= least) & (receive == size) for least, size in BEST]
+    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
+    comparable = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
     return rows.assign(
-        is_best=best[0] | best[1] | best[2],
+        is_best=(best[0] | best[1] | best[2]) & comparable,
         send=send.map(_size_name),
         receive=receive.map(_size_name),
     )
-
-
-def _pairs(*studies: Study) -> DataFrame:
-    """None is the article's if the BDP of a run is another."""
-    rows = _rows(_of_pairs, "steady_mib_s", "requested_send_kib")(*studies)
-    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
-    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
-        return rows
-    return rows.assign(is_best=False)
 
 
 def _size_name(size_kib: float) -> str:
