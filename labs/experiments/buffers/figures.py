@@ -435,7 +435,7 @@ def describe_run(run: Run) -> str:
     return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
 
 
-_summary = Summary(
+describe = Summary(
     (
         "{goodput_mib_s:3} MiB/s over the whole file[?, {steady_mib_s:3} in the last third]",
         "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by the "
@@ -445,12 +445,8 @@ _summary = Summary(
         "httping reports {httping_ms:ms}",
     ),
     empty="no download",
+    rows=_articles_own,
 )
-
-
-def describe(table: DataFrame) -> str:
-    """One line per run of the article's own conditions, or of all in a study without them."""
-    return _summary(_articles_own(table))
 
 
 def tell_smallest(table: DataFrame) -> Words:
@@ -594,7 +590,7 @@ slow_start_by_kernel = ByKernel(slow_start_ends, BOTH_RAISED)
 def as_printed(*studies: Study) -> Table:
     """One row per output that the article shows: wget's bar and its last line, httping's summary,
     and three samples of `ss -io` in the download with the largest receive buffer."""
-    runs = [run for study in studies for run in study.runs]
+    runs = (run for study in studies for run in study.runs)
     return lines_as_printed(line for run in runs for line in _printed(run))
 
 

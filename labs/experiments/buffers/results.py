@@ -325,32 +325,32 @@ class Results(BulkTransfer):
     def buffers(self) -> Iterator[dict[str, Any]]:
         """A row for each buffer: of programs that only ask, and of the two ends of a download."""
         for request in self.run.buffers:
-            yield {
-                **self._buffer(request.socket, SETSOCKOPT, request.requested_bytes),
-                "granted": request.granted_bytes,
-            }
+            sizes = request.requested_bytes, request.granted_bytes
+            yield self._buffer(request.socket, SETSOCKOPT, *sizes)
         if self.download is not None:
-            offered = ends_of(self.samples[SENDER], "snd_wnd_bytes").get("largest")
             yield self._end(self.sends, SENDER, "wmem_queued_bytes")
+            offered = self.window and self.window.offered_bytes
             yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
 
-    def _buffer(self, end: str, set_by: str, requested: int | None) -> dict[str, Any]:
+    def _buffer(
+        self, end: str, set_by: str, requested: int | None, granted: int | None
+    ) -> dict[str, Any]:
         return {
             "condition": self.run.condition,
             "whose": f"{end.removesuffix('e')}er",
             "set by": "the kernel" if set_by == AUTOMATIC else set_by,
             "requested": requested,
             "core maximum": core_max_of(self.run, end) if set_by == SETSOCKOPT else None,
+            "granted": granted,
         }
 
     def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
         """The buffer of a host, and what it lets be in flight in theory."""
-        (end, _, _), rtt_ms = OF_HOST[host], self.run.link.measured.rtt_ms
-        usable = self.usable.get(host)
+        end, rtt_ms = OF_HOST[host][0], self.run.link.measured.rtt_ms
+        usable, granted = self.usable.get(host), self.sizes[end].get("last")
         allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
         return {
-            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes),
-            "granted": self.sizes[end].get("last"),
+            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes, granted),
             "used": ends_of(self.samples[host], memory).get("largest"),
             "usable window": usable,
             "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,
