@@ -82,8 +82,6 @@ def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> 
     """Why one kernel is faster than another with an enlarged send buffer, from the rows of their
     results for that condition."""
     slow, fast = sorted((first, second), key=lambda row: float(row["steady_mib_s"]))
-    if slow["kernel"] == fast["kernel"]:
-        return f"Both tables are of Linux {slow['kernel']}."
     speeds = (
         f"If only the send buffer is enlarged (`{slow['condition']}`), Linux {slow['kernel']} "
         f"reaches {in_three_digits(slow['steady_mib_s'])} MiB/s and Linux {fast['kernel']} "
