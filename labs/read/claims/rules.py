@@ -55,6 +55,7 @@ from labs.read.claims.ledger import (
     Figure,
     Formulas,
     Rule,
+    as_figure,
     by_name,
     tolerance_in_words,
 )
@@ -117,7 +118,7 @@ class Look:
         return self._cell(condition, column)
 
     def _cell(self, condition: str, column: str) -> Value:
-        if condition not in self.seen.conditions:
+        if condition not in self.seen.rows:
             return None
         value = self.seen.row(condition)[column]
         return None if _is_nan(value) else value
@@ -222,12 +223,6 @@ def _is_nan(value: Value) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def as_figure(figures: Mapping[str, Any]) -> Figure | None:
-    """Figures by name, without those that are unknown; one alone has the empty name."""
-    there = {name: value for name, value in figures.items() if value is not None}
-    return there.get("", there or None)
-
-
 def _judged(rule: Rule, look: Look, measured: Figures) -> Finding:
     """The finding for complete figures by the claim's rule."""
     finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
@@ -270,7 +265,7 @@ def printed(kib: float) -> str:
 def _shown(look: Look, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
     claim, names = look.claim, look.seen.matching(*look.claim.conditions)
-    excluded = [text for name in names for text in look.seen.excluded(name)]
+    excluded = look.seen.excluded(names)
     figures = as_figure(measured) if names and not excluded else None
     reason = look.describe(claim.because)
     if not claim.hardware:
