@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
@@ -15,6 +16,7 @@ from labs.read.display.format import in_runs, input_value, printable
 from labs.read.lab import Lab
 
 Judge = Callable[[Claim, Evidence], Finding]
+OF_THE_CLAIM = ("id", "statement", "expected", "unit", "tolerance_pct", "tolerance_reason")
 Parameters = Mapping[str, float | str]
 """An article's own parameters."""
 
@@ -40,23 +42,19 @@ def judge(
     finding = _finding(claim, seen, judges, parameters, left_out)
     names, figures = seen.matching(*claim.conditions), len(claim.figures)
     judged = finding.judged or figures - len(left_out) - len(claim.shown)
+    of_the_claim = {name: getattr(claim, name) for name in OF_THE_CLAIM}
+    found_out: dict[str, Any] = {
+        **vars(finding),
+        "reason": printable(finding.reason),
+        "judged": 0 if finding.verdict in NO_WORD else judged,
+        "witness": finding.witness or seen.witness(names),
+    }
     return Verdict(
-        id=claim.id,
-        statement=claim.statement,
-        expected=claim.expected,
-        unit=claim.unit,
-        tolerance_pct=claim.tolerance_pct,
-        tolerance_reason=claim.tolerance_reason,
-        predicted=finding.predicted,
-        measured=finding.measured,
-        verdict=finding.verdict,
-        factor=finding.factor,
-        reason=printable(finding.reason),
+        **of_the_claim,
+        **found_out,
         conditions=_conditions(claim, seen),
         link="; ".join(dict.fromkeys(str(seen.row(name)["link_asked"]) for name in names)),
         figures=figures,
-        judged=0 if finding.verdict in NO_WORD else judged,
-        witness=finding.witness or seen.witness(names),
         runs=seen.name,
         behind=seen.judged(claim.needed),
     )

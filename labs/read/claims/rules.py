@@ -39,7 +39,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf, isnan
 from numbers import Real
-from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
