@@ -40,7 +40,7 @@ def _draws(lab: Lab, index: Index, name: str, of: Collection[str] | None) -> Ite
     made = [row for row in index.rows.to_pylist() if row["status"] == MADE]
     release, testbed = beside("kernel", lab.Parameters), beside("testbed", lab.Parameters)
 
-    def parameters(row: Row) -> Row:
+    def parameters(row: Row) -> dict[str, Any]:
         return {name: row[name] for name in index.parameters}
 
     def place(row: Row) -> tuple[object, ...]:

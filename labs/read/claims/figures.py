@@ -42,7 +42,8 @@ def alike(
         numbers = [value for value in values if isinstance(value, int | float)]
         if not _are_numbers(values[:2]):
             return bool(values[0] == values[1])
-        return abs(values[0] - values[1]) <= max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
+        most: float = max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
+        return bool(abs(values[0] - values[1]) <= most)
 
     if first is None or second is None:
         return True

@@ -97,8 +97,8 @@ def reaches(share: float, values: list[Any], sizes: list[Any]) -> float | None:
 
 def after(share: float, values: list[Any], sizes: list[Any]) -> float | None:
     """The smallest value from that size on."""
-    first = reaches(share, values, sizes)
-    return min((value for at, value in _points(values, sizes) if at >= first), default=None)
+    first, points = reaches(share, values, sizes), _points(values, sizes)
+    return None if first is None else min(value for at, value in points if at >= first)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

@@ -109,7 +109,8 @@ class Look:
                 return figures[name]
         condition, column = split_reference(self.claim, name)
         if RATIO in condition:
-            ratio = self.seen.ratio(*condition.split(RATIO), column)
+            over, _, under = condition.partition(RATIO)
+            ratio = self.seen.ratio(over, under, column)
             return ratio and [ratio.low, ratio.middle, ratio.high]
         if any(sign in condition for sign in WILD):
             matching = sorted(self.seen.matching(condition), key=_numbered)
