@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,6 @@ def verdicts(lab: Lab, runs: Iterable[Run], every: Iterable[Run] = ()) -> tuple[
     return verdicts_from(lab, [Source("", tuple(runs), tuple(every))])
 
 
-def runs_of(lab: Lab, where: Path) -> Sequence[Run]:
+def runs_of(lab: Lab, where: Path) -> tuple[Run, ...]:
     """The runs of the newest study in a file or a folder."""
     return sources_of(lab, where)[0].runs

@@ -42,8 +42,8 @@ class Source:
     """
 
     name: str
-    runs: Sequence[Run] = ()
-    every: Sequence[Run] = ()
+    runs: tuple[Run, ...] = ()
+    every: tuple[Run, ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
     draw: Evidence | None = None
 
@@ -192,7 +192,8 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     if not groups:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
     return tuple(
-        Source(of, in_the_middle(lab, runs), runs, parameters) for of, runs, parameters in groups
+        Source(of, in_the_middle(lab, runs), tuple(runs), parameters)
+        for of, runs, parameters in groups
     )
 
 
