@@ -226,7 +226,8 @@ def _is_nan(value: Value) -> bool:
 def _judged(rule: Rule, look: Look, measured: Figures) -> Finding:
     """The finding for complete figures by the claim's rule."""
     finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
-    verdict, factor, compared = JUDGING[rule.kind](rule, look, measured)
+    judging = _compared if rule.kind in COMPARED else _comparisons
+    verdict, factor, compared = judging(rule, look, measured)
     if not finite:
         factor, compared = None, "nothing to divide by"
     if not look.all(rule.wrong_unless):
@@ -291,19 +292,31 @@ def _factors(look: Look, measured: Figures) -> dict[str, float]:
     }
 
 
-def _within(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    factors, (least, most) = _factors(look, measured), look.claim.factors
-    name = max(factors, key=lambda each: abs(factors[each] - 1))
+def _compared(rule: Rule, look: Look, measured: Figures) -> Outcome:
+    """Whether each figure is the article's within the tolerance, not above it, or not below it."""
+    claim, factors, above = look.claim, _factors(look, measured), rule.kind == "at_most"
+    least, most = claim.factors
+    name = max(factors, key=lambda each: FARTHEST[rule.kind](factors[each]))
+    limit = f"{tolerance_in_words(claim.tolerance_pct or 0)} allowed"
+    if rule.kind == "within":
+        phrase = f"{_deviation(factors[name], claim.figures[name])} ({limit})"
+    else:
+        limit = in_digits(claim.figures[name] * (most if above else least))
+        phrase = f"{in_digits(measured[name])}; {rule.kind.replace('_', ' ')} {limit} allowed"
+    least, most = -inf if above else least, inf if rule.kind == "at_least" else most
     holds = all(
-        factor == 1 if name in rule.exact else least <= factor <= most
-        for name, factor in factors.items()
+        factor == 1 if each in rule.exact else least <= factor <= most
+        for each, factor in factors.items()
     )
-    phrase = f"{name and f'{name}: '}{_deviation(factors[name], look.claim.figures[name])}"
-    return (
-        HOLDS if holds else DIFFERS,
-        factors[name],
-        f"{phrase} ({tolerance_in_words(look.claim.tolerance_pct or 0)} allowed)",
-    )
+    return HOLDS if holds else DIFFERS, factors[name], f"{name and f'{name}: '}{phrase}"
+
+
+FARTHEST: Mapping[str, Callable[[float], float]] = {
+    "within": lambda factor: abs(factor - 1),
+    "at_most": lambda factor: factor,
+    "at_least": lambda factor: -factor,
+}
+"""Of several figures, that with the largest of these decides."""
 
 
 def _deviation(factor: float, figure: float) -> str:
@@ -316,32 +329,9 @@ def _deviation(factor: float, figure: float) -> str:
     return f"{100 * abs(factor - 1):.1f} % {beyond} the article's {in_digits(figure)}"
 
 
-def _limit(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    """Whether no figure is above the article's, or none below it."""
-    factors, above = _factors(look, measured), rule.kind == "at_most"
-    name = (max if above else min)(factors, key=lambda each: factors[each])
-    most = look.claim.figures[name] * look.claim.factors[above]
-    holds = measured[name] <= most if above else measured[name] >= most
-    return (
-        HOLDS if holds else DIFFERS,
-        factors[name],
-        f"{name and f'{name}: '}{in_digits(measured[name])}; "
-        f"{rule.kind.replace('_', ' ')} {in_digits(most)} allowed",
-    )
-
-
 def _comparisons(rule: Rule, look: Look, measured: Figures) -> Outcome:
     """Whether each comparison of the rule is true; of a pattern, in each condition."""
     results = map(look.value, rule.comparisons)
     every = [each for value in results for each in (value if isinstance(value, list) else [value])]
     some = rule.kind == "each" and any(every)
     return HOLDS if all(every) else UNDECIDED if some else DIFFERS, None, ""
-
-
-JUDGING: Mapping[str, Callable[[Rule, Look, Figures], Outcome]] = {
-    "within": _within,
-    "at_most": _limit,
-    "at_least": _limit,
-    "all": _comparisons,
-    "each": _comparisons,
-}
