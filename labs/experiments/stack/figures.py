@@ -142,7 +142,7 @@ def distribution(study: Study, *conditions: str) -> Figure:
         note="the requests of all undisturbed repetitions together",
         describe=lambda rows: f"Medians. {'; '.join(phrases)}.",
         table=_table_of_percentiles,
-        height=470,
+        height=298,
     )(latencies)
 
 
@@ -200,7 +200,7 @@ def load_and_latency(study: Study) -> Figure:
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
         table=lambda rows: _table_of_loops(measured, theory),
-        height=520,
+        height=348,
     )(pandas.concat(_points_of(measured, column) for column in PERCENTILES))
 
 

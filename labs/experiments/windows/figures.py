@@ -107,7 +107,7 @@ PACKETS = Lines(
     looks=LOOKS,
     predicted=None,
     mode="lines",
-    height=560,
+    height=388,
     table=lambda rows: _some(rows, SIZES, *EVENTS),
 )
 
@@ -185,7 +185,7 @@ by_part = Lines(
     },
     predicted=None,
     mode="lines",
-    height=480,
+    height=308,
     caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
@@ -260,7 +260,7 @@ opening = Lines(
         f"{row['window_bytes']:,} bytes in round trip {row['round_trip']}; "
         f"{row['payload_bytes']:,} bytes arrived"
     ),
-    height=460,
+    height=288,
     describe=_describe_opening,
     table={
         "run": "run",
