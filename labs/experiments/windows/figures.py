@@ -291,7 +291,6 @@ over_kernels = Multiples(
     ),
     by="run",
     named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
-    letters=11,
     remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
     describe=_describe_cells,
     table=_last,

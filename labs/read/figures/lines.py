@@ -201,9 +201,11 @@ class Lines(Declared):
     def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
         """The pair of axes with lines, marks, predicted and published values."""
         series = self.series(rows)
-        curves = [*self._curves(rows, series)]  # below the points
-        traces = [*curves, *map(self._measured, series)]
-        traces += [*self._expected(rows, series), *self._published(rows, sources)]
+        traces = [*map(self._measured, series)]
+        # Curves are below the points.
+        end = 0 if any(shown.curve for shown in self.predictions) else len(traces)
+        traces[end:end] = self._predicted(rows, series)
+        traces += self._published(rows, sources)
         xs, ys = ([n for trace in traces for n in trace[name] if n == n] for name in "xy")
         levels = self._levels(rows)
         ups = [n for n in (*ys, *levels) if n is not None]
@@ -293,35 +295,30 @@ class Lines(Declared):
     def _place(self, row: Row) -> str:
         return self.across.place_in_words(row[self.across.column])
 
-    def _compared(
-        self, shown: Prediction, rows: DataFrame, series: Sequence[Series]
-    ) -> Iterator[Series]:
-        """The lines of a prediction."""
+    def _predicted(self, rows: DataFrame, series: Sequence[Series]) -> Iterator[Trace]:
+        """What is compared with the measured lines."""
         every = Series("", "", Look(BLACK), rows, self.up.column)
-        for line in series if shown.each else [every]:
-            colour, dash = shown.look.colour or line.look.colour, shown.look.dash or line.look.dash
-            look = replace(shown.look, colour=colour, dash=dash)
-            yield replace(line, name=shown.name.format(line.value), look=look)
-
-    def _curves(self, rows: DataFrame, series: Sequence[Series]) -> Iterator[Trace]:
         for shown in self.predictions:
-            for line in self._compared(shown, rows, series) if shown.curve else ():
-                xs, ys = shown.curve(line.rows) if shown.curve else ((), ())
-                mode = "lines" if len(xs) > 1 else "markers"
-                more = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
-                trace = points(xs, ys, line.name, line.look, mode, hoverinfo="skip", **more)
-                yield {**trace, "legendgroup": line.name, "legendrank": AFTER}
+            for line in series if shown.each else [every]:
+                colour = shown.look.colour or line.look.colour
+                look = replace(shown.look, colour=colour, dash=shown.look.dash or line.look.dash)
+                drawn = replace(line, name=shown.name.format(line.value), look=look)
+                trace = self._curve(shown, drawn) if shown.curve else self._expected(shown, drawn)
+                if trace:
+                    yield {**trace, "legendgroup": drawn.name, "legendrank": AFTER}
 
-    def _expected(self, rows: DataFrame, series: Sequence[Series]) -> Iterator[Trace]:
+    def _curve(self, shown: Prediction, line: Series) -> Trace:
+        xs, ys = shown.curve(line.rows) if shown.curve else ((), ())
+        mode = "lines" if len(xs) > 1 else "markers"
+        more = {"fill": "toself", "opacity": 0.5} if shown.fill else {}
+        return points(xs, ys, line.name, line.look, mode, hoverinfo="skip", **more)
+
+    def _expected(self, shown: Prediction, line: Series) -> Trace:
         column, x = self.predicted_column, self.across.column
-        for shown in self.predictions:
-            for line in self._compared(shown, rows, series) if column and not shown.curve else ():
-                some = line.rows[line.rows[column].notna()]
-                if not shown.each:
-                    some = some.drop_duplicates(x).sort_values(x)
-                if not some.empty:
-                    trace = self._trace(replace(line, rows=some), column)
-                    yield {**trace, "legendrank": AFTER}
+        rows = line.rows.dropna(subset=[column]) if column else line.rows[:0]
+        if not shown.each:
+            rows = rows.drop_duplicates(x).sort_values(x)
+        return self._trace(replace(line, rows=rows), column) if len(rows) else {}
 
     def _published(self, rows: DataFrame, sources: tuple[Any, ...]) -> Iterator[Trace]:
         """The article's figures, each with its claim."""

@@ -89,14 +89,13 @@ class Multiples(Declared):
 
     `named` makes the heading of a panel from its rows, `remark` the lines below it. With `below`,
     there is a row of panels for each value of that column, which is at its right end; the values of
-    `by` are above the first row, and `above` says what both are. Headings have `letters` of a size.
+    `by` are above the first row, and `above` says what both are.
     """
 
     panel_of: Declared
     by: str
     named: Callable[[DataFrame], str] = lambda rows: ""
     remark: Callable[[DataFrame], str] = lambda rows: ""
-    letters: int = 13
     across: int = 2
     below: str = ""
     above: str = ""
@@ -129,7 +128,7 @@ class Multiples(Declared):
         """Write the heading of a panel."""
         if self.by and len(rows) and (is_first or not self.below):
             heading = self.named(rows) or value
-            plot.annotations.append(heading_above(heading, self.remark(rows), self.letters))
+            plot.annotations.append(heading_above(heading, self.remark(rows)))
 
     def _share_axes(self, plots: Sequence[Plot]) -> None:
         """Give all panels the axes of the first; titles and ticks are where there is room."""
@@ -157,9 +156,14 @@ def _split(rows: DataFrame, column: str) -> list[DataFrame]:
     return [some for _, some in rows.groupby(column, sort=False)] if column else [rows]
 
 
-def heading_above(words: str, remark: str = "", letters: int = 13) -> dict[str, Any]:
+def heading_above(words: str, remark: str = "") -> dict[str, Any]:
     """The words above the left end of a plot, and lines below them."""
     text = "<br>".join(filter(None, [f"<b>{words}</b>" * bool(words), remark]))
-    size = min(letters, 12) if remark else letters
-    place = {"size": size, "yshift": 4, "yanchor": "bottom", "align": "left", **IN_PLOT}
+    place = {
+        "size": 12 if remark else 13,
+        "yshift": 4,
+        "yanchor": "bottom",
+        "align": "left",
+        **IN_PLOT,
+    }
     return text_at(0, 1, text, **place)
