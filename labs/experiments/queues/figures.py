@@ -38,12 +38,14 @@ utilisation = Lines(
     named="{}, measured",
     looks=CONTROLS,
     predicted=Prediction(each=True, name="{}, predicted"),
-    height=460,
+    height=288,
 )
 
 requests = Bars(
     "Latency of requests beside a download",
-    rows=in_group(AQM, having=["request_p50_ms"], order="request_p50_ms"),
+    rows=lambda table: in_group(AQM, having=["request_p50_ms"])(table).sort_values(
+        "request_p50_ms"
+    ),
     of=Results,
     empty="none of these runs has requests",
     bars=(

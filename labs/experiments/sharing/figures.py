@@ -40,7 +40,7 @@ share_against_buffer = Lines(
     by="kernel",
     named="measured, Linux {}",
     marks=(Mark(50.0, "an equal share", axis="y"),),
-    height=440,
+    height=268,
 )
 
 

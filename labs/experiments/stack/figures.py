@@ -171,7 +171,7 @@ distribution = Lines(
     note="the requests of all undisturbed repetitions together",
     describe=_describe_medians,
     table=_table_of_percentiles,
-    height=470,
+    height=298,
 )
 """The latency by percentile, over the requests of all repetitions together. Both axes are
 logarithmic; percentiles are placed by the share of slower requests."""
@@ -207,7 +207,7 @@ def load_and_latency(study: Study) -> Figure:
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
         table=lambda rows: _table_of_loops(measured, theory),
-        height=520,
+        height=348,
     )(measured)
 
 

@@ -56,7 +56,7 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
         caption=lambda rows: f"{describe_path(advice)} · simulated packet by packet",
         describe=lambda rows: _describe(advice, here),
         table=_table,
-        height=460,
+        height=288,
     )(advice, here)
 
 

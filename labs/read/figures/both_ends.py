@@ -201,8 +201,8 @@ def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -
     if predicted_mib_s is not None:
         rows = rows.assign(predicted=predicted_mib_s)
         name = f"predicted, {in_three_digits(predicted_mib_s)} MiB/s"
-        look = Look(VERMILION, "dash", width=1.5)
-        predicted = Prediction("predicted", name=name, look=look, mode="lines")
+        look = Look(VERMILION, "dash", width=1.5, mode="lines")
+        predicted = Prediction("predicted", name=name, look=look)
     return Lines(
         "goodput",
         rows=lambda run: rows,
