@@ -22,11 +22,17 @@ from labs.read.runs.run import Run
 HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
 """Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's."""
 
+READ = (
+    *("condition", "group", "kernel", "series", "settled", "buffer_bytes", "rate_mbit", "rtt_ms"),
+    *("steady_mib_s", "steady_bytes_s", "predicted_mib_s"),
+)
+"""What is read of each point of a sweep."""
+
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     """The smallest buffer of the sweep that fills the link, and the BDP at the true RTT."""
     names = seen.matching(*claim.conditions)
-    table = DataFrame([seen.row(name) for name in names])
+    table = DataFrame([{column: seen.row(name)[column] for column in READ} for name in names])
     # One size at both ends, by sysctl, as in the article; setsockopt is the second series.
     table = table[table["series"] == SYSCTL]
     answers = smallest(table)
@@ -131,7 +137,7 @@ def window_share(claim: Claim, seen: Evidence) -> Finding:
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """A kernel's default sizes, from hosts on which a run did not set them."""
-    wanted = claim.named_figures
+    wanted = claim.figures
     values = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
     if not values:
         return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import ceil, log2, nan
+from dataclasses import replace
+from math import ceil, inf, log2, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas
@@ -48,7 +49,8 @@ from labs.read.display.kernels import (
 )
 from labs.read.display.printed import ALL_PCT, describe_socket, ss_sample, wget_lines
 from labs.read.display.rich_output import Table, Words
-from labs.read.display.transfer import BOUNDS, describe_transfer
+from labs.read.display.summary import Summary
+from labs.read.display.transfer import describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.both_ends import timeline as both_ends
@@ -58,14 +60,12 @@ from labs.read.figures.lines import CONTROLS, LOOKS, Difference, Lines, Predicti
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Panels
 from labs.read.figures.plot import Look
+from labs.read.figures.several_tables import by_kernel, joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
 from labs.read.readings.buffer_sweep import (
     SWEEP,
-    describe_published,
-    describe_size,
-    describe_smallest,
+    Smallest,
     describe_sweep,
-    filling,
     line_mib_s,
     of_each_kernel,
     points,
@@ -80,7 +80,7 @@ from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from plotly.graph_objects import Figure
 
@@ -90,7 +90,6 @@ if TYPE_CHECKING:
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 """What is not defined here."""
 
-UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
 """Enough to reach the steady state; how fine the curve of the theory is."""
 DRAWS: Mapping[str, Any] = {
@@ -111,23 +110,21 @@ NEEDED, HTTPING = "A1.10", "A1.4"
 
 
 def _articles_own(table: DataFrame) -> DataFrame:
-    """The downloads of the article's own conditions, which have no figure of their own; all
-    downloads if there are none."""
-    downloads = table[table["bytes"].notna()]
-    of_article = downloads[downloads["group"] == ARTICLE.name]
-    return downloads if of_article.empty else of_article
+    """The runs of the article's own conditions, which have no figure of their own; all if there
+    are none."""
+    of_article = in_group(ARTICLE)(table)
+    return table if of_article.empty else of_article
 
 
 def _note_of_unlimited(row: Mapping[Any, Any]) -> str:
-    if NO_RATE not in row["note_codes"].split():
-        return ""
     theirs = row["article_mib_s"]
-    return UNLIMITED + (f" (the article's machines: {theirs:g})" if is_known(theirs) else "")
+    beside = f" (the article's machines: {theirs:g})" if is_known(theirs) else ""
+    return row["notes"] + beside if NO_RATE in row["note_codes"] else ""
 
 
 by_condition = Bars(
     "Goodput by condition",
-    rows=_articles_own,
+    rows=lambda table: _articles_own(in_group(having=["bytes"])(table)),
     of=Results,
     bars=(
         Bar("goodput_mib_s", "whole file", BLUE, published="article_mib_s"),
@@ -153,16 +150,13 @@ def promised(scale: int) -> str:
 
 
 def _shares(table: DataFrame) -> DataFrame:
-    rows = in_group(SHARE, having=["steady_mib_s"])(table)
-    rows = rows.sort_values("kernel", key=lambda kernels: kernels.map(series), kind="stable")
+    rows = by_kernel(in_group(SHARE, having=["steady_mib_s"])(table))
     return rows.sort_values("adv_win_scale", kind="stable")
 
 
 def _title_of_shares(rows: DataFrame) -> str:
-    title = "Window share set by tcp_adv_win_scale"
-    if rows.empty:
-        return title
-    return f"{title}, receive buffer {size_in_words(float(rows['buffer_bytes'].max()))}"
+    largest = "" if rows.empty else size_in_words(float(rows["buffer_bytes"].max()))
+    return "Window share set by tcp_adv_win_scale" + f", receive buffer {largest}" * bool(largest)
 
 
 adv_win_scale = Bars(
@@ -189,40 +183,37 @@ def curve(rows: DataFrame) -> tuple[list[float], list[float]]:
     covered = rows[rows["predicted_mib_s"].notna()]
     if covered.empty:
         return [], []
-    row = covered.iloc[0].to_dict()
-    low, high = float(covered["buffer_bytes"].min()), float(covered["buffer_bytes"].max())
+    first, sizes = covered.iloc[0], covered["buffer_bytes"]
+    low, high = float(sizes.min()), float(sizes.max())
     steps = max(1, ceil(POINTS_A_DOUBLING * log2(high / low)))
-    sizes = [low * (high / low) ** (step / steps) for step in range(steps + 1)]
-    return sizes, [_predicted_with(row, size) for size in sizes]
-
-
-def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
-    """The steady goodput in MiB/s with buffers of this size at both ends of a row's link."""
-    both = (4096, round(size), round(size))
+    drawn = [low * (high / low) ** (step / steps) for step in range(steps + 1)]
     flow = Flow(
-        rate_mbit=float(row["rate_mbit"]),
-        rtt_ms=float(row["rtt_ms"]),
-        tcp_rmem=both,
-        tcp_wmem=both,
-        kernel=str(row["kernel"]),
-        adv_win_scale=int(row["adv_win_scale"]),
+        rate_mbit=float(first["rate_mbit"]),
+        rtt_ms=float(first["rtt_ms"]),
+        kernel=str(first["kernel"]),
+        adv_win_scale=int(first["adv_win_scale"]),
         **of_client(DISCARD, GIB, Settings.read_bytes),
     )
+    return drawn, [_steady_mib_s(flow, size) for size in drawn]
+
+
+def _steady_mib_s(flow: Flow, size: float) -> float:
+    """The steady goodput of a flow with buffers of this size at both ends."""
+    both = (4096, round(size), round(size))
     in_flight = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
     size_bytes = min(GIB, round(CURVE_ROUND_TRIPS * in_flight))
-    return predicted(flow, size_bytes).steady_bytes_s / MIB
+    return predicted(replace(flow, tcp_rmem=both, tcp_wmem=both), size_bytes).steady_bytes_s / MIB
 
 
 def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
-    """The line of that buffer; in its text `{kernel}` and `{of_the_bdp}` stand for its figures."""
+    """The line of the smallest buffer that fills the line on one of the kernels; in its text
+    `{kernel}` and `{of_the_bdp}` stand for its figures."""
 
     def value(rows: DataFrame) -> float | None:
-        answer = filling(rows, place)
-        return answer.buffer_bytes if answer else None
+        return next((each.buffer_bytes for each in of_each_kernel(rows)[place:]), None)
 
     def words(rows: DataFrame) -> str:
-        if (answer := filling(rows, place)) is None:
-            return ""
+        answer = of_each_kernel(rows)[place]
         kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
         return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
 
@@ -263,22 +254,14 @@ against_buffer_size = Lines(
 )
 
 
-def _of_kernels(*tables: DataFrame) -> DataFrame:
-    """The rows of all tables, oldest kernel first."""
-    every = pandas.concat([table for table in tables if not table.empty])
-    return every.sort_values("kernel", key=lambda names: names.map(series), kind="stable")
-
-
-def _same_conditions(*tables: DataFrame, shown: Sequence[str] = SAME) -> DataFrame:
-    every = _of_kernels(*tables)
-    rows = every[every["condition"].isin(shown) & every["steady_mib_s"].notna()]
-    return rows.sort_values(
-        "condition", key=lambda names: names.map(list(shown).index), kind="stable"
-    )
+def _same_conditions(*tables: DataFrame) -> DataFrame:
+    rows = joined(*tables)
+    rows = rows[rows["condition"].isin(SAME) & rows["steady_mib_s"].notna()]
+    return rows.sort_values("condition", key=lambda names: names.map(SAME.index), kind="stable")
 
 
 def _swept_by_sysctl(*tables: DataFrame) -> DataFrame:
-    rows = points(_of_kernels(*tables))
+    rows = points(joined(*tables))
     return rows[rows["series"] == SYSCTL]
 
 
@@ -456,40 +439,22 @@ def describe_run(run: Run) -> str:
     return " ".join(describe_transfer(run, results.window, results.bound, results.steady_bytes_s))
 
 
+_summary = Summary(
+    (
+        "{goodput_mib_s:3} MiB/s over the whole file[?, {steady_mib_s:3} in the last third]",
+        "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by the "
+        "{bound}",
+        "the article ({article_claim}) reports {article_mib_s} MiB/s over the whole file",
+        "the article ({article_claim}) reports {article_steady_mib_s} MiB/s in steady state",
+        "httping reports {httping_ms:ms}",
+    ),
+    empty="no download",
+)
+
+
 def describe(table: DataFrame) -> str:
-    """One line per run: measured, predicted, the article's figure, and notes.
-
-    A study that has the article's own conditions is described by these; the others have figures.
-    """
-    of_article = in_group(ARTICLE)(table)
-    rows = (table if of_article.empty else of_article).to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {' '.join(_phrases(row))}" for row in rows)
-
-
-def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
-    unlimited = NO_RATE in row["note_codes"].split()
-    steady, published = row["steady_mib_s"], {"over the whole file": row["article_mib_s"]}
-    published["in the steady state"] = row["article_steady_mib_s"]
-    if not is_known(row["bytes"]):
-        yield "no download."
-        if is_known(row["httping_ms"]):
-            yield f"httping reports {milliseconds(row['httping_ms'])}."
-        return
-    if unlimited:
-        yield f"{UNLIMITED}."
-    else:
-        near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
-        yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
-    if not unlimited and is_known(row["predicted_mib_s"]):
-        yield (
-            f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
-            f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
-        )
-    if theirs := [f"{speed:g} MiB/s {of}" for of, speed in published.items() if is_known(speed)]:
-        machines = ", the speed of its machines" * unlimited
-        yield f"The article ({row['article_claim']}) reports {' and '.join(theirs)}{machines}."
-    if row["notes"] and not unlimited:
-        yield f"Note: {row['notes']}."
+    """One line per run of the article's own conditions, or of all in a study without them."""
+    return _summary(_articles_own(table))
 
 
 def tell_smallest(table: DataFrame) -> Words:
@@ -522,7 +487,7 @@ def tell_computed_size(study: Study) -> Words:
 
 def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words:
     """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
-    timed, answers = table["httping_ms"].dropna(), smallest(table)
+    timed, answers = table["httping_ms"].dropna(), of_each_kernel(table)
     if timed.empty or not answers:
         return Words("This needs a run of `httping` and a sweep of buffer sizes.")
     believed = bdp_bytes(answers[0].rate_mbit, float(timed.iloc[0]))
@@ -532,25 +497,46 @@ def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words
     ]
     if articles_mb is None:
         sentences.append("The article's number is for other parameters, so it is not compared.")
-    within_pct = article().claim(NEEDED).tolerance_pct or 0.0
-    for answer in of_each_kernel(answers):
-        sentences.append(describe_size(answer, size_in_mb))
+    for answer in answers:
+        sentences.append(answer.sentence(size_in_mb))
         if articles_mb is not None and answer.buffer_bytes is not None:
-            sentences.append(describe_published(answer, articles_mb * MB, within_pct, believed))
+            longer = believed / answer.bdp_bytes
+            sentences.append(_beside_articles(answer, articles_mb * MB, longer))
     return Words(" ".join(sentences))
+
+
+def _beside_articles(answer: Smallest, articles_bytes: float, longer: float) -> str:
+    """The article's buffer beside the smallest one that fills the link; its RTT is so many times
+    longer than the true one."""
+    enough, within_pct = answer.buffer_bytes or 0, article().claim(NEEDED).tolerance_pct or 0.0
+    more_pct, share = 100 * (articles_bytes / enough - 1), answer.below_share_pct
+    if 100 * abs(enough / articles_bytes - 1) <= within_pct:
+        usable = f"{share:.0f} % of a receive buffer is usable as window; the two errors cancel"
+        return (
+            f"So the article's number is right (within {within_pct:.0f} %) for the wrong reason. "
+            f"Its RTT is {longer:.2f} times the true one, but only {usable}."
+        )
+    if (answer.below_bytes or inf) < articles_bytes < enough:
+        return (
+            f"The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
+            "whether the article's number is sufficient."
+        )
+    return (
+        f"The article's number is {abs(more_pct):.0f} % {'more' if more_pct > 0 else 'less'} than "
+        "that."
+    )
 
 
 def tell_kernels(*tables: DataFrame) -> Words:
     """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
     their results, and the smallest buffer of each sweep."""
-    with_runs = [table for table in tables if not table.empty]
-    firsts = [_same_conditions(table, shown=[SENDER_RAISED])[:1] for table in with_runs]
-    rows = [row for first in firsts for row in first.to_dict("records")]
+    table = joined(*tables)
+    rows = table[(table["condition"] == SENDER_RAISED) & table["steady_mib_s"].notna()]
     why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
     if len(rows) == len(tables):
-        why = describe_difference(*rows)
-    answers = of_each_kernel(answer for table in with_runs for answer in smallest(table))
-    return Words("\n\n".join([why, *map(describe_smallest, answers)]))
+        why = describe_difference(*rows.to_dict("records"))
+    answers = of_each_kernel(table)
+    return Words("\n\n".join([why, *(each.sentence() + each.computed() for each in answers)]))
 
 
 COLUMNS = (

@@ -6,14 +6,17 @@ Tables and sentences about requests in any capture are in `labs.read.display.req
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
+from pandas import DataFrame
+from plotly.graph_objects import Figure
 
-from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article, expected
+from labs.experiments.nagle.conditions import Parameters
+from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match
+from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match, results_of
 from labs.read.display.format import in_digits, is_known, milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.display.requests import describe_requests, sequences, waits
@@ -29,7 +32,6 @@ from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain
 from labs.read.flows.exchanges import describe_steps
 from labs.read.flows.rtt import time_to_ack as waits_for_ack
 from labs.read.readings.latency import SMALLEST_MS
-from labs.read.readings.latency import latency as latency_of
 from labs.read.readings.responses import (
     own_requests,
     own_table,
@@ -40,14 +42,8 @@ from labs.read.readings.responses import (
     usual,
 )
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.nagle import answer, sent, wait
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-    from plotly.graph_objects import Figure
-
-    from labs.experiments.nagle.conditions import Parameters
-    from labs.read.study import Study
 
 __all__ = ["NGINX_HEAD_BYTES", "answer", "beside_wireshark", "describe_requests"]
 __all__ += ["ladder_of_request", "own_requests", "own_table", "packets_of", "requests_of", "sent"]
@@ -128,8 +124,8 @@ def matrix(study: Study) -> Figure:
     without a response have none, and are counted above the cell.
     """
     title = "Nagle's algorithm and delayed ACKs, on and off"
-    table = study.results()
-    cells = table[table["condition"].isin(CELLS)]
+    cells = study.results()
+    cells = cells[cells["condition"].isin(CELLS)]
     if len(cells) < len(CELLS):
         return nothing(title, "requires the conditions " + ", ".join(CELLS))
     times = {name: requests_of(study.run(name))["latency_ms"] for name in CELLS}
@@ -138,28 +134,29 @@ def matrix(study: Study) -> Figure:
         return nothing(title, "no request of these runs was answered")
     step = even_step(float(drawn.max()), MOST_STEPS)
     ends = (min(0.0, float(drawn.min())) // step * step, (float(drawn.max()) // step + 2) * step)
-    cells = cells.set_index("condition").loc[list(CELLS)].reset_index()
+    cells = cells.set_index("condition").loc[[*CELLS]].reset_index()
     cells["lost"] = [int(times[name].isna().sum()) for name in CELLS]
-    steps = [in_steps(times[name], step).assign(condition=name) for name in CELLS]
+    steps = pandas.concat(in_steps(times[name], step).assign(condition=name) for name in CELLS)
     return Multiples(
         title,
         panel_of=Histogram(
             "",
             x=Axis("begin", "time", "ms", range=ends),
             marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
+            describe=lambda rows: plain(_describe_cell(rows).replace("<br>", ", ")) + ".",
         ),
         by="condition",
         named=lambda rows: CELLS[rows["condition"].iloc[0]],
-        remark=lambda rows: _describe_cell(rows.iloc[0]),
+        remark=_describe_cell,
         caption=lambda rows: of_table(cells),
         note="dashed: predicted for all but the first request",
-        describe=lambda rows: _describe_matrix(cells),
         table=lambda rows: _table_of_cells(cells),
-    )(cells.merge(pandas.concat(steps), on="condition", how="left"))
+    )(cells.merge(steps, on="condition", how="left"))
 
 
-def _describe_cell(cell: Series[Any]) -> str:
+def _describe_cell(rows: DataFrame) -> str:
     """What is written above a cell, where no bar can be; short lines fit a narrow page."""
+    cell = rows.iloc[0]
     lost = f", {cell['lost']} not answered" if cell["lost"] else ""
     expected_ms = cell["predicted_p50_ms"]
     predicted = f"predicted {_time(expected_ms)}" if is_known(expected_ms) else "no prediction"
@@ -167,14 +164,6 @@ def _describe_cell(cell: Series[Any]) -> str:
         f"median <b>{_time(cell['p50_ms'])}</b><br>{cell['stalled_pct']:.3g} % stall{lost}"
         f"<br><span style='color:{VERMILION}'>┆ {predicted}</span>"
     )
-
-
-def _describe_matrix(cells: DataFrame) -> str:
-    phrases = (
-        f"{CELLS[row['condition']]}: {_time(row['p50_ms'])}, {row['stalled_pct']:.3g} % stall"
-        for row in cells.to_dict("records")
-    )
-    return f"Median time per request in four cells. {'; '.join(phrases)}."
 
 
 def _table_of_cells(cells: DataFrame) -> DataFrame:
@@ -221,22 +210,16 @@ def means(study: Study, *conditions: str) -> Table:
     The first requests on their connections shorten or lengthen it, and so does ab, which computes
     the mean from its whole duration: it has one connection only until the first header is there.
     """
+    runs = {name: Results(study.run(name)) for name in conditions}
     rows = []
-    for run in map(study.run, conditions):
-        if theory := expected(run):
-            several = run.settings_as(Settings).on_a_connection
-            first_ms = (theory.first_ms - theory.steady_ms) / several
-            rows.append(
-                {
-                    "Condition": run.condition,
-                    "Typical request (ms)": theory.steady_ms,
-                    "First requests (ms)": first_ms,
-                    "Start of ab (ms)": theory.mean_ms - theory.steady_ms - first_ms,
-                    "Predicted mean (ms)": theory.mean_ms,
-                    "Measured mean (ms)": latency_of(run).mean_ms,
-                }
-            )
-    return Table(rows).round(1)
+    for name, results in runs.items():
+        if theory := results.prediction:
+            first_ms = (theory.first_ms - theory.steady_ms) / results.requests_per_connection
+            start_ms = theory.mean_ms - theory.steady_ms - first_ms
+            steps_ms = (theory.steady_ms, first_ms, start_ms, theory.mean_ms)
+            rows.append((name, *steps_ms, results.mean_ms))
+    heads = ("Typical request", "First requests", "Start of ab", "Predicted mean", "Measured mean")
+    return Table(rows, columns=["Condition", *(f"{head} (ms)" for head in heads)]).round(1)
 
 
 def held_segments(study: Study, *conditions: str) -> Table:
@@ -255,13 +238,13 @@ def held_segments(study: Study, *conditions: str) -> Table:
 def exchanged(study: Study, *conditions: str) -> Table:
     """One row per condition: time, packets per response, and the payload share of all bytes."""
     columns = {
+        "condition": "Condition",
         "mean_ms": "Time (ms)",
         "segments_per_answer": "Segments of the response",
         "packets_per_answer": "All packets",
         "payload_pct": "Payload share of all bytes (%)",
     }
-    rows = study.results().set_index("condition").loc[list(conditions), list(columns)]
-    return Table(rows.rename(columns=columns).rename_axis("Condition").reset_index())
+    return results_of([study], columns, conditions)
 
 
 def by_ab(study: Study, *conditions: str) -> Table:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pandas import DataFrame
 
+from labs.drive.host_load import HERE
 from labs.drive.result_columns import Note, column, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
@@ -21,6 +22,7 @@ from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader
 from labs.read.runs.run import Run
 from labs.read.stats.effects import Comparisons, Factor
+from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import Repeated
 from labs.read.theory.queueing import SECOND_US, Server
 
@@ -64,6 +66,26 @@ def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], fl
         return float(grown) / load_of(run).requests
 
     return counted
+
+
+def refused(factor: str) -> Callable[[Run], str | None]:
+    """What computes why a setting was not applied on this machine; None if it was."""
+    return lambda run: next(
+        (
+            f"{setting.factor} {setting.requested} ({setting.because})"
+            for setting in knobs(run)
+            if setting.factor == factor and not setting.effective
+        ),
+        None,
+    )
+
+
+def too_few_cpus(run: Run) -> str | None:
+    """Why threads of emulated machines cannot run at the same time; None if they can."""
+    cpus = {name: machine.cpus or 0 for name, machine in machines(run).items()}
+    host, wanted = cpus.pop(HERE, 0), sum(cpus.values())
+    few = run.testbed == "vagrant" and 0 < host < wanted
+    return f"{host} CPUs for {wanted} of its virtual machines" if few else None
 
 
 class Results:
@@ -117,6 +139,16 @@ class Results:
     serving = hidden("server.serving", "threads that answered requests")
     connections = hidden("settings.connections", "connections")
     timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
+
+    threads = hidden("settings.threads", "threads of the server")
+    refused_rx_usecs = hidden(refused("rx_usecs"), "why the interrupt delay was not applied")
+    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs")
+    refused_threads = hidden(refused("threads"), "why not all threads were used")
+    few_cpus = hidden(too_few_cpus, "why threads cannot run at the same time")
+
+    @column("median latency, if the interrupt delay was applied", unit="us", hidden=True)
+    def delayed_p50_us(self) -> float | None:
+        return None if self.refused_rx_usecs else self.p50_us
 
     @column("whether every setting was applied here", hidden=True)
     def effective(self) -> bool | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf, nan
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
@@ -16,14 +15,16 @@ from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import results_of
-from labs.read.display.format import in_three_digits, is_known, size_in_words
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, POINTS, Axis
 from labs.read.figures.declaration import in_group
 from labs.read.figures.heatmap import HeatMap
 from labs.read.figures.lines import Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
+from labs.read.figures.several_tables import joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
 from labs.read.readings.bulk_transfer import HOST_OF
@@ -77,15 +78,12 @@ MOST_REQUESTS = 4
 
 
 def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
-    """Makes the rows of a figure of several studies: of those with a value in these columns, each
-    condition once per kernel, the ones that are chosen."""
+    """Makes the rows of a figure of several studies: of those with a value in these columns, the
+    ones that are chosen."""
 
     def rows(*studies: Study) -> DataFrame:
-        tables = [study.results() for study in studies if study.runs]
-        if not tables:
-            return DataFrame()
-        table = pandas.concat(tables).drop_duplicates(["condition", "kernel"])
-        return choose(in_group(having=having)(table))
+        table = joined(*studies)
+        return table if table.empty else choose(in_group(having=having)(table))
 
     return rows
 
@@ -363,42 +361,18 @@ def unseen(study: Study, *conditions: str) -> Table:
     return Table(rows)
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: buffers, window, goodput and limit."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    note = f" Note: {row['notes']}." if row.get("notes") else ""
-    if not is_known(row["steady_mib_s"]):
-        return f"no transfer.{note}"
-    return (
-        f"{_describe_buffer(row, 'send')}, {_describe_buffer(row, 'receive')}, "
-        f"window of at most {_size(row['advertised_kib'])}; {in_three_digits(row['steady_mib_s'])} "
-        f"MiB/s in steady state with {_size(row['in_flight_kib'])} in flight"
-        f"{_describe_prediction(row)}.{note}"
-    )
-
-
-def _describe_buffer(row: Mapping[Any, Any], end: str) -> str:
-    requested = row[f"requested_{end}_kib"]
-    how = f" ({_size(requested)} requested)" if is_known(requested) else ", automatic"
-    return f"{end} buffer {_size(row[f'used_{end}_kib'])}{how}"
-
-
-def _describe_prediction(row: Mapping[Any, Any]) -> str:
-    if not is_known(row["predicted_mib_s"]):
-        return ""
-    predicted = in_three_digits(row["predicted_mib_s"])
-    low, high = (row[f"predicted_{end}_mib_s"] for end in ("low", "high"))
-    if is_known(low) and is_known(high):
-        predicted += f", between {in_three_digits(low)} and {in_three_digits(high)}"
-    return f" (predicted: {predicted}, limited by: {row['bound']})"
-
-
-def _size(size_kib: float | None) -> str:
-    return size_in_words((nan if size_kib is None else size_kib) * KIB) or "unknown"
+describe = Summary(
+    (
+        "send buffer {1024 * used_send_kib:size}[? ({1024 * requested_send_kib:size} requested)]",
+        "receive buffer {1024 * used_receive_kib:size}"
+        "[? ({1024 * requested_receive_kib:size} requested)]",
+        "window of at most {1024 * advertised_kib:size}",
+        "{steady_mib_s:3} MiB/s in steady state with {1024 * in_flight_kib:size} in flight",
+        "predicted {predicted_mib_s:3}"
+        "[?, between {predicted_low_mib_s:3} and {predicted_high_mib_s:3}], limited by: {bound}",
+    ),
+    empty="no transfer",
+)
 
 
 def describe_run(run: Run) -> str:
@@ -407,7 +381,7 @@ def describe_run(run: Run) -> str:
     notes = "; ".join(note.text for note in results.notes())
     if results.received is None:
         return _describe_grants(results) or notes or "no transfer"
-    text = f"{_describe_row({**values_of(results), 'notes': notes})} Writes of "
+    text = f"{describe.of({**values_of(results), 'notes': notes})} Writes of "
     text += f"{results.write_bytes:,} bytes{' with TCP_NODELAY' * bool(results.nodelay)}."
     waits = results.prediction.waits if results.prediction else {}
     idle = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from labs.read.readings.arrivals import arrivals
 from labs.read.readings.bulk_transfer import (
     AUTOMATIC,
     HOST_OF,
-    OF_HOST,
     RECEIVER,
     RMEM_MAX,
     SENDER,
@@ -26,19 +26,19 @@ from labs.read.readings.bulk_transfer import (
     Buffer,
     BulkTransfer,
     Window,
+    buffer_of,
     flow_of,
-    sysctl_sizes,
     window,
 )
 from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
+from labs.read.readings.run_results import settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_interval import Interval, shown
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ class Results(BulkTransfer):
     """The figures of one run; None for those that it does not have. If iperf3 refused the size,
     only the request is known; a run that only requests buffers (`grants`) has no figures."""
 
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
+    predict = staticmethod(transfer)
 
     @property
     def asked(self) -> Settings | None:
@@ -83,13 +82,8 @@ class Results(BulkTransfer):
 
     def _buffer(self, host: str, fixed_kib: int) -> Buffer:
         """A size that a sysctl fixes is the one that the kernel grants for half of it."""
-        requested, (end, sysctl, _) = self.settings.requested_bytes, OF_HOST[host]
-        if requested is not None:
-            return Buffer(SETSOCKOPT, requested, self.reported.get((host, end)) or 2 * requested)
-        *_, largest = sysctl_sizes(self.run.sysctl(host, sysctl))
-        if fixed_kib:
-            return Buffer(SYSCTL, fixed_kib * KIB, largest)
-        return Buffer(AUTOMATIC, None, largest)
+        buffer = buffer_of(self.run, host, self.settings.requested_bytes)
+        return replace(buffer, requested_bytes=fixed_kib * KIB) if fixed_kib else buffer
 
     @cached_property
     def reported(self) -> Mapping[tuple[str, str], int | None]:
@@ -129,26 +123,20 @@ class Results(BulkTransfer):
             writes_per_wake=settings.writes_per_wake,
         )
 
-    @cached_property
-    def no_prediction(self) -> str | None:
+    @property
+    def modelled_bytes(self) -> int:
+        return self.settings.transfer_bytes
+
+    @property
+    def not_modelled(self) -> str | None:
         if self.received is None:
             return None
         if not self.run.link.ok:
             return "the link is not as requested"
-        sizes = [buffer.fixed_bytes for buffer in self.ends.values()]
-        if any(fixed is not None and fixed < SMALLEST_BYTES for fixed in sizes):
+        sizes = [buffer.fixed_bytes or SMALLEST_BYTES for buffer in self.ends.values()]
+        if min(sizes) < SMALLEST_BYTES:
             return f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets"
-        return transfer(self.flow, self.settings.transfer_bytes).cannot_say or None
-
-    @cached_property
-    def prediction(self) -> Transfer | None:
-        if self.received is None or self.no_prediction:
-            return None
-        return transfer(self.flow, self.settings.transfer_bytes)
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        return shown(self.flow, self.settings.transfer_bytes) if self.prediction else None
+        return ""
 
     requested_send_kib = kib(
         "sends.requested_bytes", "send buffer requested at the sender (none: automatic)"

@@ -1,6 +1,8 @@
 """Formulas of a ledger: arithmetic and comparisons of figures.
 
     off.packets > 1.05 * on.packets            columns of conditions, and numbers
+    a~b.p50_us                                 of the repetitions of two conditions: the ratio of
+                                               the medians, between the ends of its interval
     median(abs(flow-*.share_pct - 50))         of a pattern of conditions, a value for each of them
     {with -k} >= 50                            a figure of the claim by its name, `allowed`: the
                                                claim's tolerance as a share

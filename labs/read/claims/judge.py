@@ -33,7 +33,7 @@ def judge(
     others = _unfit_figures(claim, seen, parameters)
     left_out = "; ".join(f"not judged: {figure} ({why})" for figure, why in others.items())
     finding = _unfit(claim, seen, parameters)
-    if finding is None and left_out and set(others) == set(claim.named_figures):
+    if finding is None and left_out and set(others) == set(claim.figures):
         finding = not_judged(left_out)
     if finding is None:
         finding = _followed(claim.without(others) if others else claim, seen, judges)
@@ -41,7 +41,7 @@ def judge(
             finding = replace(finding, reason=f"{finding.reason}; {left_out}")
         finding = _shown_at(claim, seen, parameters, finding)
     names = seen.matching(*claim.conditions)
-    figures = len(claim.named_figures)
+    figures = len(claim.figures)
     judged = finding.judged or figures - len(others) - len(claim.shown)
     return Verdict(
         id=claim.id,

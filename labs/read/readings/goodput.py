@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FEWEST_POINTS = 3
+SETTLED_PCT = 5.0
 IP_HEADER_BYTES = 20
 TCP_HEADER_BYTES = 20
 TIMESTAMPS_BYTES = 12
@@ -53,6 +54,12 @@ class Download:
     def steady_bytes_s(self) -> float | None:
         """Mean over the last third of the time; None if the timeline says too little."""
         return self.third_bytes_s(2)
+
+    @property
+    def settled(self) -> bool | None:
+        """Whether the last third is as fast as the one before (SETTLED_PCT)."""
+        before, last = self.third_bytes_s(1), self.third_bytes_s(2)
+        return abs(last / before - 1) <= SETTLED_PCT / 100 if last is not None and before else None
 
     def third_bytes_s(self, third: int) -> float | None:
         """Mean over one third of the time (0, 1 or 2); None if the timeline says too little."""

@@ -334,36 +334,10 @@ def right_edge(table: DataFrame) -> Series[int]:
     return (table["seq"] + table["payload_bytes"] - 1).cummax() + table["window_left_bytes"]
 
 
-@dataclass(frozen=True)
-class Collapse:
-    """The queue was collapsed at a packet: rcv_ssthresh before and after it, the bytes queued
-    after it, and the packets that were coalesced before it."""
-
-    packet: int
-    before: int
-    after: int
-    queued: int
-    coalesced: int
-
-    @property
-    def falls(self) -> bool:
-        """Whether rcv_ssthresh fell."""
-        return self.after < self.before
-
-
-def collapses(table: DataFrame) -> tuple[Collapse, ...]:
-    """The collapses of a run in order."""
-    ssthresh, coalesced = table["rcv_ssthresh_bytes"], table["coalesced"].fillna(0).cumsum()
-    return tuple(
-        Collapse(
-            int(table["packet"].iloc[at]),
-            int(ssthresh.iloc[max(0, at - 1)]),
-            int(ssthresh.iloc[at]),
-            int(table["recv_q_bytes"].iloc[at]),
-            int(coalesced.iloc[max(0, at - 1)]),
-        )
-        for at in (int(place) for place in table.index[table["collapsed"].fillna(0) > 0])
-    )
+def at_marks(table: DataFrame, mark: str) -> DataFrame:
+    """The packets with a mark, and the sizes of the packet before each, in columns `before_...`."""
+    before = table.select_dtypes("number").shift(1, fill_value=0).add_prefix("before_")
+    return table.join(before)[table[mark].fillna(0) > 0]
 
 
 def printed_drops(run: Run) -> str:

@@ -127,7 +127,7 @@ def changes(claim: Claim, seen: Evidence) -> Iterator[Evidence]:
     named = [split_reference(claim, reference) for reference in claim.references]
     patterns = dict.fromkeys(filter(None, (*claim.conditions, *(name for name, _ in named))))
     columns = sorted({*claim.columns.values(), *(column for _, column in named)})
-    articles = [value for value in claim.named_figures.values() if isinstance(value, int | float)]
+    articles = [value for value in claim.figures.values() if isinstance(value, int | float)]
     constants = [lambda value, figure=figure: figure for figure in articles]
     names = list(dict.fromkeys(name for each in patterns for name in seen.matching(each)))
     for name in names[:3]:

@@ -169,7 +169,7 @@ def test_by_condition_has_the_figure_of_the_ledger() -> None:
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
     (bars,) = [each for each in by_condition(study.results()).data if each.name == "the article"]
     assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7: 14.9 MiB/s",))
-    assert "The article (A1.7) reports 14.9 MiB/s in the steady state." in describe(study.results())
+    assert "the article (A1.7) reports 14.9 MiB/s in steady state" in describe(study.results())
 
 
 def test_group_of_a_run() -> None:

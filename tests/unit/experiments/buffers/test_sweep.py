@@ -103,7 +103,7 @@ def test_smallest_where_no_buffer_is_enough() -> None:
     assert result.buffer_bytes is result.of_the_bdp is None
     assert result.below_bytes == 25_000_000
     (sentence,) = remarks(swept((10, 24.0), (25, 60.0)))
-    assert "none of the 2 buffers" in sentence and "53 %" in sentence
+    assert "none of the 2 buffers" in sentence and "52.6 %" in sentence
 
 
 def test_remarks_have_the_size_its_share_and_the_one_below() -> None:

@@ -89,7 +89,7 @@ def test_by_part_adds_up_to_the_memory_in_use() -> None:
     assert parts.iloc[0][list(PARTS)[:3]].tolist() == [1024, 576, 704]
     figure = charts.by_part(run)
     assert len(figure.data) == len(PARTS) + 1
-    assert figure.layout.meta["tell"].startswith("At packet 68, in bytes: payload")
+    assert figure.layout.meta["tell"].startswith("Size, in bytes: payload")
 
 
 def test_by_part_of_half_the_buffer_leaves_some_free() -> None:

@@ -226,8 +226,8 @@ def test_as_printed_is_what_the_article_prints() -> None:
 
 def test_beyond_window_counts_packets_after_every_right_edge() -> None:
     assert {Results(run).beyond_window for run in windows_study().runs} == {0}
-    table = pandas.DataFrame(
-        {"seq": [1, 1001, 2001], "payload_bytes": [1000] * 3, "window_left_bytes": [500, 0, 0]}
+    table = packets(windows_run("article-scale1"))[:3].assign(
+        seq=[1, 1001, 2001], payload_bytes=1000, window_left_bytes=[500, 0, 0]
     )
     # The first packet fits 1,000 bytes; the second ends at 2,000, beyond 1,500; the third at 3,000.
     results = results_of(table)
