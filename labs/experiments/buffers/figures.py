@@ -431,7 +431,7 @@ def describe_run(run: Run) -> str:
             f"The transfer took {1e3 * results.download.duration_s:.2g} ms and ended before the "
             "first sample, so there is no timeline."
         )
-    return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
+    return " ".join(describe_transfer(run, results.window, results.bound, results.steady_bytes_s))
 
 
 describe = Summary(
