@@ -24,9 +24,9 @@ from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.ecdf import latency, time_to_ack
-from labs.read.figures.histogram import Histogram, even_step, in_steps
+from labs.read.figures.ecdf import MIDDLE, SHARE, even_step, in_steps, latency, time_to_ack
 from labs.read.figures.ladder import ladder_of_request
+from labs.read.figures.lines import BARS, Lines
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples
 from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain
@@ -140,9 +140,15 @@ def matrix(study: Study) -> Figure:
     steps = pandas.concat(in_steps(times[name], step).assign(condition=name) for name in CELLS)
     return Multiples(
         title,
-        panel_of=Histogram(
+        panel_of=Lines(
             "",
-            x=Axis("begin", "time", "ms", range=ends),
+            x=Axis(MIDDLE, "time", "ms", range=ends),
+            y=Axis(SHARE, "share", "%", range=(0, 104)),
+            mode=BARS,
+            words=lambda row: (
+                f"{row[SHARE]:.1f} %: {row[MIDDLE] - step / 2:g} to {row[MIDDLE] + step / 2:g} ms"
+            ),
+            height=200,
             marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
         ),
         by="condition",

@@ -105,7 +105,7 @@ PACKETS = Lines(
     looks=LOOKS,
     predicted=None,
     mode="lines",
-    height=560,
+    height=388,
     table=lambda rows: _some(rows, SIZES, *EVENTS),
 )
 
@@ -171,7 +171,7 @@ by_part = Lines(
     },
     predicted=None,
     mode="lines",
-    height=480,
+    height=308,
     caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
@@ -220,7 +220,7 @@ opening = Lines(
         f"{row['window_bytes']:,} bytes in round trip {row['round_trip']}; "
         f"{row['payload_bytes']:,} bytes arrived"
     ),
-    height=460,
+    height=288,
     table={
         "run": "run",
         "round_trip": "round trip",
@@ -285,7 +285,6 @@ over_kernels = Multiples(
     ),
     by="run",
     named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
-    letters=11,
     remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
     describe=_describe_cells,
     table=_last,
