@@ -44,8 +44,7 @@ from labs.read.figures.style import (
 )
 from labs.read.flows import connection_state as states
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
-from labs.read.flows.stalls import find_stalls
-from labs.read.flows.verdict import explained_waits
+from labs.read.flows.waits import explained_waits, find_stalls
 from labs.read.readings.responses import packets_of
 from labs.read.runs.run import Run
 
@@ -367,7 +366,8 @@ def _silence(row: Any, top: float) -> _Silence:
     lines = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", *filter(None, [row["reason"]])]
     if row["waiting"] != NOBODY:
         lines.append(f"the {row['waiting']} waits for the {row['waited_for']}")
-    return _Silence(top, tuple(lines), 0.28 if row["reason"] == NAGLE_AND_DELAYED_ACK else 0.16)
+    is_nagle = row["reason"] == NAGLE_AND_DELAYED_ACK.name
+    return _Silence(top, tuple(lines), 0.28 if is_nagle else 0.16)
 
 
 def _words(row: Mapping[Any, Any]) -> str:
