@@ -57,7 +57,7 @@ from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.both_ends import timeline as both_ends
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Expected, Intervals, Reference
-from labs.read.figures.lines import CONTROLS, LOOKS, Difference, Lines, Prediction
+from labs.read.figures.lines import CONTROLS, LOOKS, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Panels
 from labs.read.figures.plot import Look
@@ -238,7 +238,7 @@ against_buffer_size = Lines(
         Mark("bdp_bytes", "BDP {size}", colour=BLACK, dash="longdash"),
         _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
     ),
-    difference=Difference(within_pct=5.0),
+    within_pct=5.0,
     describe=describe_sweep,
     table={
         "condition": "condition",
@@ -247,7 +247,7 @@ against_buffer_size = Lines(
         "steady_mib_s": "measured, MiB/s",
         "predicted_mib_s": "predicted, MiB/s",
     },
-    height=552,
+    height=255,
 )
 
 
@@ -292,7 +292,7 @@ kernels = Panels(
             by="kernel",
             named="Linux {}",
             mode="markers",
-            predicted=Prediction(curve=curve, each=True, look=Look(BLACK, width=1.5)),
+            predicted=Prediction(curve=curve, each=True, look=Look("", width=1.5)),
             marks=tuple(
                 _mark_of_filling("{kernel}: {size}", place, look.colour)
                 for place, look in enumerate(LOOKS)
@@ -355,7 +355,6 @@ loss = Intervals(
     rows=_draws,
     empty="none of these runs belongs to the loss series; it is part of SIZE “full”",
     x=Axis("median", "goodput", "MiB/s", log=True, ticks=DIGITS),
-    spread=("low", "high"),
     row="loss_pct",
     row_name=_heading_of_loss,
     by="congestion_control",
@@ -432,7 +431,7 @@ def describe_run(run: Run) -> str:
             f"The transfer took {1e3 * results.download.duration_s:.2g} ms and ended before the "
             "first sample, so there is no timeline."
         )
-    return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
+    return " ".join(describe_transfer(run, results.window, results.bound, results.steady_bytes_s))
 
 
 describe = Summary(

@@ -58,7 +58,7 @@ LOOKS = (
     Look(GREEN, "dot", "triangle-up"),
     Look(PURPLE, "dashdot", "x"),
 )
-PREDICTED = Look(ORANGE, symbol="circle-open", size=16)
+PREDICTED = Look(ORANGE, symbol="circle-open", size=16, mode="markers")
 REACHES_PCT = 95.0
 """A point with this share of the best goodput counts as reaching it."""
 WITHIN_PCT = 5.0
@@ -73,6 +73,14 @@ BEYOND = 1.1
 """Points with more in flight than this multiple of the send buffer show their value."""
 MOST_REQUESTS = 4
 """About the number of granted sizes that one sentence names."""
+
+
+def _size_name(size_kib: float) -> str:
+    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
+
+
+def _size_on_two_lines(size_kib: float) -> str:
+    return _size_name(size_kib).replace(" ", "<br>")
 
 
 def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
@@ -125,16 +133,16 @@ goodput_by_buffer = Lines(
     "Goodput against the requested buffer",
     rows=_rows(_in_series),
     of=Results,
-    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, unit_bytes=KIB),
+    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, written=_size_name),
     y=Axis("steady_mib_s", "steady goodput", begins_at_0=True),
     by="series",
     looks=dict(zip(SERIES.values(), LOOKS, strict=True)),
-    predicted=Prediction(every=True, mode="markers", look=PREDICTED),
+    predicted=Prediction(each=True, look=PREDICTED),
     marks=(
         Mark(line_mib_s, "line rate {digits} MiB/s", "y"),
         Mark(_bdp_kib, _describe_bdp, dash="longdash"),
     ),
-    height=520,
+    height=348,
     describe=lambda rows: (
         f"Steady goodput by requested size; {_describe_bdp(rows)}. "
         f"{'; '.join(_describe_series(rows))}."
@@ -174,7 +182,7 @@ measured_and_predicted = Lines(
         Mark(-WITHIN_PCT, axis="y", colour=SKY, until=WITHIN_PCT),
         Mark(0.0, axis="y", dash="solid", width=1),
     ),
-    height=440,
+    height=268,
     describe=lambda rows: (
         f"{len(rows)} transfers; {_describe_error(rows)}; "
         f"{(rows['error_pct'].abs() <= WITHIN_PCT).sum()} are within {WITHIN_PCT:.0f} %."
@@ -211,10 +219,6 @@ def _pairs(*studies: Study) -> DataFrame:
     )
 
 
-def _size_name(size_kib: float) -> str:
-    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
-
-
 def _describe_surface(rows: DataFrame) -> str:
     """The range, and the smallest pair with nearly the best goodput."""
     goodput = rows["steady_mib_s"]
@@ -235,14 +239,11 @@ surface = HeatMap(
     rows=_pairs,
     of=Results,
     value=Axis("steady_mib_s", "steady goodput"),
-    x=Axis("requested_send_kib", "requested send buffer", ""),
-    y=Axis("requested_receive_kib", "requested receive buffer", ""),
-    named=lambda size_kib: _size_name(size_kib).replace(" ", "<br>"),
+    x=Axis("requested_send_kib", "requested send buffer", written=_size_on_two_lines),
+    y=Axis("requested_receive_kib", "requested receive buffer", written=_size_on_two_lines),
     bold_pct=REACHES_PCT,
     framed="is_best",
     frames="the article's best pairs",
-    row_px=46,
-    least_px=0,
     describe=_describe_surface,
     table={"send": "send buffer", "receive": "receive buffer", **GOODPUT, "bound": "limited by"},
 )
@@ -289,7 +290,7 @@ in_flight_by_write = Lines(
             dash="dash",
         ),
     ),
-    height=460,
+    height=288,
     table={
         "write_bytes": "write, bytes",
         "writes_per_wake": "writes per wake-up",

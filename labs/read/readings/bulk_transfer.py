@@ -13,7 +13,7 @@ from pandas import DataFrame
 
 from labs.drive.result_columns import Note, part
 from labs.drive.units import MIB
-from labs.read.claims.formulas import farthest_from
+from labs.read.claims.formulas import farthest
 from labs.read.display.format import counted
 from labs.read.readings.goodput import Download, sampled_socket
 from labs.read.readings.instruments import shaper_drops, under_memory_pressure
@@ -126,10 +126,10 @@ def grants_of(run: Run) -> Grants:
     ]
     capped = [row.granted / row.core_max for row in above]
     return Grants(
-        farthest_from(TWICE, times) if times else None,
+        farthest(TWICE, times) if times else None,
         len(times),
         smallest,
-        farthest_from(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
+        farthest(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
         min((row.core_max for row in grants), default=None),
         max(grants, key=lambda row: row.requested, default=None),
     )
