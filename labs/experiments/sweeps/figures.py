@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
+from labs.experiments.sweeps.conditions import Parameters
 from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
@@ -28,6 +29,8 @@ from labs.read.figures.several_tables import joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
 from labs.read.readings.bulk_transfer import HOST_OF
+from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.old_socket_buffers import (
     connected_send_bytes,
@@ -35,11 +38,6 @@ from labs.read.theory.old_socket_buffers import (
     smallest_bytes,
 )
 from labs.read.theory.windows import granted_bytes, series
-
-if TYPE_CHECKING:
-    from labs.experiments.sweeps.conditions import Parameters
-    from labs.read.runs.run import Run
-    from labs.read.study import Study
 
 __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
 """What is not defined here."""
@@ -199,27 +197,26 @@ measured_and_predicted = Lines(
 )
 
 
-def _of_pairs(table: DataFrame) -> DataFrame:
+def _pairs(*studies: Study) -> DataFrame:
     """The runs that fix both buffers, or leave the receiver's automatic. `is_best`: one of the
-    article's best pairs."""
-    rows = table[table["condition"].str.startswith(PAIRS)]
+    article's best pairs; none is if the BDP of a run is another."""
+    rows = _rows(
+        lambda table: table[table["condition"].str.startswith(PAIRS)],
+        "steady_mib_s",
+        "requested_send_kib",
+    )(*studies)
+    if rows.empty:
+        return rows
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
     best = [(send >= least) & (receive == size) for least, size in BEST]
+    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
+    comparable = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
     return rows.assign(
-        is_best=best[0] | best[1] | best[2],
+        is_best=(best[0] | best[1] | best[2]) & comparable,
         send=send.map(_size_name),
         receive=receive.map(_size_name),
     )
-
-
-def _pairs(*studies: Study) -> DataFrame:
-    """None is the article's if the BDP of a run is another."""
-    rows = _rows(_of_pairs, "steady_mib_s", "requested_send_kib")(*studies)
-    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
-    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
-        return rows
-    return rows.assign(is_best=False)
 
 
 def _describe_surface(rows: DataFrame) -> str:
@@ -345,21 +342,18 @@ def granted(condition: str, *studies: Study) -> Table:
 def unseen(study: Study, *conditions: str) -> Table:
     """One row per condition with a transfer: what the program that writes does not learn from its
     writes."""
-    rows = []
-    for condition in conditions:
-        results = Results(study.run(condition))
-        if results.written_ahead_bytes is None or results.acked_bytes is None:
-            raise BadInput(f"{condition} transferred nothing. Use a condition with a transfer")
-        rows.append(
-            {
-                "Condition": condition,
-                "Written, not acknowledged (MiB)": results.written_ahead_bytes / MIB,
-                "Dropped by the sender's queue": results.queue_drops,
-                "Counted as retransmitted": results.retransmitted_segments,
-                "Arrived (MiB)": results.acked_bytes / MIB,
-            }
-        )
-    return Table(rows)
+    rows = study.results()[lambda table: table["condition"].isin(conditions)]
+    if rows["acked_bytes"].isna().any():
+        raise BadInput("a condition transferred nothing. Use conditions with a transfer")
+    return Table(
+        {
+            "Condition": rows["condition"],
+            "Written, not acknowledged (MiB)": rows["written_ahead_bytes"] / MIB,
+            "Dropped by the sender's queue": rows["queue_drops"],
+            "Counted as retransmitted": rows["retransmitted_segments"],
+            "Arrived (MiB)": rows["acked_bytes"] / MIB,
+        }
+    )
 
 
 describe = Summary(

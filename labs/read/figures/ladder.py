@@ -42,8 +42,7 @@ from labs.read.figures.style import (
 )
 from labs.read.flows import connection_state as states
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
-from labs.read.flows.stalls import find_stalls
-from labs.read.flows.verdict import explained_waits
+from labs.read.flows.waits import explained_waits, find_stalls
 from labs.read.readings.responses import packets_of
 from labs.read.runs.run import Run
 
@@ -90,7 +89,6 @@ def ladder(
     connection: int | None = None,
     *,
     rows: tuple[int, int] | None = None,
-    seconds: tuple[float, float] | None = None,
     source: Source = "",
     title: str = "Packet ladder",
     also: Mapping[int, Mapping[str, Any]] | None = None,
@@ -98,16 +96,15 @@ def ladder(
 ) -> Figure:
     """The packets of one connection from top to bottom; at most 120.
 
-    `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
-    row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
-    default that of the first of these segments. The vertical axis is not to scale: times are at the
-    left, stalls have their reasons. `source` is a run, or the text of the caption. `also` are gaps
-    to name that are no stalls, by the row after them: `gap_ms`, `reason`, `waiting`, `waited_for`.
-    Without `reasons`, only the length of each silence is shown.
+    `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last row
+    to draw; `connection` is by default that of the first of these segments. The vertical axis is
+    not to scale: times are at the left, stalls have their reasons. `source` is a run, or the text
+    of the caption. `also` are gaps to name that are no stalls, by the row after them: `gap_ms`,
+    `reason`, `waiting`, `waited_for`. Without `reasons`, only the length of each silence is shown.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
-    packets, chosen = _chosen(segments, connection, rows, seconds)
+    packets, chosen = _chosen(segments, connection, rows)
     arrows = _arrows(packets, chosen)
     silences = find_stalls(explained_waits(packets)[0])
     gaps = silences.table.set_index("after")
@@ -127,7 +124,7 @@ def ladder(
         Figure(_traces(arrows)),
         {
             "annotations": [*_words(arrows, quiet), *_around(height, foot)],
-            "shapes": [*map(_bar, quiet.itertuples()), *_lines(height)],
+            "shapes": [*_bars(quiet), *_lines(height)],
             "legend": LEGEND_ABOVE,
             "xaxis": {"visible": False, "range": [0, 1], "fixedrange": True},
             "yaxis": {"visible": False, "range": [height, -HEAD]},
@@ -164,16 +161,10 @@ def ladder_of_request(
 
 
 def _chosen(
-    segments: DataFrame,
-    connection: int | None,
-    rows: tuple[int, int] | None,
-    seconds: tuple[float, float] | None,
+    segments: DataFrame, connection: int | None, rows: tuple[int, int] | None
 ) -> tuple[DataFrame, DataFrame]:
     """All segments of the connection, and the requested ones."""
     asked = segments if rows is None else segments.loc[rows[0] : rows[1]]
-    if seconds is not None and len(segments):
-        since = (asked["time_ns"] - segments["time_ns"].iloc[0]) / 1e9
-        asked = asked[since.between(*seconds)]
     if connection is not None:
         asked = asked[asked["connection"] == connection]
     if asked.empty:
@@ -236,7 +227,7 @@ def _packet(row: Mapping[Any, Any]) -> str:
 
 def _silences(late: DataFrame) -> DataFrame:
     """One row per silence before a packet: where its bar begins, its lines, and its opacity."""
-    because = late["reason"] == NAGLE_AND_DELAYED_ACK
+    because = late["reason"] == NAGLE_AND_DELAYED_ACK.name
     return DataFrame(
         {
             "top": late["at"] - 1 - STALL + SLANT,
@@ -259,13 +250,14 @@ def _why(gap: Mapping[Any, Any]) -> list[str]:
 def _traces(arrows: DataFrame) -> list[Trace]:
     """Arrows by kind: data thick, acknowledgements thin, retransmissions dashed."""
     traces = []
-    for (side, is_again, is_bare), some in arrows.groupby(["direction", "is_again", "is_bare"]):
-        name = AGAIN if is_again else f"from the {NAMES[side]}"
-        colour = VERMILION if is_again else COLOURS[side]
-        dash, width, size = "dash" if is_again else "solid", 2.6, 13
-        if is_bare:
-            width, size = 1.3, 10
-        xs = [int(side), 1 - int(side), None] * len(some)
+    for _, some in arrows.groupby(["direction", "is_again", "is_bare"]):
+        first = some.iloc[0]
+        side, colour, dash = int(first["direction"]), VERMILION, "dash"
+        name = AGAIN
+        if not first["is_again"]:
+            name, colour, dash = f"from the {NAMES[side]}", COLOURS[side], "solid"
+        width, size = (1.3, 10) if first["is_bare"] else (2.6, 13)
+        xs = [side, 1 - side, None] * len(some)
         ys = apart(some["at"], some["at"] + SLANT)
         says = hover(map(_hover, some.loc[some.index.repeat(3)].to_dict("records")))
         look = Look(colour, dash, width=width)
@@ -287,16 +279,16 @@ def _hover(row: Mapping[Any, Any]) -> str:
 def _words(arrows: DataFrame, quiet: DataFrame) -> Iterator[dict[str, Any]]:
     """Of each packet its words, its time at the left, its marks at the right; of each silence its
     lines in the middle."""
-    for row in arrows.itertuples():
-        middle = row.at + SLANT / 2
-        yield text_at(0.5, middle, row.words, yanchor="bottom", yshift=1)
-        yield text_at(0, middle, row.time, GREY, xanchor="right", xshift=-10)
-        if row.note:
-            note = "<br>".join(wrap(row.note, NOTE_LETTERS))
+    for row in arrows.to_dict("records"):
+        middle = row["at"] + SLANT / 2
+        yield text_at(0.5, middle, row["words"], yanchor="bottom", yshift=1)
+        yield text_at(0, middle, row["time"], GREY, xanchor="right", xshift=-10)
+        if row["note"]:
+            note = "<br>".join(wrap(row["note"], NOTE_LETTERS))
             right: dict[str, Any] = {"align": "left", "xanchor": "left", "xshift": 10}
             yield text_at(1, middle, note, VERMILION, **right)
-    for silence in quiet.itertuples():
-        yield text_at(0.5, silence.top + STALL / 2, "<br>".join(silence.lines))
+    for top, lines in zip(quiet["top"], quiet["lines"], strict=True):
+        yield text_at(0.5, top + STALL / 2, "<br>".join(lines))
 
 
 def _around(height: float, foot: str) -> list[dict[str, Any]]:
@@ -311,11 +303,12 @@ def _around(height: float, foot: str) -> list[dict[str, Any]]:
     ]
 
 
-def _bar(silence: Any) -> dict[str, Any]:
-    """The bar of a silence between both lines."""
-    ends = {"x0": 0, "x1": 1, "y0": silence.top + EDGE, "y1": silence.top + STALL - EDGE}
-    look = {"fillcolor": ORANGE, "opacity": silence.opacity, "line": {"width": 0}}
-    return {"type": "rect", "layer": "below", **ends, **look}
+def _bars(quiet: DataFrame) -> Iterator[dict[str, Any]]:
+    """The bar of each silence between both lines."""
+    look = {"type": "rect", "layer": "below", "fillcolor": ORANGE, "line": {"width": 0}}
+    for top, opacity in zip(quiet["top"], quiet["opacity"], strict=True):
+        ends = {"x0": 0, "x1": 1, "y0": top + EDGE, "y1": top + STALL - EDGE}
+        yield {**look, **ends, "opacity": opacity}
 
 
 def _lines(height: float) -> list[dict[str, Any]]:

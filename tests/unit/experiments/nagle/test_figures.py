@@ -11,12 +11,10 @@ import pandas
 import pytest
 from plotly.graph_objects import Figure
 
-from labs.errors import BadInput
 from labs.experiments.nagle import figures as nagle
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.figures import means, sequences, waits
 from labs.read.display.beside import beside_wireshark
-from labs.read.flows.exchanges import ARTICLE_OFF
 from labs.read.readings.responses import own_requests, own_table, packets_of, requests_of, typical
 from labs.studies.study import Study, study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
@@ -233,8 +231,6 @@ def test_ladder_of_one_request_has_the_stall_and_its_reason() -> None:
     assert "5 packets" in figure.layout.title.text
     assert "delayed ACK meets Nagle" in texts(figure)
     assert "silence" not in texts(nagle.ladder(nagle_run("on")))
-    with pytest.raises(BadInput, match="no request in this capture follows these steps"):
-        nagle.ladder(nagle_run("on"), ARTICLE_OFF)
 
 
 def test_ladder_of_a_long_response_has_its_first_packets() -> None:
