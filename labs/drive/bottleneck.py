@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from labs.drive.condition import Condition
 from labs.drive.condition_table import Row, select
 from labs.drive.flows import Flow, Requests, Traffic
-from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
 
 FIFO, UNSHAPED = Queue(bdp=1.0), Direction()
+rate = partial(parameter, unit="Mbit/s", low=1, high=1000)
+path_rtt = partial(
+    parameter, 40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
+)
 RATE_AND_RTT = {"bottleneck_mbit": "mbit", "path_rtt_ms": "rtt_ms"}
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from pandas import DataFrame
-
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
@@ -29,22 +27,19 @@ from labs.read.readings.bulk_transfer import (
     Buffer,
     BulkTransfer,
     Grants,
-    Window,
     after_receiving,
     bdp_bytes,
     buffer_of,
     core_max_of,
     ends_of,
-    fills_at_once,
     flow_of,
     grants_of,
     in_mib,
     lost_s,
     predicted_rate,
     usable_bytes,
-    window,
 )
-from labs.read.readings.goodput import Download, download, sampled_socket
+from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
 from labs.read.readings.run_results import settings_as
@@ -142,19 +137,8 @@ class Results(BulkTransfer):
     @property
     def usable(self) -> Mapping[str, int]:
         """What each host's buffer lets be in flight in theory; 0 if no buffer limits the flow."""
-        if self.prediction is None:
-            return {}
-        sizes = (0, 0) if fills_at_once(self.flow) else usable_bytes(self.flow)
-        return dict(zip((RECEIVER, SENDER), sizes, strict=True))
-
-    @property
-    def samples(self) -> Mapping[str, DataFrame]:
-        """The samples of each host's socket; empty tables without a download."""
-        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
-        return {
-            host: sampled_socket(self.run, host, counter) if self.download else DataFrame()
-            for host, counter in counters.items()
-        }
+        sizes = usable_bytes(self.flow) if self.prediction else ()
+        return dict(zip((RECEIVER, SENDER), sizes, strict=False))
 
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:
@@ -188,10 +172,6 @@ class Results(BulkTransfer):
         """The claim that has figures for this run, and these figures."""
         figures = figures_by_column(article(), self.run, parameter) if self.download else None
         return figures or (None, {})
-
-    @cached_property
-    def window(self) -> Window | None:
-        return window(self.run) if self.download else None
 
     @cached_property
     def grants(self) -> Grants:
@@ -345,32 +325,32 @@ class Results(BulkTransfer):
     def buffers(self) -> Iterator[dict[str, Any]]:
         """A row for each buffer: of programs that only ask, and of the two ends of a download."""
         for request in self.run.buffers:
-            yield {
-                **self._buffer(request.socket, SETSOCKOPT, request.requested_bytes),
-                "granted": request.granted_bytes,
-            }
+            sizes = request.requested_bytes, request.granted_bytes
+            yield self._buffer(request.socket, SETSOCKOPT, *sizes)
         if self.download is not None:
-            offered = ends_of(self.samples[SENDER], "snd_wnd_bytes").get("largest")
             yield self._end(self.sends, SENDER, "wmem_queued_bytes")
+            offered = self.window and self.window.offered_bytes
             yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
 
-    def _buffer(self, end: str, set_by: str, requested: int | None) -> dict[str, Any]:
+    def _buffer(
+        self, end: str, set_by: str, requested: int | None, granted: int | None
+    ) -> dict[str, Any]:
         return {
             "condition": self.run.condition,
             "whose": f"{end.removesuffix('e')}er",
             "set by": "the kernel" if set_by == AUTOMATIC else set_by,
             "requested": requested,
             "core maximum": core_max_of(self.run, end) if set_by == SETSOCKOPT else None,
+            "granted": granted,
         }
 
     def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
         """The buffer of a host, and what it lets be in flight in theory."""
-        (end, _, _), rtt_ms = OF_HOST[host], self.run.link.measured.rtt_ms
-        usable = self.usable.get(host)
+        end, rtt_ms = OF_HOST[host][0], self.run.link.measured.rtt_ms
+        usable, granted = self.usable.get(host), self.sizes[end].get("last")
         allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
         return {
-            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes),
-            "granted": self.sizes[end].get("last"),
+            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes, granted),
             "used": ends_of(self.samples[host], memory).get("largest"),
             "usable window": usable,
             "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,

@@ -13,7 +13,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.experiments.nagle.conditions import Parameters
-from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article
+from labs.experiments.nagle.results import CLAIMS, Results, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match, results_of
@@ -21,11 +21,12 @@ from labs.read.display.format import in_digits, is_known, milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.display.requests import describe_requests, sequences, waits
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.ecdf import latency, time_to_ack
-from labs.read.figures.histogram import Histogram, even_step, in_steps
+from labs.read.figures.ecdf import MIDDLE, SHARE, even_step, in_steps, latency, time_to_ack
 from labs.read.figures.ladder import ladder_of_request
+from labs.read.figures.lines import BARS, Lines
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples
 from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain
@@ -139,9 +140,15 @@ def matrix(study: Study) -> Figure:
     steps = pandas.concat(in_steps(times[name], step).assign(condition=name) for name in CELLS)
     return Multiples(
         title,
-        panel_of=Histogram(
+        panel_of=Lines(
             "",
-            x=Axis("begin", "time", "ms", range=ends),
+            x=Axis(MIDDLE, "time", "ms", range=ends),
+            y=Axis(SHARE, "share", "%", range=(0, 104)),
+            mode=BARS,
+            words=lambda row: (
+                f"{row[SHARE]:.1f} %: {row[MIDDLE] - step / 2:g} to {row[MIDDLE] + step / 2:g} ms"
+            ),
+            height=200,
             marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
             describe=lambda rows: plain(_describe_cell(rows).replace("<br>", ", ")) + ".",
         ),
@@ -198,9 +205,9 @@ def _source_of(study: Study, chosen: Sequence[str]) -> dict[str, Any]:
     return {"source": source, "below_ms": SMALLEST_MS if virtual else None}
 
 
-def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
-    """The packets of one request: of the most frequent sequence, or of the given steps."""
-    request = typical(requests_of(run), steps)
+def ladder(run: Run) -> Figure:
+    """The packets of one request of the most frequent sequence."""
+    request = typical(requests_of(run))
     return ladder_of_request(table_of(run), request, run, title=f"{run.condition}: one request")
 
 
@@ -261,27 +268,15 @@ def by_ab(study: Study, *conditions: str) -> Table:
     return as_printed(lines)
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: measured, predicted, and how many requests stalled."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    share = f"{row['stalled_pct']:.3g} % of requests wait" if row["stalled_pct"] else ""
-    text = f"mean {_time(row['mean_ms'])}"
-    if is_known(row["predicted_mean_ms"]):
-        published = f"; article: {row['article_ms']:g} ms" if is_known(row["article_ms"]) else ""
-        text += f" (predicted: {_time(row['predicted_mean_ms'])}{published})"
-    text += f", {share or 'no request waits'} for a delayed ACK; "
-    text += f"{_counted(row['segments_per_answer'], 'segment')} and "
-    text += f"{_counted(row['acks_per_answer'], 'ACK')} per response."
-    noted = row["notes"] and row["note_codes"] != BELOW_1_MS
-    return f"{text} Note: {row['notes']}." if noted else text
-
-
-def _counted(value: float, noun: str) -> str:
-    return f"{in_digits(value)} {noun}{'' if value == 1 else 's'}"
+describe = Summary(
+    (
+        "mean {mean_or_limit_ms:.1f} ms",
+        "predicted {predicted_mean_ms:ms}[?, article {article_ms:.3f} ms]",
+        "{stalled_pct:pct} of requests wait for a delayed ACK",
+        "segments per response: {segments_per_answer}, ACKs: {acks_per_answer}",
+    ),
+    empty="no response",
+)
 
 
 def describe_run(run: Run) -> str:

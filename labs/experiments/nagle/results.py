@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+
+from pandas import DataFrame
 
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
@@ -28,12 +29,8 @@ from labs.read.readings.responses import (
     typical,
 )
 from labs.read.readings.run_results import RunResults, settings_as
-from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 from labs.read.theory.nagle import Answer, Wait, answer, sent, wait
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 CLAIMS = {"off": "A3.1", "on": "A3.2"}
 """The claims with a mean time per request, by condition."""
@@ -42,63 +39,6 @@ USUAL_HZ = 250
 """The value of most distributions, for a run whose value is neither known nor counted."""
 article = partial(article_beside, __file__)
 hidden, hidden_column = partial(part, hidden=True), partial(column, hidden=True)
-
-
-def goodput_mbit(run: Run) -> float:
-    """The goodput of the body of a run with one request, from the request to the last byte."""
-    return 8e-3 * run.settings_as(Settings).page_bytes / latency(run).mean_ms
-
-
-def hz_of(run: Run) -> int:
-    """The ticks per second of the kernel that delays ACKs, which is the client's."""
-    counted = machines(run).get("client", Machine()).hz
-    return run.kernel.hz or counted or USUAL_HZ
-
-
-def expected(run: Run) -> Answer | None:
-    """The theory's prediction for the responses of a run; None for what it does not cover: loss,
-    jitter, ACKs that are dropped, pauses between writes, and several round trips per response."""
-    settings, asked = run.settings_as(Settings), run.link.asked
-    if asked.loss_pct or asked.jitter_ms or settings.drop_acks_ms or settings.write_every_ms:
-        return None
-    rtt_ms, by_ab = run.link.measured.rtt_ms, settings.client == AB
-    predicted = answer(
-        settings.written_bytes,
-        MSS_BYTES,
-        hz=hz_of(run),
-        rtt_ms=rtt_ms,
-        requests=settings.on_a_connection,
-        nodelay=settings.nodelay,
-        joined=settings.joined,
-        quick=settings.always_quick,
-        closes=not settings.keepalive,
-        handshake=by_ab,
-    )
-    if predicted is None or not by_ab or settings.concurrency == 1:
-        return predicted
-    alone_ms = header_ms(settings, rtt_ms) * settings.concurrency / settings.requests
-    return replace(predicted, mean_ms=predicted.mean_ms + alone_ms)
-
-
-def header_ms(settings: Settings, rtt_ms: float) -> float:
-    """How long ab has only one connection: it opens the others when it has the whole header of the
-    first response (read_response() in ab.c of httpd 2.4).
-
-    That takes the handshake and one round trip, or two if the header exceeds what is sent at once.
-    """
-    first = sent(
-        settings.written_bytes, MSS_BYTES, nodelay=settings.nodelay, joined=settings.joined
-    )
-    return rtt_ms * (2 if sum(first.at_once) >= settings.header_bytes else 3)
-
-
-def median_ms(run: Run) -> float | None:
-    """The predicted median: the time of a first request if all requests are, else of the others."""
-    predicted = expected(run)
-    if predicted is None:
-        return None
-    alone = run.settings_as(Settings).on_a_connection == 1
-    return predicted.first_ms if alone else predicted.steady_ms
 
 
 class Results(RunResults):
@@ -112,7 +52,7 @@ class Results(RunResults):
 
     @cached_property
     def captured(self) -> Answered:
-        return answered(self.run)
+        return answered(table_of(self.run), self.exchanges)
 
     @cached_property
     def exchanges(self) -> DataFrame:
@@ -121,7 +61,43 @@ class Results(RunResults):
 
     @cached_property
     def prediction(self) -> Answer | None:
-        return expected(self.run)
+        """The theory's prediction for the responses; None for what it does not cover: loss, jitter,
+        ACKs that are dropped, pauses between writes, and several round trips per response."""
+        settings, asked = self.settings, self.run.link.asked
+        if asked.loss_pct or asked.jitter_ms or settings.drop_acks_ms or settings.write_every_ms:
+            return None
+        by_ab = settings.client == AB
+        predicted = answer(
+            settings.written_bytes,
+            MSS_BYTES,
+            hz=self.hz,
+            rtt_ms=self.run.link.measured.rtt_ms,
+            requests=settings.on_a_connection,
+            nodelay=settings.nodelay,
+            joined=settings.joined,
+            quick=settings.always_quick,
+            closes=not settings.keepalive,
+            handshake=by_ab,
+        )
+        if predicted is None or not by_ab or settings.concurrency == 1:
+            return predicted
+        alone_ms = self.header_ms * settings.concurrency / settings.requests
+        return replace(predicted, mean_ms=predicted.mean_ms + alone_ms)
+
+    @property
+    def header_ms(self) -> float:
+        """How long ab has only one connection: it opens the others when it has the whole header of
+        the first response (read_response() in ab.c of httpd 2.4).
+
+        That takes the handshake and one round trip, or two if the header exceeds what is sent at
+        once.
+        """
+        settings = self.settings
+        first = sent(
+            settings.written_bytes, MSS_BYTES, nodelay=settings.nodelay, joined=settings.joined
+        )
+        trips = 2 if sum(first.at_once) >= settings.header_bytes else 3
+        return self.run.link.measured.rtt_ms * trips
 
     @property
     def is_below_limit(self) -> bool:
@@ -131,7 +107,7 @@ class Results(RunResults):
     @cached_property
     def delay(self) -> Wait:
         """How long the client delays an ACK, as predicted."""
-        return wait(hz_of(self.run))
+        return wait(self.hz)
 
     @cached_property
     def held(self) -> HeldSegment | None:
@@ -164,7 +140,14 @@ class Results(RunResults):
         "latency.p99_ms", "99th percentile of the time per request, at the client", unit="ms"
     )
     predicted_mean_ms = part("prediction.mean_ms", "predicted mean", unit="ms")
-    predicted_p50_ms = part(median_ms, "predicted median", unit="ms")
+
+    @column("predicted median", unit="ms")
+    def predicted_p50_ms(self) -> float | None:
+        """The time of a first request if all requests are, else of the others."""
+        if self.prediction is None:
+            return None
+        alone = self.settings.on_a_connection == 1
+        return self.prediction.first_ms if alone else self.prediction.steady_ms
 
     @column("the article's mean", unit="ms")
     def article_ms(self) -> float | None:
@@ -214,10 +197,13 @@ class Results(RunResults):
     server = hidden("settings.server", "the server program")
     writes = hidden("settings.writes", "how a response is written")
     page_bytes = hidden("settings.page_bytes", "the body of a response", unit="bytes")
-
     pieces = hidden("settings.pieces", "the writes of a response, if they are of equal size")
     requests_per_connection = hidden("settings.on_a_connection", "requests of a connection")
-    hz = hidden(hz_of, "ticks per second of the client's kernel")
+
+    @hidden_column("ticks per second of the client's kernel")
+    def hz(self) -> int:
+        counted = machines(self.run).get("client", Machine()).hz
+        return self.run.kernel.hz or counted or USUAL_HZ
 
     delayed_least_ms = hidden(
         "delay.least_ms", "the shortest delay of an ACK, as predicted", unit="ms"
@@ -244,11 +230,14 @@ class Results(RunResults):
         unit="%",
     )
     autocorked = hidden(autocorked, "writes that the kernel joined with the next (TCPAutoCorking)")
-    body_mbit = hidden(goodput_mbit, "goodput of a response's body", unit="Mbit/s")
+
+    @hidden_column("goodput of a response's body", unit="Mbit/s")
+    def body_mbit(self) -> float:
+        return 8e-3 * self.settings.page_bytes / self.latency.mean_ms
+
     held_ms = hidden("held.held_ms", "until the held segment is sent", unit="ms")
     held_acknowledged = hidden("held.acknowledged", "an ACK arrived before the held segment")
     held_retransmissions = hidden("held.retransmissions", "retransmissions before the held segment")
-
     first_segment_bytes = hidden(
         "response_bytes.0", "payload of a response's first segment", unit="bytes"
     )

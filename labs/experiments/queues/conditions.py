@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 from labs.drive import traffic
-from labs.drive.bottleneck import Plan, planned
+from labs.drive.bottleneck import Plan, path_rtt, planned, rate
 from labs.drive.condition import Condition, Group
 from labs.drive.condition_table import Changes, Row, each, row, rows
 from labs.drive.flows import Flow, Requests
@@ -29,7 +28,6 @@ MARGIN = Margin(
     "the queue decides the goodput in both testbeds; on machines the moments of losses, and so "
     "the phase of the sawtooth in the measured half, differ from run to run",
 )
-rate = partial(parameter, unit="Mbit/s", low=1, high=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +38,7 @@ class Parameters(LabParameters):
         20.0, help="rate of the bottleneck, for conditions about buffers, directions, ACKs and loss"
     )
     aqm_mbit: float = rate(50.0, help="rate of the bottleneck, for conditions that compare queues")
-    path_rtt_ms: float = parameter(
-        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
-    )
+    path_rtt_ms: float = path_rtt()
     fifo_packets: int = parameter(
         1000,
         unit="packets",

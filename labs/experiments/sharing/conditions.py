@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from labs.drive import traffic
-from labs.drive.bottleneck import Plan, planned
+from labs.drive.bottleneck import Plan, path_rtt, planned, rate
 from labs.drive.condition import Condition, Group
 from labs.drive.condition_table import Changes, Row, each, row, rows
 from labs.drive.flows import Flow
@@ -29,7 +28,6 @@ MARGIN = Margin(
     "the sum of the flows fills the link in both testbeds; on machines the moments of losses, "
     "and so the shares, differ from run to run",
 )
-rate = partial(parameter, unit="Mbit/s", low=1, high=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +36,7 @@ class Parameters(LabParameters):
 
     bottleneck_mbit: float = rate(10.0, help="rate of the bottleneck for pairs of flows")
     crowd_mbit: float = rate(50.0, help="rate of the bottleneck for crowds and incast")
-    path_rtt_ms: float = parameter(
-        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
-    )
+    path_rtt_ms: float = path_rtt()
     far_times: float = parameter(
         4.0, low=1, high=20, help="RTT of the distant flow as a multiple, where RTTs differ"
     )

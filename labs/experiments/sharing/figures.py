@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "flows"]
-__all__ += ["goodput", "jain", "latency_against_throughput", "needed_bdp", "phase"]
-__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "windows"]
+__all__ = ["bbr_share", "describe", "describe_run", "flows", "goodput", "jain"]
+__all__ += ["latency_against_throughput", "needed_bdp", "phase", "queue", "synchronised", "windows"]
 
 share_against_buffer = Lines(
     "BBR's share against one CUBIC flow",
@@ -41,7 +40,7 @@ share_against_buffer = Lines(
     by="kernel",
     named="measured, Linux {}",
     marks=(Mark(50.0, "an equal share", axis="y"),),
-    height=440,
+    height=268,
 )
 
 

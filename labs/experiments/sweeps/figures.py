@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
+from labs.experiments.sweeps.conditions import Parameters
 from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
@@ -28,6 +29,8 @@ from labs.read.figures.several_tables import joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
 from labs.read.readings.bulk_transfer import HOST_OF
+from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.old_socket_buffers import (
     connected_send_bytes,
@@ -35,11 +38,6 @@ from labs.read.theory.old_socket_buffers import (
     smallest_bytes,
 )
 from labs.read.theory.windows import granted_bytes, series
-
-if TYPE_CHECKING:
-    from labs.experiments.sweeps.conditions import Parameters
-    from labs.read.runs.run import Run
-    from labs.read.study import Study
 
 __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
 """What is not defined here."""
@@ -60,7 +58,7 @@ LOOKS = (
     Look(GREEN, "dot", "triangle-up"),
     Look(PURPLE, "dashdot", "x"),
 )
-PREDICTED = Look(ORANGE, symbol="circle-open", size=16)
+PREDICTED = Look(ORANGE, symbol="circle-open", size=16, mode="markers")
 REACHES_PCT = 95.0
 """A point with this share of the best goodput counts as reaching it."""
 WITHIN_PCT = 5.0
@@ -75,6 +73,14 @@ BEYOND = 1.1
 """Points with more in flight than this multiple of the send buffer show their value."""
 MOST_REQUESTS = 4
 """About the number of granted sizes that one sentence names."""
+
+
+def _size_name(size_kib: float) -> str:
+    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
+
+
+def _size_on_two_lines(size_kib: float) -> str:
+    return _size_name(size_kib).replace(" ", "<br>")
 
 
 def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
@@ -127,16 +133,16 @@ goodput_by_buffer = Lines(
     "Goodput against the requested buffer",
     rows=_rows(_in_series),
     of=Results,
-    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, unit_bytes=KIB),
+    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, written=_size_name),
     y=Axis("steady_mib_s", "steady goodput", begins_at_0=True),
     by="series",
     looks=dict(zip(SERIES.values(), LOOKS, strict=True)),
-    predicted=Prediction(every=True, mode="markers", look=PREDICTED),
+    predicted=Prediction(each=True, look=PREDICTED),
     marks=(
         Mark(line_mib_s, "line rate {digits} MiB/s", "y"),
         Mark(_bdp_kib, _describe_bdp, dash="longdash"),
     ),
-    height=520,
+    height=348,
     describe=lambda rows: (
         f"Steady goodput by requested size; {_describe_bdp(rows)}. "
         f"{'; '.join(_describe_series(rows))}."
@@ -176,7 +182,7 @@ measured_and_predicted = Lines(
         Mark(-WITHIN_PCT, axis="y", colour=SKY, until=WITHIN_PCT),
         Mark(0.0, axis="y", dash="solid", width=1),
     ),
-    height=440,
+    height=268,
     describe=lambda rows: (
         f"{len(rows)} transfers; {_describe_error(rows)}; "
         f"{(rows['error_pct'].abs() <= WITHIN_PCT).sum()} are within {WITHIN_PCT:.0f} %."
@@ -191,31 +197,26 @@ measured_and_predicted = Lines(
 )
 
 
-def _of_pairs(table: DataFrame) -> DataFrame:
+def _pairs(*studies: Study) -> DataFrame:
     """The runs that fix both buffers, or leave the receiver's automatic. `is_best`: one of the
-    article's best pairs."""
-    rows = table[table["condition"].str.startswith(PAIRS)]
+    article's best pairs; none is if the BDP of a run is another."""
+    rows = _rows(
+        lambda table: table[table["condition"].str.startswith(PAIRS)],
+        "steady_mib_s",
+        "requested_send_kib",
+    )(*studies)
+    if rows.empty:
+        return rows
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
     best = [(send >= least) & (receive == size) for least, size in BEST]
+    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
+    comparable = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
     return rows.assign(
-        is_best=best[0] | best[1] | best[2],
+        is_best=(best[0] | best[1] | best[2]) & comparable,
         send=send.map(_size_name),
         receive=receive.map(_size_name),
     )
-
-
-def _pairs(*studies: Study) -> DataFrame:
-    """None is the article's if the BDP of a run is another."""
-    rows = _rows(_of_pairs, "steady_mib_s", "requested_send_kib")(*studies)
-    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
-    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
-        return rows
-    return rows.assign(is_best=False)
-
-
-def _size_name(size_kib: float) -> str:
-    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
 
 
 def _describe_surface(rows: DataFrame) -> str:
@@ -238,14 +239,11 @@ surface = HeatMap(
     rows=_pairs,
     of=Results,
     value=Axis("steady_mib_s", "steady goodput"),
-    x=Axis("requested_send_kib", "requested send buffer", ""),
-    y=Axis("requested_receive_kib", "requested receive buffer", ""),
-    named=lambda size_kib: _size_name(size_kib).replace(" ", "<br>"),
+    x=Axis("requested_send_kib", "requested send buffer", written=_size_on_two_lines),
+    y=Axis("requested_receive_kib", "requested receive buffer", written=_size_on_two_lines),
     bold_pct=REACHES_PCT,
     framed="is_best",
     frames="the article's best pairs",
-    row_px=46,
-    least_px=0,
     describe=_describe_surface,
     table={"send": "send buffer", "receive": "receive buffer", **GOODPUT, "bound": "limited by"},
 )
@@ -292,7 +290,7 @@ in_flight_by_write = Lines(
             dash="dash",
         ),
     ),
-    height=460,
+    height=288,
     table={
         "write_bytes": "write, bytes",
         "writes_per_wake": "writes per wake-up",
@@ -344,21 +342,18 @@ def granted(condition: str, *studies: Study) -> Table:
 def unseen(study: Study, *conditions: str) -> Table:
     """One row per condition with a transfer: what the program that writes does not learn from its
     writes."""
-    rows = []
-    for condition in conditions:
-        results = Results(study.run(condition))
-        if results.written_ahead_bytes is None or results.acked_bytes is None:
-            raise BadInput(f"{condition} transferred nothing. Use a condition with a transfer")
-        rows.append(
-            {
-                "Condition": condition,
-                "Written, not acknowledged (MiB)": results.written_ahead_bytes / MIB,
-                "Dropped by the sender's queue": results.queue_drops,
-                "Counted as retransmitted": results.retransmitted_segments,
-                "Arrived (MiB)": results.acked_bytes / MIB,
-            }
-        )
-    return Table(rows)
+    rows = study.results()[lambda table: table["condition"].isin(conditions)]
+    if rows["acked_bytes"].isna().any():
+        raise BadInput("a condition transferred nothing. Use conditions with a transfer")
+    return Table(
+        {
+            "Condition": rows["condition"],
+            "Written, not acknowledged (MiB)": rows["written_ahead_bytes"] / MIB,
+            "Dropped by the sender's queue": rows["queue_drops"],
+            "Counted as retransmitted": rows["retransmitted_segments"],
+            "Arrived (MiB)": rows["acked_bytes"] / MIB,
+        }
+    )
 
 
 describe = Summary(

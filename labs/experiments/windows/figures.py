@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import floor
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +12,6 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.parameters.declare import unknown
 from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
@@ -21,9 +19,10 @@ from labs.experiments.windows.results import Results, article, packets
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import heading, in_digits, is_known, size_in_words
+from labs.read.display.format import heading, in_digits
 from labs.read.display.provenance import of_run
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.lines import Lines
 from labs.read.figures.panels import Multiples
@@ -106,20 +105,18 @@ PACKETS = Lines(
     looks=LOOKS,
     predicted=None,
     mode="lines",
-    height=560,
+    height=388,
     table=lambda rows: _some(rows, SIZES, *EVENTS),
 )
 
 
-def by_packet(run: Run, over: str = "packet") -> Figure:
-    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
+def by_packet(run: Run) -> Figure:
+    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis; the buttons
+    above the plot switch to an axis of time.
 
-    `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
-    them. The values of the socket were sampled after it had processed the packet. Marks: the packet
-    was coalesced with the one before it, the queue was collapsed, or the packet was dropped.
+    The values of the socket were sampled after it had processed the packet. Marks: the packet was
+    coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
-    if over not in AXES:
-        raise BadInput(unknown(over, AXES, "axis"))
     figure = replace(
         PACKETS,
         title=f"{PACKETS.title}: {run.condition}",
@@ -129,8 +126,6 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
     times = packets(run).set_index("packet")["time_s"]
     numbers = [list(map(int, trace.x)) for trace in figure.data]
     places = {"packet": numbers, "time": [times[xs].tolist() for xs in numbers]}
-    for trace, xs in zip(figure.data, places[over], strict=True):
-        trace.x = xs
     buttons = [
         {
             "label": f"by {name}",
@@ -139,8 +134,7 @@ def by_packet(run: Run, over: str = "packet") -> Figure:
         }
         for name, xs in places.items()
     ]
-    switch = {**SWITCH, "buttons": buttons, "active": [*AXES].index(over)}
-    return figure.update_xaxes(title_text=AXES[over]).update_layout(updatemenus=[switch])
+    return figure.update_layout(updatemenus=[{**SWITCH, "buttons": buttons}])
 
 
 SWITCH = {
@@ -177,7 +171,7 @@ by_part = Lines(
     },
     predicted=None,
     mode="lines",
-    height=480,
+    height=308,
     caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
@@ -226,7 +220,7 @@ opening = Lines(
         f"{row['window_bytes']:,} bytes in round trip {row['round_trip']}; "
         f"{row['payload_bytes']:,} bytes arrived"
     ),
-    height=460,
+    height=288,
     table={
         "run": "run",
         "round_trip": "round trip",
@@ -291,7 +285,6 @@ over_kernels = Multiples(
     ),
     by="run",
     named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
-    letters=11,
     remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
     describe=_describe_cells,
     table=_last,
@@ -299,19 +292,14 @@ over_kernels = Multiples(
 """One condition on the kernel of each study, from the oldest to the newest."""
 
 
-def _by_scale(study: Study, conditions: Sequence[str]) -> list[str]:
-    every = study.results().sort_values("adv_win_scale", kind="stable")["condition"]
-    return [name for name in every if name in (conditions or study.conditions)]
-
-
 over_scales = replace(
     over_kernels,
     title="The receive buffer by tcp_adv_win_scale",
     rows=lambda study, *conditions: _cells(
-        "tcp_adv_win_scale = {adv_win_scale}", [study], _by_scale(study, conditions)
+        "tcp_adv_win_scale = {adv_win_scale}", [study], conditions
     ),
 )
-"""Conditions of a study in the order of their tcp_adv_win_scale."""
+"""Conditions of a study, by their tcp_adv_win_scale."""
 
 KERNEL_COLUMNS = {
     "condition": "Condition",
@@ -331,9 +319,10 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
     Studies without runs are left out.
     """
-    table = results_of(studies, KERNEL_COLUMNS, conditions)
-    order = sorted(table.index, key=lambda at: (table["Condition"][at], series(table["Linux"][at])))
-    return table.loc[order].reset_index(drop=True)
+    made = [study for study in studies if study.runs]
+    made.sort(key=lambda study: series(study.runs[0].kernel.release))
+    table = results_of(made, KERNEL_COLUMNS, conditions)
+    return table.sort_values("Condition", kind="stable", ignore_index=True)
 
 
 PART_COLUMNS = {
@@ -402,49 +391,31 @@ def as_printed(run: Run) -> Table:
     )
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: memory, data, window and drops."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    over = row["overshoot_bytes"]
-    above = f"up to {in_digits(over)} above the" if is_known(over) and over else "of a"
-    events = [
-        f"{in_digits(row[name])} {what}{'s' * (row[name] != 1)} {name}"
-        for name, what in zip(EVENTS, ("packet", "buffer", "packet"), strict=True)
-        if is_known(row[name]) and row[name]
-    ]
-    if is_known(row["dropped_in_window"]) and row["dropped_in_window"]:
-        fitting = in_digits(row["dropped_in_window"])
-        events.append(f"{fitting} of them although the window was open")
-    text = (
-        f"{in_digits(row['recv_q'])} bytes of data in {in_digits(row['skmem_r'])} bytes of memory, "
-        f"{above} buffer of {in_digits(row['skmem_rb'])}; "
-        f"the largest window is {size_in_words(row['window_max_bytes'])}"
-    )
-    text = "; ".join(filter(None, [text, ", ".join(events)]))
-    return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
+describe = Summary(
+    (
+        "{recv_q} bytes of data in {skmem_r} bytes of memory, of a buffer of {skmem_rb}"
+        "[?, at most {overshoot_bytes} above it]",
+        "the largest window is {window_max_bytes:size}",
+        "{packets} packets arrived[?, {coalesced} coalesced][?, {dropped} dropped]"
+        "[?, {dropped_in_window} of them although the window was open]"
+        "[?, {collapsed} buffers collapsed]",
+    ),
+    empty="no data",
+)
+_whole = Summary(
+    (
+        *describe.phrases,
+        "the queue is first collapsed at packet {first_collapse}",
+        "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
+        "packets[?, and deviates by at most {deviation_bytes} bytes]",
+    ),
+    empty=describe.empty,
+)
 
 
 def describe_run(run: Run) -> str:
     """One run: its state at the end, its events, and the accuracy of the predicted window."""
-    results = Results(run)
-    text = f"**{results.packets} packets** with data arrived: {_describe_row(values_of(results))}"
-    if results.first_collapse is not None:
-        text += f" The queue is first collapsed at packet {results.first_collapse}."
-    text += f" The predicted window is {_equal(results.predicted_equal_pct, 'at')}"
-    if results.deviation_bytes:
-        text += f"; the largest deviation is {in_digits(results.deviation_bytes)} bytes"
-    return f"{text}."
-
-
-def _equal(share_pct: float, at: str) -> str:
-    """The share of packets with the predicted window; one below 100 % is not rounded up to it."""
-    if share_pct == 100:
-        return "equal to the one on the wire at every packet"
-    return f"equal to the one on the wire {at} {floor(10 * share_pct) / 10:g} % of the packets"
+    return _whole.of({**values_of(Results(run)), "notes": ""})
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
@@ -456,9 +427,10 @@ def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
 
 def remarks(table: DataFrame) -> list[str]:
     """Remarks on the results as a whole: the share of packets with the predicted window."""
-    text = f"predicted window: {_equal(table['predicted_equal_pct'].min(), 'at no less than')}"
+    share = in_digits(table["predicted_equal_pct"].min())
+    text = f"predicted window: equal to the one on the wire at {share} % of the packets of each run"
     worst = table.sort_values("deviation_bytes").iloc[-1]
     if worst["deviation_bytes"]:
         off = in_digits(worst["deviation_bytes"])
-        text += f" of each run; largest deviation {off} bytes ({worst['condition']})"
+        text += f" or more; largest deviation {off} bytes ({worst['condition']})"
     return [text]

@@ -7,7 +7,6 @@ from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 
 import numpy
-import pandas
 from pandas import DataFrame, Series
 
 from labs.drive.result_columns import Note, column, part
@@ -37,8 +36,6 @@ KEPT_TABLES = 64
 SPACING_NS = 32_000
 """The time that a packet takes on the loopback path (SPACING in
 labs/experiments/windows/paths.py)."""
-DEFAULT_SCALE = 1
-"""net.ipv4.tcp_adv_win_scale."""
 HZ = 250
 """The tick rate of Debian's kernels; used if a run does not record its own."""
 
@@ -89,7 +86,7 @@ class Results(RunResults):
     @cached_property
     def counts(self) -> dict[str, int]:
         """How many packets are of each kind; without samples, not those that only samples show."""
-        ends = self.table["seq"] + self.table["payload_bytes"] - 1
+        ends = self.table["end"] - 1
         offered = self.edges.cummax().shift(1, fill_value=self.offered.window_bytes)
         kinds = {
             "new": ends > ends.cummax().shift(fill_value=0),
@@ -303,10 +300,7 @@ class Results(RunResults):
         earlier = self.table["packet"] < self.first_collapse
         return None if self.collapses.empty else int(self.table["coalesced"][earlier].sum())
 
-    @hidden_column("data received", unit="bytes")
-    def received_bytes(self) -> int | None:
-        received = self.table["received_bytes"].max()
-        return None if pandas.isna(received) else int(received)
+    received_bytes = hidden("last.bytes_received", "data received", unit="bytes")
 
     @hidden_column("largest window of an ACK, of the free buffer", unit="%")
     def window_share_pct(self) -> float | None:
@@ -360,7 +354,7 @@ class Results(RunResults):
     def lab_notes(self) -> Iterator[Note]:
         """Settings that the kernel ignores or limits."""
         settings, kernel = self.settings, self.run.kernel.release
-        if settings.adv_win_scale not in (None, 1) and series(kernel) >= RATIO_SINCE:
+        if settings.adv_win_scale != 1 and series(kernel) >= RATIO_SINCE:
             yield Note("scale_ignored", f"Linux {kernel} ignores tcp_adv_win_scale")
         limit_bytes = rules(kernel).initial_limit_bytes
         if settings.initrwnd * settings.mss_bytes > limit_bytes and self.run.condition != PATCHED:
@@ -433,7 +427,7 @@ def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
         accept_rcvbuf_bytes=granted if set_on == ACCEPT else None,
         mss_bytes=int(syn["mss"].iloc[0]),
         timestamps=bool((syn["tsval"] >= 0).iloc[0]),
-        adv_win_scale=DEFAULT_SCALE if settings.adv_win_scale is None else settings.adv_win_scale,
+        adv_win_scale=int(run.sysctl(RECEIVER, "net.ipv4.tcp_adv_win_scale")),
         rmem_max_bytes=rmem[2],
         core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
         initrwnd_segments=settings.initrwnd,

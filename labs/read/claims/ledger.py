@@ -183,6 +183,11 @@ class Claim:
         """The columns of the results by the names of the figures; one alone has the empty name."""
         return {} if self.column is None else by_name(self.column)
 
+    @property
+    def needed(self) -> Sequence[str]:
+        """The conditions that are judged, and those whose results are required."""
+        return list(dict.fromkeys((*self.conditions, *self.requires)))
+
     def without(self, names: Iterable[str]) -> Claim:
         """The claim without some of its figures."""
 
@@ -242,6 +247,12 @@ class Article:
 def by_name(value: Any) -> Mapping[str, Any]:
     """Values by name; one alone has the empty name."""
     return value if isinstance(value, Mapping) else {"": value}
+
+
+def as_figure(figures: Mapping[str, Any]) -> Figure | None:
+    """Figures by name, without those that are unknown; one alone has the empty name."""
+    there = {name: value for name, value in figures.items() if value is not None}
+    return there.get("", there or None)
 
 
 def read(path: Path) -> Article:
@@ -372,7 +383,7 @@ def _check_figures(claim: Claim) -> None:
 def _check_references(claim: Claim) -> None:
     """BadInput for a formula or a sentence that cannot be read, and for a condition or a figure
     that the claim does not have."""
-    patterns = (*claim.conditions, *claim.requires, *claim.beside)
+    patterns = (*claim.needed, *claim.beside)
     for reference in claim.references:
         if reference.startswith("{"):
             _check_name(reference.strip("{}"), claim.figures, "figure")

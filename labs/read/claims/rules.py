@@ -39,7 +39,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf, isnan
 from numbers import Real
-from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
@@ -55,6 +54,7 @@ from labs.read.claims.ledger import (
     Figure,
     Formulas,
     Rule,
+    as_figure,
     by_name,
     tolerance_in_words,
 )
@@ -109,7 +109,8 @@ class Look:
                 return figures[name]
         condition, column = split_reference(self.claim, name)
         if RATIO in condition:
-            ratio = self.seen.ratio(*condition.split(RATIO), column)
+            over, _, under = condition.partition(RATIO)
+            ratio = self.seen.ratio(over, under, column)
             return ratio and [ratio.low, ratio.middle, ratio.high]
         if any(sign in condition for sign in WILD):
             matching = sorted(self.seen.matching(condition), key=_numbered)
@@ -117,7 +118,7 @@ class Look:
         return self._cell(condition, column)
 
     def _cell(self, condition: str, column: str) -> Value:
-        if condition not in self.seen.conditions:
+        if condition not in self.seen.rows:
             return None
         value = self.seen.row(condition)[column]
         return None if _is_nan(value) else value
@@ -222,16 +223,11 @@ def _is_nan(value: Value) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def as_figure(figures: Mapping[str, Any]) -> Figure | None:
-    """Figures by name, without those that are unknown; one alone has the empty name."""
-    there = {name: value for name, value in figures.items() if value is not None}
-    return there.get("", there or None)
-
-
 def _judged(rule: Rule, look: Look, measured: Figures) -> Finding:
     """The finding for complete figures by the claim's rule."""
     finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
-    verdict, factor, compared = JUDGING[rule.kind](rule, look, measured)
+    judging = _compared if rule.kind in COMPARED else _comparisons
+    verdict, factor, compared = judging(rule, look, measured)
     if not finite:
         factor, compared = None, "nothing to divide by"
     if not look.all(rule.wrong_unless):
@@ -270,7 +266,7 @@ def printed(kib: float) -> str:
 def _shown(look: Look, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
     claim, names = look.claim, look.seen.matching(*look.claim.conditions)
-    excluded = [text for name in names for text in look.seen.excluded(name)]
+    excluded = look.seen.excluded(names)
     figures = as_figure(measured) if names and not excluded else None
     reason = look.describe(claim.because)
     if not claim.hardware:
@@ -296,19 +292,31 @@ def _factors(look: Look, measured: Figures) -> dict[str, float]:
     }
 
 
-def _within(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    factors, (least, most) = _factors(look, measured), look.claim.factors
-    name = max(factors, key=lambda each: abs(factors[each] - 1))
+def _compared(rule: Rule, look: Look, measured: Figures) -> Outcome:
+    """Whether each figure is the article's within the tolerance, not above it, or not below it."""
+    claim, factors, above = look.claim, _factors(look, measured), rule.kind == "at_most"
+    least, most = claim.factors
+    name = max(factors, key=lambda each: FARTHEST[rule.kind](factors[each]))
+    limit = f"{tolerance_in_words(claim.tolerance_pct or 0)} allowed"
+    if rule.kind == "within":
+        phrase = f"{_deviation(factors[name], claim.figures[name])} ({limit})"
+    else:
+        limit = in_digits(claim.figures[name] * (most if above else least))
+        phrase = f"{in_digits(measured[name])}; {rule.kind.replace('_', ' ')} {limit} allowed"
+    least, most = -inf if above else least, inf if rule.kind == "at_least" else most
     holds = all(
-        factor == 1 if name in rule.exact else least <= factor <= most
-        for name, factor in factors.items()
+        factor == 1 if each in rule.exact else least <= factor <= most
+        for each, factor in factors.items()
     )
-    phrase = f"{name and f'{name}: '}{_deviation(factors[name], look.claim.figures[name])}"
-    return (
-        HOLDS if holds else DIFFERS,
-        factors[name],
-        f"{phrase} ({tolerance_in_words(look.claim.tolerance_pct or 0)} allowed)",
-    )
+    return HOLDS if holds else DIFFERS, factors[name], f"{name and f'{name}: '}{phrase}"
+
+
+FARTHEST: Mapping[str, Callable[[float], float]] = {
+    "within": lambda factor: abs(factor - 1),
+    "at_most": lambda factor: factor,
+    "at_least": lambda factor: -factor,
+}
+"""Of several figures, that with the largest of these decides."""
 
 
 def _deviation(factor: float, figure: float) -> str:
@@ -321,32 +329,9 @@ def _deviation(factor: float, figure: float) -> str:
     return f"{100 * abs(factor - 1):.1f} % {beyond} the article's {in_digits(figure)}"
 
 
-def _limit(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    """Whether no figure is above the article's, or none below it."""
-    factors, above = _factors(look, measured), rule.kind == "at_most"
-    name = (max if above else min)(factors, key=lambda each: factors[each])
-    most = look.claim.figures[name] * look.claim.factors[above]
-    holds = measured[name] <= most if above else measured[name] >= most
-    return (
-        HOLDS if holds else DIFFERS,
-        factors[name],
-        f"{name and f'{name}: '}{in_digits(measured[name])}; "
-        f"{rule.kind.replace('_', ' ')} {in_digits(most)} allowed",
-    )
-
-
 def _comparisons(rule: Rule, look: Look, measured: Figures) -> Outcome:
     """Whether each comparison of the rule is true; of a pattern, in each condition."""
     results = map(look.value, rule.comparisons)
     every = [each for value in results for each in (value if isinstance(value, list) else [value])]
     some = rule.kind == "each" and any(every)
     return HOLDS if all(every) else UNDECIDED if some else DIFFERS, None, ""
-
-
-JUDGING: Mapping[str, Callable[[Rule, Look, Figures], Outcome]] = {
-    "within": _within,
-    "at_most": _limit,
-    "at_least": _limit,
-    "all": _comparisons,
-    "each": _comparisons,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 class Summary:
     """Phrases with the columns of a row of results, as in a ledger (`labs.read.claims.sentences`):
     `"{steady_mib_s:3} MiB/s[?, {rtt_ms:ms}]"`. A phrase without one of its figures is left out, and
-    the notes on the run are added; `empty` is for a run without any phrase."""
+    the notes on the run are added; `empty` is for a run without any phrase. `rows` chooses the runs
+    of a table."""
 
     phrases: tuple[str, ...]
     empty: str
+    rows: Callable[[DataFrame], DataFrame] = lambda table: table
 
     def of(self, row: Mapping[Any, Any]) -> str:
         """One run in a sentence."""
@@ -41,5 +43,5 @@ class Summary:
 
     def __call__(self, table: DataFrame) -> str:
         """The runs of a table of results, each in a line of Markdown."""
-        rows = table.to_dict("records")
+        rows = self.rows(table).to_dict("records")
         return "\n".join(f"- **{row['condition']}**: {self.of(row)}" for row in rows)

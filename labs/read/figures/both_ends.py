@@ -202,7 +202,8 @@ def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -
     shown = None
     if predicted_mib_s is not None:
         name = f"predicted, {in_three_digits(predicted_mib_s)} MiB/s"
-        shown = Prediction("predicted", name=name, look=Look(BLACK, "dash"), mode="lines")
+        look = Look(BLACK, "dash", mode="lines")
+        shown = Prediction("predicted", name=name, look=look)
     return Lines(
         "goodput",
         rows=lambda run: rows,

@@ -15,7 +15,7 @@ from labs.drive.units import SECOND_NS
 from labs.errors import BadInput
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import DIGITS, Axis
-from labs.read.figures.lines import LOOKS, Lines, Prediction
+from labs.read.figures.lines import LOOKS, MEASURED, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import GREY
@@ -195,11 +195,11 @@ def phase(run: Run) -> Figure:
         in_order=False,
         predicted=Prediction(curve=_equal, name="equal windows", look=Look(GREY, "dot")),
         named="windows",
-        looks={"windows": Look(LOOKS[0].colour, size=4, width=1)},
+        looks={MEASURED: Look(LOOKS[0].colour, size=4, width=1)},
         moments=MOMENTS,
         caption=_caption_of,
         describe=_describe_phase,
-        height=460,
+        height=288,
     )(run)
 
 
@@ -289,7 +289,7 @@ latency_against_throughput = Lines(
     y=Axis("delay_ms", "delay in the queue", log=True, ticks=DIGITS),
     by="condition",
     mode="markers",
-    predicted=Prediction(curve=_ellipse, each=True, name="{}", look=Look(GREY), fill=True),
+    predicted=Prediction(curve=_ellipse, each=True, name="{}", look=Look(""), fill=True),
     caption=_caption_of,
     note=f"windows of {WINDOW_S:g} s; ellipses: one standard deviation; better is right and down",
     describe=_describe_compared,
@@ -300,6 +300,6 @@ latency_against_throughput = Lines(
         "spread_mbit": "its spread, Mbit/s",
         "spread_times": "its spread, times",
     },
-    height=460,
+    height=288,
 )
 """The delay in the queue and the goodput of windows of half a second in steady state."""

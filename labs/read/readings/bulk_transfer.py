@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.drive.result_columns import Note, part
 from labs.drive.units import MIB
-from labs.read.claims.formulas import farthest_from
+from labs.read.claims.formulas import farthest
 from labs.read.display.format import counted
 from labs.read.readings.goodput import Download, sampled_socket
 from labs.read.readings.instruments import shaper_drops, under_memory_pressure
@@ -24,9 +26,6 @@ from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 SENDER, RECEIVER = "server", "client"
 SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
@@ -127,10 +126,10 @@ def grants_of(run: Run) -> Grants:
     ]
     capped = [row.granted / row.core_max for row in above]
     return Grants(
-        farthest_from(TWICE, times) if times else None,
+        farthest(TWICE, times) if times else None,
         len(times),
         smallest,
-        farthest_from(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
+        farthest(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
         min((row.core_max for row in grants), default=None),
         max(grants, key=lambda row: row.requested, default=None),
     )
@@ -178,7 +177,10 @@ def predicted(flow: Flow, transfer_bytes: int) -> Transfer:
 
 
 def usable_bytes(flow: Flow) -> tuple[int, int]:
-    """What the receiver's and the sender's largest buffer let be in flight, each on its own."""
+    """What the receiver's and the sender's largest buffer let be in flight, each on its own; 0 if
+    no buffer limits the flow."""
+    if fills_at_once(flow):
+        return 0, 0
     receives = receive_window_bytes(
         flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:]),
         flow.kernel,
@@ -320,6 +322,22 @@ class BulkTransfer(RunResults):
         """What the run has that the model does not; empty if the model knows all of it, None for a
         run without a transfer."""
         raise NotImplementedError
+
+    @property
+    def samples(self) -> Mapping[str, DataFrame]:
+        """The samples of each host's socket; empty tables without a transfer."""
+        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
+        return {
+            host: DataFrame()
+            if self.not_modelled is None
+            else sampled_socket(self.run, host, counter)
+            for host, counter in counters.items()
+        }
+
+    @cached_property
+    def window(self) -> Window | None:
+        """The largest sizes over the samples."""
+        return None if self.not_modelled is None else window(self.run)
 
     @property
     def no_prediction(self) -> str | None:

@@ -66,11 +66,6 @@ class Carried:
         """The host that sends."""
         return "server" if self.flow.direction == "down" else "client"
 
-    @property
-    def receiver(self) -> str:
-        """The host that receives."""
-        return "client" if self.sender == "server" else "server"
-
     @cached_property
     def _curve(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The moments of its timeline in order, and the payload received by each."""
@@ -88,11 +83,10 @@ class Carried:
     @property
     def failure(self) -> str:
         """Why a flow ended otherwise than planned, in words; empty if it did not."""
-        endings = (self.sent.ended, self.received.ended)
-        wrong = [ending for ending in endings if ending not in (*AS_PLANNED, UNFINISHED)]
-        if not wrong and self.sent.ended == UNFINISHED:
-            return "it did not end"
-        return wrong[0] if wrong else ""
+        for ending in (self.sent.ended, self.received.ended):
+            if ending not in (*AS_PLANNED, UNFINISHED):
+                return ending
+        return "it did not end" if self.sent.ended == UNFINISHED else ""
 
     def mbit(self, from_ns: float, until_ns: float) -> float:
         """The goodput between two moments, in Mbit/s."""
@@ -246,15 +240,15 @@ def retransmitted_pct(run: Run) -> float | None:
     if samples.empty:
         return None
     last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
-    sent, again = last.sum().tolist()
-    return 100 * float(again) / sent if sent else None
+    sent, again = map(float, last.sum())
+    return 100 * again / sent if sent else None
 
 
 def captured_bytes(run: Run) -> dict[int, int]:
     """The payload of each flow in its receiver's capture, retransmissions counted once; of the
     flows that a capture has."""
     by_flow: dict[int, int] = {}
-    for host, way in (("client", 1), ("server", 0)):
+    for host, direction, way in (("client", "down", 1), ("server", "up", 0)):
         path = run.capture(host)
         if path is None:
             continue
@@ -265,7 +259,7 @@ def captured_bytes(run: Run) -> dict[int, int]:
         by_flow |= {
             flow.index: int(by_port[flow.port])
             for flow in carried(run)
-            if flow.receiver == host and flow.port in by_port
+            if flow.flow.direction == direction and flow.port in by_port
         }
     return by_flow
 

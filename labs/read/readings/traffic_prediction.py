@@ -131,47 +131,41 @@ def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
 
 
 def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
-    """Several flows in a FIFO."""
-    segments = buffer_segments(traffic)
-    controls = {flow.control for flow in flows}
-    if segments is None or any(flow.app_mbit is not None for flow in flows):
+    """Several flows in a FIFO; without a delay, only the hosts' own speed clocks them."""
+    segments, rtts = buffer_segments(traffic), [own_rtt_ms(traffic, flow) for flow in flows]
+    if segments is None or not all(rtts) or any(flow.app_mbit is not None for flow in flows):
         return None
-    rtts = [own_rtt_ms(traffic, flow) for flow in flows]
-    if not all(rtts):
-        return None  # without a delay, nothing but the hosts' own speed clocks the flows
-    if BBR in controls and len(controls) > 1 and controls <= {BBR, *BETA}:
-        number = sum(flow.control == BBR for flow in flows)
-        pipe = per_s * rtts[0] / 1e3
-        share = bbr_share(segments / pipe, per_s, rtts[0], number)
-        if flows[0].control != BBR:
-            share = 1 - share
+    controls = [flow.control for flow in flows]
+    kinds, size_bdp = {*controls}, segments / (per_s * rtts[0] / 1e3)
+    if {BBR} < kinds <= {BBR, *BETA}:
+        share = bbr_share(size_bdp, per_s, rtts[0], controls.count(BBR))
+        share = share if controls[0] == BBR else 1 - share
         return Prediction("Ware and others 2019", share_pct=100 * share)
-    if not controls <= set(BETA):
+    if not kinds <= {*BETA}:
         return None
-    if len(flows) >= MANY and controls == {"reno"} and len(set(rtts)) == 1:
-        share = buffer_sizing.utilisation(len(flows), segments / (per_s * rtts[0] / 1e3))
-        return Prediction("square-root rule", 100 * share, share_pct=100 / len(flows))
-    shared = synchronised(tuple(flow.control for flow in flows), tuple(rtts), per_s, segments)
+    if len(flows) >= MANY and kinds == {"reno"} and len({*rtts}) == 1:
+        used = buffer_sizing.utilisation(len(flows), size_bdp)
+        return Prediction("square-root rule", 100 * used, share_pct=100 / len(flows))
+    shared = synchronised(tuple(controls), tuple(rtts), per_s, segments)
+    share = sum(shared.shares[place] for place in first_ones(flows))
     return Prediction(
         "synchronised losses",
         shared.utilisation_pct,
-        share_pct=100 * sum(shared.shares[place] for place in first_ones(flows)),
+        share_pct=100 * share,
         queue_ms=shared.queue_ms,
     )
 
 
 def _completed(prediction: Prediction, traffic: Traffic, kind: str, rate: float) -> Prediction:
     """With the goodput, and the latency of requests where the delay in the queue is known."""
-    goodput = prediction.goodput_mbit
-    if goodput is None and prediction.utilisation_pct is not None:
+    goodput, request_ms, requests = prediction.goodput_mbit, None, traffic.requests
+    if prediction.utilisation_pct is not None:
         goodput = prediction.utilisation_pct / 100 * rate * payload_share()
-    request_ms = None
-    if traffic.requests is not None:
-        trips = 1 if traffic.requests.kept else 2
-        sent_ms = 1e3 * traffic.requests.size_bytes / bytes_per_second(rate)
-        waits_ms = 0.0 if kind in BY_FLOW else prediction.queue_ms
-        if waits_ms is not None:
-            request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
+    waits_ms = 0.0 if kind in BY_FLOW else prediction.queue_ms
+    if requests is not None and waits_ms is not None:
+        trips = 1 if requests.kept else 2
+        sent_ms = 1e3 * requests.size_bytes / bytes_per_second(rate)
+        request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
     return replace(prediction, goodput_mbit=goodput, request_ms=request_ms)
 
 

@@ -29,11 +29,11 @@ from labs.read.readings.flows import (
     traffic_of,
     window_cuts,
 )
-from labs.read.readings.instruments import ALLOWED_PCT, capture_losses, under_memory_pressure
+from labs.read.readings.instruments import under_memory_pressure
 from labs.read.readings.requests import RequestLatency, request_latency
+from labs.read.readings.run_results import RunResults
 from labs.read.readings.traffic_prediction import Prediction, buffer_segments, first_ones, predicted
 from labs.read.runs.raw_files import PATH
-from labs.read.runs.run import Run
 from labs.read.theory.bdp import payload_share
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.rtt_unfairness import power_of_rtt
@@ -41,12 +41,9 @@ from labs.read.theory.rtt_unfairness import power_of_rtt
 hidden = partial(part, hidden=True)
 
 
-class TrafficResults:
+class TrafficResults(RunResults):
     """The figures of a run with several flows; None for those that it does not have. Steady state
     is the second half of the time in which all long flows run; `down` is from server to client."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -179,13 +176,14 @@ class TrafficResults:
     @column("from the first start until the last flow with a size has arrived", unit="ms")
     def completed_ms(self) -> float | None:
         sized = [flow for flow in carried(self.run) if flow.flow.size_bytes is not None]
-        if not sized or any(
-            flow.received.bytes < (flow.flow.size_bytes or 0) or not flow.received.end_ns
+        ends = [
+            flow.received.end_ns if flow.received.bytes >= (flow.flow.size_bytes or 0) else 0
             for flow in sized
-        ):
+        ]
+        if not ends or not all(ends):
             return None  # one did not end
         first_ns = begin_ns(self.run) + min(flow.flow.start_s for flow in sized) * SECOND_NS
-        return (max(flow.received.end_ns for flow in sized) - first_ns) / 1e6
+        return (max(ends) - first_ns) / 1e6
 
     @column("goodput of all flows up, steady state", unit="Mbit/s")
     def goodput_up_mbit(self) -> float | None:
@@ -248,23 +246,22 @@ class TrafficResults:
     def controls(self) -> str | None:
         return ", ".join(flow.control for flow in self.traffic.flows)
 
-    instruments_pct = hidden(apart_pct, "largest deviation between the instruments", unit="%")
+    instruments_pct = hidden(
+        "disagreement_pct", "largest deviation between the instruments", unit="%"
+    )
 
-    def notes(self) -> Iterator[Note]:
-        """A path off its target, instruments that disagree, lost packets, errors."""
-        run, apart = self.run, self.instruments_pct
-        if not run.link.ok:
-            yield Note("link", "link not as asked")
+    @cached_property
+    def disagreement_pct(self) -> float | None:
+        return apart_pct(self.run)
+
+    def lab_notes(self) -> Iterator[Note]:
+        """A path off its target, little memory, errors."""
         for direction in DIRECTIONS:
-            if problems := run.read("path.json", PATH)[direction]["problems"]:
+            if problems := self.run.read("path.json", PATH)[direction]["problems"]:
                 yield Note("path", f"{direction} not as asked: {'; '.join(problems)}")
-        if apart is not None and apart > ALLOWED_PCT:
-            yield Note("instruments", f"instruments disagree by {apart:.2g} %")
-        if lost := capture_losses(run):
-            yield Note("capture_lost", f"tcpdump lost {lost} packets")
-        if under_memory_pressure(run):
+        if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP was under memory pressure")
-        for flow in carried(run):
+        for flow in carried(self.run):
             if flow.failure:
                 yield Note("flow_ended", f"flow {flow.name} ended: {flow.failure}")
         if self.latency is not None and self.latency.unanswered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -36,10 +36,8 @@ class Made(Evidence):
     def __init__(self, over: str, factor: float, spread: float, refused: str | None = None) -> None:
         super().__init__(LAB, {})
         self.over, self.factor, self.spread, self.refused = over, factor, spread, refused
-
-    @property
-    def conditions(self) -> Collection[str]:
-        return dict.fromkeys(name for claim in LEDGER.claims for name in claim.conditions)
+        names = dict.fromkeys(name for claim in LEDGER.claims for name in claim.conditions)
+        self.rows = {name: self.row(name) for name in names}
 
     def run(self, name: str) -> Run:
         return stack_runs()["polling-c1"]

@@ -331,6 +331,7 @@ def results_of(edges: list[int], ssthresh: list[int]) -> Results:
             "packet": range(1, count + 1),
             "seq": [1 + 1000 * place for place in range(count)],
             "payload_bytes": [1000] * count,
+            "end": [1001 + 1000 * place for place in range(count)],
             "window_left_bytes": [edge - 1000 * (place + 1) for place, edge in enumerate(edges)],
             "rcv_ssthresh_bytes": ssthresh,
         }

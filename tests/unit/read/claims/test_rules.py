@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.read.claims.draw_index import Draw
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.ledger import Claim, Rule
 from labs.read.claims.rules import follow
@@ -22,7 +21,6 @@ from labs.read.claims.verdict import (
     UNDECIDED,
     WRONG,
     Finding,
-    Witness,
 )
 
 LAB = find("queues")
@@ -38,7 +36,7 @@ def judged(
         name.replace("_", "-"): {"queue_ms": value, "note_codes": "", "notes": ""}
         for name, value in row.items()
     }
-    seen = Evidence(LAB, {}, draw=Draw({}, 1, Witness("virtual", "6.1"), rows, {}, ""))
+    seen = Evidence(LAB, {}, rows=rows, file="draws")
     made: dict[str, Any] = {
         "id": "A6.1",
         "statement": "A figure.",
