@@ -29,13 +29,12 @@ from labs.read.capture.connection_tracking import connection_rows, connection_ta
 from labs.read.capture.reader import Reader, read_columns
 from labs.read.capture.segment_table import WORDS, Columns, remarks
 from labs.read.capture.tcp_marks import marks
-from labs.read.flows.account_text import as_json, describe_file
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.explain import account
 from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import stalls
+from labs.read.flows.waits import stalls
 from labs.read.readings.responses import answered
 from tests import captures
 
@@ -173,8 +172,8 @@ def explain(columns: Columns, reader: Reader) -> None:
     file_account = account(
         "x", segments, connection_rows(reader.connections), remarks(reader.counts)
     )
-    assert describe_file(file_account)
-    json.dumps(as_json(file_account), allow_nan=False)
+    assert file_account.describe()
+    json.dumps(file_account.as_json(), allow_nan=False)
     for connection in file_account.accounts:
         parts = sum(finding.time_ms for finding in connection.findings)
         assert parts >= 0 and connection.lost_ms >= 0

@@ -30,8 +30,8 @@ from labs.errors import LabError
 from labs.read.capture.connection_tracking import connection_rows
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
-from labs.read.flows.account_text import as_json, describe_file
-from labs.read.flows.explain import FileAccount, account, icmp_errors
+from labs.read.flows.account import FileAccount
+from labs.read.flows.explain import account, icmp_errors
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
 from tests.shells import KINDS
@@ -88,8 +88,8 @@ def joined(inputs: Sequence[Input]) -> FileAccount:
 
 def judge(file_account: FileAccount) -> None:
     """The account holds together and can be printed."""
-    assert describe_file(file_account, most=len(file_account.accounts))
-    json.dumps(as_json(file_account), allow_nan=False)
+    assert file_account.describe(most=len(file_account.accounts))
+    json.dumps(file_account.as_json(), allow_nan=False)
     for connection in file_account.accounts:
         parts = sum(finding.time_ms for finding in connection.findings)
         assert parts >= connection.duration_ms - 0.001 and connection.lost_ms <= parts + 0.001, (

@@ -25,8 +25,8 @@ WIDE: Final = {"client": {"tcp_rmem": "4096 4000000 6291456"}}
 TO_SERVER, TO_CLIENT = 0, 1
 
 
-def cause(reason: str, waited_for: str | None = None, ms: Any = None) -> dict[str, Any]:
-    return {"reason": reason, "waited_for": waited_for, "ms": ms}
+def cause(reason: of.Reason, waited_for: str | None = None, ms: Any = None) -> dict[str, Any]:
+    return {"reason": reason.name, "waited_for": waited_for, "ms": ms}
 
 
 def served(*steps: list[Any]) -> list[list[Any]]:
@@ -418,7 +418,7 @@ def handshake(chance: Random) -> Scenario:
     }
 
 
-def turns(chance: Random, text: tuple[str, str], reason: str) -> Scenario:
+def turns(chance: Random, text: tuple[str, str], reason: of.Reason) -> Scenario:
     count = chance.randint(4, 15)
     client = [["connect"], *[["send", 200, text[0]], ["recv", 900]] * count, ["close"]]
     server = served(*[["recv", 200], ["send", 900, text[1]]] * count, ["until_closed"], ["close"])
@@ -531,7 +531,7 @@ def two_causes(chance: Random) -> Scenario:
     return scenario
 
 
-CAUSES: Final[dict[str, Callable[[Random], Scenario]]] = {
+CAUSES: Final[dict[of.Reason | str, Callable[[Random], Scenario]]] = {
     of.REFUSED: refused,
     of.UNANSWERED: unanswered,
     of.FILTERED: filtered,
@@ -571,8 +571,9 @@ def drawn(seed: int, each: int) -> list[Scenario]:
         chance = Random(f"{seed} {group}")
         for number in range(each):
             scenario = of_cause(chance)
-            scenario["name"] = f"{group.replace(' ', '-')}-{number:02}"
-            scenario["group"] = group
+            scenario["may"] = [str(reason) for reason in scenario.get("may", ())]
+            scenario["name"] = f"{str(group).replace(' ', '-')}-{number:02}"
+            scenario["group"] = str(group)
             scenario["kernel"] = KERNELS[number % len(KERNELS)]
             scenario["place"] = chance.choice(scenario.pop("places", list(PLACES)))
             scenario["ports"] = [10_000 + len(made)]

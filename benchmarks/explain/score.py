@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.explain.worsen import WORSE, worsened
-from labs.read.flows.explain import EVENTS, Account, Finding, explain
+from labs.read.flows.account import Account, Finding
+from labs.read.flows.explain import explain
 from labs.read.flows.reasons import (
     DELAYED_ACK,
-    HANDSHAKE,
     HTTP_TURN,
     KEEP_ALIVE,
     NOBODY,
-    SENDING,
     SPURIOUS,
     TLS_TURN,
     UNTOLD,
@@ -59,9 +58,9 @@ def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[tu
     for account in accounts:
         for finding in account.findings:
             if _counts(account, finding, named):
-                pairs.add((finding.reason, finding.waited_for))
+                pairs.add((finding.reason.name, finding.waited_for))
         for kind, count in account.turns.items():
-            if kind in (HTTP_TURN, TLS_TURN) and count:
+            if kind in (HTTP_TURN.name, TLS_TURN.name) and count:
                 pairs.add((kind, NOBODY))
     return frozenset(pairs)
 
@@ -69,10 +68,10 @@ def reported(accounts: Sequence[Account], named: frozenset[str]) -> frozenset[tu
 def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
     if finding.reason in EVEN_BRIEF:
         costs = finding.time_ms > 0 or finding.waiting != NOBODY
-        return costs or (finding.reason in named and finding.count > 0)
-    if finding.reason not in named and (finding.is_usual or finding.reason in (SENDING, HANDSHAKE)):
+        return costs or (finding.reason.name in named and finding.count > 0)
+    if finding.reason.name not in named and finding.is_usual:
         return False
-    return finding.reason in EVENTS or finding.time_ms > max(
+    return finding.reason.is_event or finding.time_ms > max(
         LEAST_SHARE * account.duration_ms, LEAST_MS
     )
 
@@ -101,7 +100,7 @@ def may_be_told(truth: dict[str, Any]) -> frozenset[str]:
     reasons = set(truth["scenario"].get("may", ()))
     for counters in truth["counters"].values():
         if counters["TCPDSACKRecv"] + counters["TCPDSACKOfoRecv"]:
-            reasons.add(SPURIOUS)
+            reasons.add(SPURIOUS.name)
     return frozenset(reasons)
 
 
@@ -144,7 +143,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
             finding.time_ms
             for account in file_account.accounts
             for finding in account.findings
-            if finding.reason == cause["reason"]
+            if finding.reason.name == cause["reason"]
             and cause["waited_for"] in (None, finding.waited_for)
         )
         slack = 2 * scenario["rtt_ms"] + 10
@@ -152,8 +151,8 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
         expected += ms
     for account in file_account.accounts:
         for finding in account.findings:
-            is_known = finding.reason in true | may or explained(finding.reason).is_usual
-            if not is_known and finding.reason != UNTOLD:
+            is_known = finding.reason.name in true | may or finding.is_usual
+            if not is_known and finding.reason is not UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
     return Scored(name, scenario["group"], true, reasons - (may - true), duration, wrong, expected)
 
@@ -188,7 +187,7 @@ def of_worsened(folder: Path, work: Path, count: int, seed: int) -> list[tuple[s
     for name, kind, path, truth in worsened(folder, work, count, seed):
         allowed = {cause["reason"] for cause in truth["scenario"]["causes"]} | may_be_told(truth)
         reasons = {reason for reason, _ in reported(explain(path).accounts, frozenset(allowed))}
-        invented.append((name, kind, reasons - allowed - {UNTOLD}))
+        invented.append((name, kind, reasons - allowed - {UNTOLD.name}))
     return invented
 
 

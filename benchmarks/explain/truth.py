@@ -28,7 +28,7 @@ from benchmarks.explain.scenarios import drawn  # noqa: E402
 from benchmarks.explain.score import Scored, of_folder, of_worsened, precision_and_recall  # noqa: E402
 from labs.drive.record.disk import cache, write_whole  # noqa: E402
 from labs.read.figures.style import dressed  # noqa: E402
-from labs.read.flows.reasons import EXPLANATIONS  # noqa: E402
+from labs.read.flows.reasons import REASONS  # noqa: E402
 
 DEVELOPMENT, HIDDEN = (1, 14), (49_979_687, 14)  # seed, and scenarios per cause
 WORSENED = 60
@@ -44,7 +44,7 @@ def summary(scores: list[Scored], worse: list[tuple[str, str, set[str]]]) -> dic
             "missed": missed,
             # A usual reason is never counted as invented, so it has no precision.
             "precision": right / (right + invented)
-            if right + invented and (name not in EXPLANATIONS or not EXPLANATIONS[name].is_usual)
+            if right + invented and (name not in REASONS or not REASONS[name].is_usual)
             else None,
             "recall": right / (right + missed) if right + missed else None,
         }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from labs.read.capture import Remarks
     from labs.read.capture.segment_table import Table
-    from labs.read.flows.stalls import Stalls
+    from labs.read.flows.waits import Stalls
 
 
 SHOWN = (
@@ -430,8 +430,8 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.parts import whole_connections
     from labs.read.capture.segment_table import remarks
     from labs.read.flows.explain import icmp_errors
-    from labs.read.flows.stalls import COLUMNS, find_stalls, together
-    from labs.read.flows.verdict import Judge, explained_waits
+    from labs.read.flows.verdict import Judge
+    from labs.read.flows.waits import COLUMNS, explained_waits, find_stalls, together
 
     judge = Judge()
 

@@ -27,7 +27,7 @@ from labs.errors import BadInput
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from labs.read.flows.explain import FileAccount
+    from labs.read.flows.account import FileAccount
 
 ENDINGS = (".html", ".pcapng")
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Explain the capture. BadInput for a connection that it does not have, or another ending."""
-    from labs.read.flows.account_schema import SCHEMA
+    from labs.read.flows.account import SCHEMA
 
     if args.schema:
         print(json.dumps(SCHEMA, indent=2))
@@ -76,7 +76,6 @@ def main(args: argparse.Namespace) -> int:
     if args.most < 1:
         raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
-    from labs.read.flows.account_text import as_json, describe_file
     from labs.read.flows.explain import explain, read_account
 
     with kept_input(args.file) as file:
@@ -86,14 +85,14 @@ def main(args: argparse.Namespace) -> int:
             segments, account = read_account(file, args.connection)
             _write(file, out, segments, account)
     if args.json:
-        print(json.dumps(as_json(account)))
+        print(json.dumps(account.as_json()))
         return 0
     if not account.remarks.segments:
         print(f"{account.file}: no TCP. {'; '.join(account.remarks.lines)}")
         return 0
     for line in account.remarks.lines:
         print(f"labs: {line}", file=sys.stderr)
-    print(describe_file(account, most=args.most))
+    print(account.describe(most=args.most))
     if out is not None:
         print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
     return 0

@@ -18,8 +18,8 @@ from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.account_page import time_by_cause, worst_ladder
 from labs.read.figures.style import nothing
 from labs.read.figures.time_sequence import time_sequence
-from labs.read.flows.account_text import NO_TIME, describe_for_notebook, named_frames
-from labs.read.flows.explain import Account, FileAccount, read_account
+from labs.read.flows.account import NO_TIME, Account, FileAccount
+from labs.read.flows.explain import read_account
 from labs.read.runs import recorded
 
 CAUSES = (
@@ -109,7 +109,7 @@ class Explained:
                 "Server": account.server,
                 "Duration (ms)": account.duration_ms,
                 "Time lost (ms)": account.lost_ms,
-                "Main reason": account.worst.reason if account.worst else "",
+                "Main reason": account.worst.reason.name if account.worst else "",
                 "First frame": account.first_frame,
             }
             for account in self.file.accounts
@@ -119,7 +119,7 @@ class Explained:
     @property
     def account(self) -> Words:
         """The connection in sentences, and what to change."""
-        return Words(describe_for_notebook(self.chosen) if self.chosen else NO_CONNECTION)
+        return Words(self.chosen.markdown if self.chosen else NO_CONNECTION)
 
     def chart(self) -> Figure:
         """The time of each connection by reason."""
@@ -141,7 +141,7 @@ class Explained:
     @property
     def frames(self) -> list[int]:
         """The frames that the sentences name, in their order; at most 20."""
-        return named_frames(self.chosen)[:MOST_BESIDE] if self.chosen else []
+        return self.chosen.named_frames[:MOST_BESIDE] if self.chosen else []
 
     def packet(self, frame: int) -> Text:
         """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no

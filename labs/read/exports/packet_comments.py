@@ -8,15 +8,16 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.read.flows.account_text import describe_finding
+from labs.read.flows.account import Account
 from labs.read.flows.exchanges import describe_steps, exchanges
-from labs.read.flows.explain import Account
-from labs.read.flows.reasons import NOBODY, explained
-from labs.read.flows.stalls import stalls
+from labs.read.flows.reasons import NOBODY, Reason, explained
+from labs.read.flows.waits import stalls
 
 
 def comments_of(
-    segments: DataFrame, accounts: Sequence[Account] = (), errors: Mapping[int, str] | None = None
+    segments: DataFrame,
+    accounts: Sequence[Account] = (),
+    errors: Mapping[int, Reason] | None = None,
 ) -> Mapping[int, Sequence[str]]:
     """Comments by the offset of a record, for a table of segments (`labs.capture.read`).
 
@@ -45,7 +46,7 @@ def comments_of(
     for account in accounts:
         for finding in account.findings:
             if finding.is_trouble and finding.frames:
-                comments[offsets[finding.frames[0][1]]].append(describe_finding(finding))
+                comments[offsets[finding.frames[0][1]]].append(finding.sentence)
     return comments
 
 

@@ -27,15 +27,7 @@ from labs.read.figures.style import (
     dressed,
 )
 from labs.read.figures.time_sequence import time_sequence
-from labs.read.flows.account_text import (
-    NO_TIME,
-    advice,
-    describe_connection,
-    describe_finding,
-    duration,
-    worth_a_sentence,
-)
-from labs.read.flows.explain import Account, FileAccount, Finding
+from labs.read.flows.account import NO_TIME, Account, FileAccount, Finding, duration
 
 MOST_BARS: Final = 12
 MOST_REASONS: Final = 6
@@ -55,7 +47,7 @@ def time_by_cause(explained: FileAccount) -> Figure:
     totals: defaultdict[str, float] = defaultdict(float)
     for account in chosen:
         for finding in account.findings:
-            totals[finding.reason] += 0 if finding.is_usual else finding.time_ms
+            totals[finding.reason.name] += 0 if finding.is_usual else finding.time_ms
     lost = (name for name, ms in totals.items() if ms > 0)
     named = sorted(lost, key=totals.__getitem__, reverse=True)[:MOST_REASONS]
     labels = [
@@ -85,8 +77,8 @@ def time_by_cause(explained: FileAccount) -> Figure:
 
 def _share(account: Account, group: str, named: list[str]) -> float:
     if group in named:
-        return sum(finding.time_ms for finding in account.findings if finding.reason == group)
-    others = (finding for finding in account.findings if finding.reason not in named)
+        return sum(finding.time_ms for finding in account.findings if finding.reason.name == group)
+    others = (finding for finding in account.findings if finding.reason.name not in named)
     return sum(finding.time_ms for finding in others if finding.is_usual == (group == USUAL))
 
 
@@ -117,15 +109,14 @@ def _list(items: list[str]) -> str:
 
 
 def _connection(account: Account) -> list[str]:
-    findings = worth_a_sentence(account)
-    text = describe_connection(account)
+    text = account.heading
     sentences = []
-    for finding in findings:
+    for finding in account.told:
         kind = "" if finding.is_trouble else " class=usual"
-        sentences.append(f"<li{kind}>{escape(describe_finding(finding))}</li>")
+        sentences.append(f"<li{kind}>{escape(finding.sentence)}</li>")
     changes = [
         CODE.sub(r"<code>\1</code>", escape(f"{reason[0].upper()}{reason[1:]}: {words}"))
-        for reason, words in advice(findings).items()
+        for reason, words in account.changes.items()
     ]
     return [
         f"<h2>{escape(text[0].upper() + text[1:])}</h2>",
@@ -145,7 +136,7 @@ def worst_ladder(
     rows = (int(packets.index[first]), int(packets.index[min(len(packets) - 1, end + AROUND)]))
     gap = {
         "gap_ms": float(packets["time_ns"].iloc[end] - packets["time_ns"].iloc[begin]) / 1e6,
-        "reason": worst.reason,
+        "reason": worst.reason.name,
         "waiting": worst.waiting,
         "waited_for": worst.waited_for,
     }

@@ -42,8 +42,7 @@ from labs.read.figures.style import (
 )
 from labs.read.flows import connection_state as states
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, NOBODY
-from labs.read.flows.stalls import find_stalls
-from labs.read.flows.verdict import explained_waits
+from labs.read.flows.waits import explained_waits, find_stalls
 from labs.read.readings.responses import packets_of
 from labs.read.runs.run import Run
 
@@ -228,7 +227,7 @@ def _packet(row: Mapping[Any, Any]) -> str:
 
 def _silences(late: DataFrame) -> DataFrame:
     """One row per silence before a packet: where its bar begins, its lines, and its opacity."""
-    because = late["reason"] == NAGLE_AND_DELAYED_ACK
+    because = late["reason"] == NAGLE_AND_DELAYED_ACK.name
     return DataFrame(
         {
             "top": late["at"] - 1 - STALL + SLANT,

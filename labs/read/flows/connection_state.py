@@ -2,124 +2,116 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy
 
 from labs.drive.testbed.link import MSS_BYTES
 from labs.errors import BadInput
-from labs.read.capture.segment_table import FIN, IN_PARTS, PSH, SYN, Table, must_fit
+from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
-from labs.read.flows import both_sides
-from labs.read.flows.acknowledged import NOT_ONCE, find_first_acks
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
-COLUMNS = (
-    "time_ns",
-    "connection",
-    "direction",
-    "flags",
-    "payload_bytes",
-    "seq_rel",
-    "ack_rel",
-    "window",
-    "window_bytes",
-    "ip_id",
-    "content",
-    "frame",
-    "sack_blocks",
-    "tsval",
-    "tsecr",
+Values = TypeVar("Values")
+COLUMNS: Final = (
+    *("time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel"),
+    *("window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr"),
 )
 """The columns of the table of segments that `connection_state` uses."""
-ROW_BYTES = 250
+ROW_BYTES: Final = 250
 """Peak memory of `connection_state` per row, besides the table; measured."""
-
-TIMESTAMPS_BYTES = 12
-LEAST_BYTES = 48
+TIMESTAMPS_BYTES: Final = 12
+LEAST_BYTES: Final = 48
 """TCP_MIN_SND_MSS: Linux never uses a smaller MSS, whatever the other side offers."""
-LEAST_SEEN_BYTES = 536
+LEAST_SEEN_BYTES: Final = 536
+NONE: Final = -1
+NOT_ONCE: Final = -2
+"""Of what is no data, not new, or (in part) retransmitted later; -1 is data without an ACK."""
+NOTHING: Final = -(1 << 62)
 
-
-class Elements(NamedTuple):
-    """Columns of `ConnectionState` as memoryviews, for code that reads single elements: their
-    numbers are Python's, which are read several times as fast as those of numpy. Do not compare a
-    slice of a memoryview with a number."""
-
-    time_ns: Column
-    direction: Column
-    flags: Column
-    length: Column
-    begin: Column
-    end: Column
-    ack: Column
-    offered: Column
-    marks: Column
-    mss_bytes: Column
-    ip_id: Column
-    content: Column
-    sacks: Column
-    repeats: Column
-    carrying: Column
-    sent: tuple[Column, Column]
-    acked: tuple[Column, Column]
-    edge: tuple[Column, Column]
-    window: tuple[Column, Column]
-    shut: tuple[Column, Column]
-    small: tuple[Column, Column]
+# Rows of `states`. Each constant is the client's row; the server's is the next one.
+SENT: Final = 0
+ACKED: Final = 2
+EDGE: Final = 4
+WINDOW: Final = 6
+SHUT: Final = 8
+SMALL: Final = 10
+ROWS: Final = 12
 
 
 @dataclass(frozen=True, eq=False)
-class ConnectionState:
-    """Arrays over the segments, grouped by connection, in the order of the capture.
+class Columns(Generic[Values]):
+    """What is known at each segment of a capture, grouped by connection, in the order of the file.
 
-    A pair of arrays is of the client [0] and of the server [1], before each segment; -1 while
-    unknown. All sequence numbers are relative.
+    A pair is of the client [0] and of the server [1], before each segment; -1 while unknown. All
+    sequence numbers are relative.
     """
 
-    order: Array  # their places in the table
+    frame: Values  # numbers of the packets in the file, from 1
+    time_ns: Values
+    direction: Values  # 0 from the client, 1 from the server
+    flags: Values
+    length: Values  # payload in bytes
+    begin: Values  # the segment's first sequence number
+    end: Values  # ... and the one after its last
+    ack: Values
+    offered: Values  # its window in bytes, -1 if the scale is unknown
+    marks: Values  # bits of labs.read.capture.tcp_marks
+    mss_bytes: Values  # payload of a full segment, see mss_bytes()
+    ip_id: Values  # -1 for IPv6
+    content: Values  # what the payload begins with, see segment_table
+    sacks: Values  # whether it selectively acknowledges data above its ACK
+    tsval: Values  # its timestamp, -1 if none
+    tsecr: Values  # ... and the one that it echoes
+    repeats: Values  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
+    sent: tuple[Values, Values]  # the highest sequence number sent
+    acked: tuple[Values, Values]  # how far the other end had acknowledged
+    edge: tuple[Values, Values]  # how far the other end allowed to send
+    window: tuple[Values, Values]  # in bytes, of the last segment
+    shut: tuple[Values, Values]  # 1 if that window was 0, which needs no window scale
+    small: tuple[Values, Values]  # the end of the last new segment that was not full
+    carrying: Values  # places of the segments with payload
+
+
+@dataclass(frozen=True, eq=False)
+class ConnectionState(Columns[Array]):
+    """The columns as arrays."""
+
+    order: Array  # places of the segments in the table
     rows: Array  # ... and their labels there
-    frame: Array  # numbers of the packets in the file, from 1
-    time_ns: Array
     connection: Array
-    direction: Array  # 0 from the client, 1 from the server
-    flags: Array
-    length: Array  # payload in bytes
-    begin: Array  # the segment's first sequence number
-    end: Array  # ... and the one after its last
-    ack: Array
-    offered: Array  # its window in bytes, -1 if the scale is unknown
-    marks: Array  # bits of labs.read.capture.tcp_marks
-    mss_bytes: Array  # payload of a full segment, see mss_bytes()
-    ip_id: Array  # -1 for IPv6
-    content: Array  # what the payload begins with, see segment_table
-    sacks: Array  # whether it selectively acknowledges data above its ACK
-    tsval: Array  # its timestamp, -1 if none
-    tsecr: Array  # ... and the one that it echoes
-    repeats: Array  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
-    sent: tuple[Array, Array]  # the highest sequence number sent
-    acked: tuple[Array, Array]  # how far the other end had acknowledged
-    edge: tuple[Array, Array]  # how far the other end allowed to send
-    window: tuple[Array, Array]  # in bytes, of the last segment
-    shut: tuple[Array, Array]  # 1 if that window was 0, which needs no window scale
-    small: tuple[Array, Array]  # the end of the last new segment that was not full
     starts: Array  # where each connection begins, and the end of the last
-    carrying: Array  # places of the segments with payload
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @cached_property
-    def each(self) -> Elements:
-        """The columns for reading single elements."""
-        columns = [getattr(self, name) for name in Elements._fields]
-        return Elements._make(
-            (column[0].data, column[1].data) if isinstance(column, tuple) else column.data
-            for column in columns
+    def each(self) -> Columns[Column]:
+        """The columns as memoryviews, for code that reads single elements: their numbers are
+        Python's, which are read several times as fast as those of numpy. Do not compare a slice of
+        a memoryview with a number."""
+        arrays = [getattr(self, column.name) for column in fields(Columns)]
+        return Columns(
+            *(
+                (array[0].data, array[1].data) if isinstance(array, tuple) else array.data
+                for array in arrays
+            )
         )
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """Where each connection begins and ends."""
+        starts = self.starts.tolist()
+        return list(pairwise(starts))
+
+    def frames(self, place: int, first: int = 0) -> tuple[int, int]:
+        """The numbers of the packet before that segment, unless it is `first`, and of its own."""
+        return self.each.frame[max(first, place - 1)], self.each.frame[place]
 
     @cached_property
     def acked_by(self) -> Array:
@@ -148,31 +140,23 @@ def connection_state(segments: Table) -> ConnectionState:
     order = numpy.argsort(numpy.asarray(segments["connection"]), kind="stable")
     column = {name: numpy.asarray(segments[name])[order] for name in COLUMNS}
     connection, direction, flags = (column[name] for name in ("connection", "direction", "flags"))
-    begin, ack = column["seq_rel"], column["ack_rel"]
     length, window = (
         column[name].astype(numpy.int64) for name in ("payload_bytes", "window_bytes")
     )
+    begin, ack = column["seq_rel"], column["ack_rel"]
     end = begin + length + ((flags & (SYN | FIN)) != 0)
-    starts = numpy.append(
-        numpy.flatnonzero(numpy.diff(connection, prepend=both_sides.NONE)), len(order)
-    )
+    starts = numpy.append(numpy.flatnonzero(numpy.diff(connection, prepend=NONE)), len(order))
     full = mss_bytes(segments)[order]
-    states = numpy.empty((both_sides.ROWS, len(order)), dtype=numpy.int64)
-    columns = (direction, flags, length, end, ack, window, column["window"], full)
-    scratch = numpy.empty(both_sides.ROWS, dtype=numpy.int64)
-    both_sides.write_states(starts, *columns, scratch, states)
-
-    def both(row: int) -> tuple[Array, Array]:
-        return states[row], states[row + 1]
-
+    states = numpy.empty((ROWS, len(order)), dtype=numpy.int64)
+    arrays = (direction, flags, length, end, ack, window, column["window"], full)
+    write_states(starts, *arrays, numpy.empty(ROWS, dtype=numpy.int64), states)
     sacks, repeats = _selective(segments)
+    plain = ("frame", "time_ns", "direction", "flags", "ip_id", "content", "tsval", "tsecr")
     return ConnectionState(
+        **{name: column[name] for name in plain},
         order=order,
         rows=numpy.asarray(segments.index)[order],
-        time_ns=column["time_ns"],
         connection=connection,
-        direction=direction,
-        flags=flags,
         length=length,
         begin=begin,
         end=end,
@@ -180,19 +164,14 @@ def connection_state(segments: Table) -> ConnectionState:
         offered=window,
         marks=Marker().bits(segments)[order],
         mss_bytes=full,
-        frame=column["frame"],
-        ip_id=column["ip_id"],
-        content=column["content"],
         sacks=sacks[order],
-        tsval=column["tsval"],
-        tsecr=column["tsecr"],
         repeats=repeats[order],
-        sent=both(both_sides.SENT),
-        acked=both(both_sides.ACKED),
-        edge=both(both_sides.EDGE),
-        window=both(both_sides.WINDOW),
-        shut=both(both_sides.SHUT),
-        small=both(both_sides.SMALL),
+        sent=(states[SENT], states[SENT + 1]),
+        acked=(states[ACKED], states[ACKED + 1]),
+        edge=(states[EDGE], states[EDGE + 1]),
+        window=(states[WINDOW], states[WINDOW + 1]),
+        shut=(states[SHUT], states[SHUT + 1]),
+        small=(states[SMALL], states[SMALL + 1]),
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )
@@ -214,10 +193,7 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
     its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
     count = len(segments)
-    sacks, repeats = (
-        numpy.zeros(count, dtype=bool),
-        numpy.full(count, both_sides.NONE, dtype=numpy.int64),
-    )
+    sacks, repeats = (numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64))
     some = numpy.flatnonzero(numpy.asarray(segments["sack_blocks"]) > 0)
     if not len(some):
         return sacks, repeats
@@ -233,9 +209,7 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     left_2, right_2 = beyond("sack_left_2"), beyond("sack_right_2")
     inside = (blocks > 1) & (left >= left_2) & (right <= right_2)
     twice = (right <= 0) | inside
-    repeats[some] = numpy.where(
-        twice, numpy.asarray(segments["ack_rel"])[some] + left, both_sides.NONE
-    )
+    repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
     return sacks, repeats
 
@@ -296,3 +270,133 @@ def _as_seen(segments: Table, unknown: Array, mss: Array) -> None:
     each, times = numpy.unique(sizes, return_counts=True)
     again = each[times > 1][::-1]  # of one connection the smallest is entered last
     mss[again >> 32] = again & 0xFFFFFFFF
+
+
+@native
+def write_states(
+    starts: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
+    length: Int64s,
+    end: Int64s,
+    ack: Int64s,
+    offered: Int64s,
+    window: Uint16s,
+    mss_bytes: Int32s,
+    now: Int64s,
+    states: Int64s,
+) -> None:
+    """Write the state before each segment into `states`, whose rows are the constants above.
+
+    The other arrays are those of `ConnectionState`, except that `window` is the window as sent, and
+    `now` is scratch of ROWS numbers.
+    """
+    for number in range(len(starts) - 1):
+        for row in range(ROWS):
+            now[row] = NONE
+        for at in range(starts[number], starts[number + 1]):
+            for row in range(ROWS):
+                states[row, at] = now[row]
+            by = direction[at]
+            # As in tcp_minshall_update(), retransmissions do not count. A frame that the device
+            # splits (TSO) is not full if its last piece is not.
+            if length[at] % mss_bytes[at] != 0 and end[at] > now[SENT + by]:
+                now[SMALL + by] = end[at]
+            now[SENT + by] = max(now[SENT + by], end[at])
+            if offered[at] != NONE:
+                now[WINDOW + by] = offered[at]
+            if flags[at] & ACK:
+                _acknowledge(by, ack[at], offered[at], now)
+                if not flags[at] & RST:
+                    now[SHUT + by] = window[at] == 0
+
+
+@compiled
+def _acknowledge(by: int, ack: int, offered: int, now: Int64s) -> None:
+    """What an ACK of side `by` tells about the data of the other side."""
+    now[ACKED + 1 - by] = max(now[ACKED + 1 - by], ack)
+    if offered >= 0:
+        now[EDGE + 1 - by] = ack + offered
+
+
+@native
+def find_first_acks(
+    starts: Int64s,
+    direction: Int8s,
+    flags: Uint16s,
+    length: Int64s,
+    begin: Int64s,
+    end: Int64s,
+    ack: Int64s,
+    sent_0: Int64s,
+    sent_1: Int64s,
+    fresh: Int64s,
+    covers: Int64s,
+    acked_by: Int64s,
+) -> None:
+    """Write the place of the first ACK of each segment into `acked_by`, filled with NOT_ONCE.
+
+    `fresh` and `covers` are scratch, a word longer than the arrays of `ConnectionState`.
+    """
+    for number in range(len(starts) - 1):
+        for side in (0, 1):
+            first, last = starts[number], starts[number + 1]
+            count = 0
+            for at in range(first, last):
+                if direction[at] == side and length[at] > 0 and flags[at] & (SYN | FIN) == 0:
+                    sent = sent_1[at] if side else sent_0[at]
+                    if begin[at] >= sent:
+                        fresh[first + count] = at
+                        covers[first + count] = 0
+                        count += 1
+            covers[first + count] = 0
+            for at in range(first, last):
+                if direction[at] == side and length[at] > 0:
+                    sent = sent_1[at] if side else sent_0[at]
+                    if begin[at] < sent:
+                        _cover(begin[at], end[at], first, count, fresh, begin, end, covers)
+            again, place, reach = 0, first, NOTHING
+            for which in range(first, first + count):
+                at = fresh[which]
+                again += covers[which]
+                if again:
+                    continue
+                while place < last and reach < end[at]:
+                    if direction[place] != side and flags[place] & ACK:
+                        reach = max(reach, ack[place])
+                    if reach < end[at]:
+                        place += 1
+                # An ACK that precedes its segment in the file was captured out of order.
+                acked_by[at] = place if at < place and place < last else -1
+
+
+@compiled
+def _cover(
+    begin_again: int,
+    end_again: int,
+    first: int,
+    count: int,
+    fresh: Int64s,
+    begin: Int64s,
+    end: Int64s,
+    covers: Int64s,
+) -> None:
+    """Count a retransmission at the new segments that it overlaps: they are a contiguous part of
+    those, because new data is in order and does not overlap."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if end[fresh[first + middle]] <= begin_again:
+            low = middle + 1
+        else:
+            high = middle
+    since = low
+    high = count
+    while low < high:
+        middle = (low + high) // 2
+        if begin[fresh[first + middle]] < end_again:
+            low = middle + 1
+        else:
+            high = middle
+    covers[first + since] += 1
+    covers[first + low] -= 1

@@ -21,9 +21,7 @@ from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, RST, SYN, must_fit
 from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.reasons import IDLE, Wait
-from labs.read.flows.stalls import MIN_GAP_MS
-from labs.read.flows.verdict import explained_waits
-from labs.read.flows.waits import Waits
+from labs.read.flows.waits import MIN_GAP_MS, Waits, explained_waits
 
 REQUEST: Final = "request"
 FIRST: Final = "first part"
@@ -166,7 +164,7 @@ def _row(waits: Waits, number: int, first: int, last: int, min_gap_ns: float) ->
         _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
         0.0 if longest is None else _ms(state.time_ns[longest] - state.time_ns[longest - 1]),
         None if longest is None else state.rows[longest],
-        wait.reason,
+        wait.reason.name,
         wait.waiting,
         wait.waited_for,
         _steps(waits, first, last, min_gap_ns),

@@ -6,9 +6,9 @@ The time of a connection, from its first to its last segment, is divided among t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,142 +28,30 @@ from labs.read.capture.segment_table import (
     Table,
     remarks,
 )
-from labs.read.flows.connection_gaps import WINDOWS, refusals
-from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows import reasons as why
+from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread
+from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.dialogue import Gap
 from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
-from labs.read.flows.reasons import (
-    CLOSED_LATE,
-    CONGESTION_WINDOW,
-    DELAYED_ACK,
-    DOUBLE_LOSS,
-    FAST_RECOVERY,
-    FILTERED,
-    GAVE_UP,
-    HANDSHAKE,
-    HTTP_TURN,
-    NAMES,
-    NOBODY,
-    PATH,
-    REFUSED,
-    RESET,
-    ROUND_TRIP,
-    SEND_BUFFER,
-    SENDING,
-    SPURIOUS,
-    SYN_REPEATED,
-    TAIL_LOSS,
-    TIMEOUT,
-    TLS_TURN,
-    TURN,
-    UNANSWERED,
-    UNREACHABLE_HOST,
-    UNTOLD,
-    explained,
-)
+from labs.read.flows.losses import Episode
+from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
 from labs.read.flows.rtt import spreads_ms
-from labs.read.flows.verdict import Judge, Verdict, explained_waits
-from labs.read.flows.waits import LOOKED_AT_NS, Waits
+from labs.read.flows.verdict import Judge
+from labs.read.flows.waits import Connection, explained_waits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 SHOWN_FRAMES: Final = 6
-CERTAIN, LIKELY = "certain", "likely"
-INFERRED: Final = (SEND_BUFFER, CONGESTION_WINDOW, PATH, TAIL_LOSS, UNTOLD)
-"""The capture shows these only by what is missing or by a pattern."""
-LOSSES: Final = (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS, FAST_RECOVERY, SPURIOUS, GAVE_UP)
-NEVER_ANSWERED: Final = (REFUSED, FILTERED, UNREACHABLE_HOST, UNANSWERED)
 HOST_CODES: Final = (0, 1, 5, 6, 7, 8, 11, 12)
 """Codes of ICMP type 3 by which a router says that it has no route, or that nobody is there. The
 others are of a firewall: 9, 10 and 13 (RFC 1812 5.2.7.1), and 2 and 3, which a host never sends
 about TCP (RFC 1122 3.2.2.1)."""
-FREE_EVENTS: Final = (DELAYED_ACK, SPURIOUS)
-EVENTS: Final = (*NEVER_ANSWERED, RESET, *LOSSES)
-"""Reported even if they cost no time."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One reason of a connection: how often, how long, and the frames that show it.
-
-    `frames` are pairs: the packets before and after each of the longest waits, or one packet twice.
-    """
-
-    reason: str
-    waiting: str
-    waited_for: str
-    count: int
-    time_ms: float
-    longest_ms: float
-    frames: tuple[tuple[int, int], ...]
-    confidence: str
-    detail: str = ""
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether every connection spends time in this way."""
-        return explained(self.reason).is_usual
-
-    @property
-    def costs(self) -> bool:
-        """Whether its time is lost to anyone: a late end costs nothing unless the other end, which
-        had closed, waited for it."""
-        return explained(self.reason).costs and (
-            self.reason != CLOSED_LATE or self.waiting != NOBODY
-        )
-
-    @property
-    def is_trouble(self) -> bool:
-        happened = self.time_ms > 0 or self.reason in EVENTS
-        return not self.is_usual and self.costs and happened
-
-
-@dataclass(frozen=True)
-class Account:
-    """What the time of one connection was spent on; `findings` are ordered by time."""
-
-    connection: int
-    client: str
-    server: str
-    first_frame: int
-    last_frame: int
-    duration_ms: float
-    client_bytes: int
-    server_bytes: int
-    rtt_ms: float | None  # of the path: the shortest
-    rtt_spread_ms: tuple[float, float, float] | None  # 10th, 50th, 90th percentile as seen
-    findings: tuple[Finding, ...]
-    turns: dict[str, int]
-
-    @property
-    def lost_ms(self) -> float:
-        """The time of all findings that are trouble."""
-        return sum(finding.time_ms for finding in self.findings if finding.is_trouble)
-
-    @property
-    def worst(self) -> Finding | None:
-        """The finding that cost most and names frames; of those without a cost the first."""
-        return next(
-            (finding for finding in self.findings if finding.is_trouble and finding.frames), None
-        )
-
-    @property
-    def rank(self) -> tuple[bool, float]:
-        events = any(finding.is_trouble and finding.reason in EVENTS for finding in self.findings)
-        return (self.lost_ms > 0 or events, self.lost_ms)
-
-
-@dataclass(frozen=True)
-class FileAccount:
-    """The account of a file: the verdict on it, and its connections, most time lost first."""
-
-    file: str
-    remarks: Remarks
-    verdict: Verdict
-    accounts: tuple[Account, ...]
-    totals: tuple[Finding, ...]
-    errors: Mapping[int, str]
-    """By connection: the reason that an ICMP error gives."""
+FREE: Final = (why.DELAYED_ACK, why.SPURIOUS)
+"""Without anybody who waited, the time before these belongs to what limited the sender."""
+ATTEMPTS: Final = (why.SYN_REPEATED, why.UNTOLD)
+PASSED: Final = (why.HANDSHAKE, why.SENDING, why.ROUND_TRIP)
+"""What the time of an attempt to connect is besides."""
 
 
 def explain(path: str | Path, *, connection: int | str | None = None) -> FileAccount:
@@ -187,8 +75,8 @@ def read_account(
     rows = connection_rows(reader.connections)
     if connection is not None:
         table = table[table["connection"] == number_of(rows, connection)]
-    file_remarks = remarks(reader.counts)
-    return table, account(str(path), table, rows, file_remarks, icmp_errors(reader.connections))
+    errors = icmp_errors(reader.connections)
+    return table, account(str(path), table, rows, remarks(reader.counts), errors)
 
 
 def account(
@@ -196,10 +84,19 @@ def account(
     segments: Table,
     connections: Sequence[dict[str, Any]],
     held: Remarks,
-    errors: Mapping[int, str] | None = None,
+    errors: Mapping[int, Reason] | None = None,
 ) -> FileAccount:
     """The same, of a table of segments and the rows of its connections."""
     return _explained(file, (segments,), connections, held, errors or {})
+
+
+def icmp_errors(connections: Array) -> dict[int, Reason]:
+    """The connections to which an ICMP error answered, and what it means."""
+    return {
+        number: why.UNREACHABLE_HOST if word - 1 in HOST_CODES else why.FILTERED
+        for number, word in enumerate(connections[:, UNREACHABLE].tolist())
+        if word
+    }
 
 
 def _explained(
@@ -207,18 +104,16 @@ def _explained(
     parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
     held: Remarks,
-    errors: Mapping[int, str],
+    errors: Mapping[int, Reason],
 ) -> FileAccount:
     judge = Judge()
 
     def of_part(segments: Table) -> list[Account]:
         waits, kept, copies = explained_waits(segments, errors)
         judge.add(kept, waits, copies)
-        state = waits.state
-        edges = zip(state.starts[:-1].tolist(), state.starts[1:].tolist(), strict=True)
         return [
-            _account(waits, connections[int(state.connection[first])], first, last, spread_ms)
-            for (first, last), spread_ms in zip(edges, spreads_ms(state), strict=True)
+            _account(file, waits.state, connection, connections[connection.number], spread)
+            for connection, spread in zip(waits.connections, spreads_ms(waits.state), strict=True)
         ]
 
     # As a function, so that each part is freed before the next one is read.
@@ -231,26 +126,15 @@ def _explained(
     return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
 
 
-def icmp_errors(connections: numpy.ndarray[Any, Any]) -> dict[int, str]:
-    """The connections to which an ICMP error answered, and what it means."""
-    codes = connections[:, UNREACHABLE].tolist()
-    return {
-        number: UNREACHABLE_HOST if word - 1 in HOST_CODES else FILTERED
-        for number, word in enumerate(codes)
-        if word
-    }
-
-
 def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
     """The findings of all connections, one per reason and pair of ends."""
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    groups: defaultdict[Wait, list[Finding]] = defaultdict(list)
     for account in accounts:
         for finding in account.findings:
-            key = (finding.reason, finding.waiting, finding.waited_for)
-            groups.setdefault(key, []).append(finding)
+            groups[Wait(finding.reason, finding.waiting, finding.waited_for)].append(finding)
     totals = [
         Finding(
-            *key,
+            *wait,
             count=sum(finding.count for finding in findings),
             time_ms=sum(finding.time_ms for finding in findings),
             longest_ms=max(finding.longest_ms for finding in findings),
@@ -259,79 +143,65 @@ def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
             if any(finding.confidence == LIKELY for finding in findings)
             else CERTAIN,
         )
-        for key, findings in groups.items()
+        for wait, findings in groups.items()
     ]
     return tuple(sorted(totals, key=lambda finding: -finding.time_ms))
 
 
-class _Sums:
-    """The findings of one connection while they are collected."""
+@dataclass
+class _Sum:
+    """A finding while it is collected: `places` are its waits with the frames around each."""
 
-    def __init__(self) -> None:
-        self.times: Counter[tuple[str, str, str]] = Counter()
-        self.counts: Counter[tuple[str, str, str]] = Counter()
-        self.places: dict[tuple[str, str, str], list[tuple[int, int, int]]] = {}
-        self.details: dict[tuple[str, str, str], str] = {}
-        self.unsure: set[tuple[str, str, str]] = set()
+    time_ns: int = 0
+    count: int = 0
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    detail: str = ""
+    is_sure: bool = True
 
-    def add(
-        self,
-        reason: str,
-        time_ns: int,
-        frames: tuple[int, int] | None = None,
-        ends: tuple[str, str] = (NOBODY, NOBODY),
-        count: int = 1,
-    ) -> tuple[str, str, str]:
-        key = (reason, *ends)
-        self.times[key] += time_ns
-        self.counts[key] += count
+    def add(self, time_ns: int, frames: tuple[int, int] | None = None, count: int = 1) -> None:
+        self.time_ns += time_ns
+        self.count += count
         if frames is not None:
-            self.places.setdefault(key, []).append((time_ns, *frames))
-        return key
+            self.places.append((time_ns, *frames))
 
-    def findings(self, confidence: dict[str, str]) -> tuple[Finding, ...]:
-        made = []
-        for key, time_ns in self.times.items():
-            longest = sorted(self.places.get(key, ()), key=lambda place: -place[0])
-            made.append(
-                Finding(
-                    *key,
-                    count=self.counts[key],
-                    time_ms=time_ns / 1e6,
-                    longest_ms=longest[0][0] / 1e6 if longest else 0.0,
-                    frames=tuple((begin, end) for _, begin, end in longest[:SHOWN_FRAMES]),
-                    confidence=LIKELY if key in self.unsure else confidence.get(key[0], CERTAIN),
-                    detail=self.details.get(key, ""),
-                )
-            )
-        return tuple(sorted(made, key=lambda finding: -finding.time_ms))
+    def finding(self, wait: Wait, *, is_doubtful: bool) -> Finding:
+        longest = sorted(self.places, key=lambda place: -place[0])
+        is_likely = {
+            Certainty.PLAIN: False,
+            Certainty.SHOWN: is_doubtful,
+            Certainty.INFERRED: True,
+        }[wait.reason.certainty]
+        return Finding(
+            *wait,
+            count=self.count,
+            time_ms=self.time_ns / 1e6,
+            longest_ms=longest[0][0] / 1e6 if longest else 0.0,
+            frames=tuple((begin, end) for _, begin, end in longest[:SHOWN_FRAMES]),
+            confidence=LIKELY if is_likely or not self.is_sure else CERTAIN,
+            detail=self.detail,
+        )
+
+
+_Sums = defaultdict[Wait, _Sum]
 
 
 def _account(
-    waits: Waits,
+    file: str,
+    state: ConnectionState,
+    connection: Connection,
     row: dict[str, Any],
-    first: int,
-    last: int,
-    spread_ms: tuple[float, float, float] | None,
+    spread: tuple[float, float, float] | None,
 ) -> Account:
-    state = waits.state
-    number = int(state.connection[first])
-    sums = _Sums()
-    _of_gaps(waits, first, last, sums)
-    _of_losses(waits, number, sums)
-    _of_ends(waits, first, last, sums, waits.errors.get(number, ""))
-    turns = _turns(state, first, last)
-    measured = bool(waits.far.measured[first])
-    doubtful = not measured or waits.holes.get(number, 0) > 0
-    findings = sums.findings(
-        {
-            name: LIKELY
-            for name, *_ in sums.times
-            if name in INFERRED or (doubtful and name not in NEVER_ANSWERED)
-        }
-    )
+    first, last = connection.first, connection.last
+    sums = _Sums(_Sum)
+    _add_gaps(state, connection, sums)
+    _add_losses(state, connection, sums)
+    _add_end(state, connection, sums)
+    is_doubtful = not connection.is_measured or connection.hole_count > 0
+    findings = [total.finding(wait, is_doubtful=is_doubtful) for wait, total in sums.items()]
     return Account(
-        connection=number,
+        file=file,
+        connection=connection.number,
         client=_end(row["client"], row["client_port"]),
         server=_end(row["server"], row["server_port"]),
         first_frame=int(state.frame[first]),
@@ -339,10 +209,10 @@ def _account(
         duration_ms=float(state.time_ns[last - 1] - state.time_ns[first]) / 1e6,
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
-        rtt_ms=float(waits.far.rtt_ns[first]) / 1e6 if measured else None,
-        rtt_spread_ms=spread_ms,
-        findings=findings,
-        turns=turns,
+        rtt_ms=connection.far.rtt_ns / 1e6 if connection.is_measured else None,
+        rtt_spread_ms=None if spread is None else Spread(*spread),
+        findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
+        turns=_turns(state, first, last),
     )
 
 
@@ -350,209 +220,179 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _of_gaps(waits: Waits, first: int, last: int, sums: _Sums) -> None:
+def _add_gaps(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
-    state = waits.state
-    number = int(state.connection[first])
-    places = numpy.arange(first + 1, last)
-    lengths = numpy.maximum(0, numpy.diff(state.time_ns[first:last]))
-    looked_at = numpy.zeros(len(places), dtype=bool)
-    for gap in waits.gaps_between(first, last):
-        place = gap.place
-        looked_at[place - first - 1] = True
-        frames = int(state.frame[place - 1]), int(state.frame[place])
-        is_free = gap.wait.reason in FREE_EVENTS and gap.instead is None
-        if gap.wait_ns and is_free and gap.wait.waiting == NOBODY:
-            if gap.wait.reason == DELAYED_ACK and gap.rest not in WINDOWS:
-                sums.add(DELAYED_ACK, 0, frames)  # else the sender did wait for that ACK
-            sums.add(gap.rest, gap.length_ns, frames, _ends_of(state, gap.rest, place))
-            continue
-        if gap.wait_ns:
-            cause = gap.cause
-            key = sums.add(cause.reason, gap.wait_ns, frames, (cause.waiting, cause.waited_for))
-            if not gap.is_sure:
-                sums.unsure.add(key)
-            if gap.wait.reason == UNTOLD and state.flags[place] & RST:
-                sums.details[key] = f"nothing was sent until the {cause.waited_for} reset"
-            if gap.instead is not None and gap.wait.reason != SPURIOUS:
-                sums.add(gap.wait.reason, 0, frames)
-        if gap.length_ns > gap.wait_ns:
-            repairs = gap.rest == FAST_RECOVERY
-            ends = _ends_of(state, gap.rest, place)
-            ends = (gap.wait.waiting, gap.wait.waited_for) if repairs else ends
-            sums.add(gap.rest, gap.length_ns - gap.wait_ns, frames, ends)
-    for place in places[~looked_at & (lengths >= LOOKED_AT_NS)].tolist():
-        if place in waits.undecided:
-            frames = int(state.frame[place - 1]), int(state.frame[place])
-            sums.add(ROUND_TRIP, int(lengths[place - first - 1]), frames)
-            looked_at[place - first - 1] = True
-    _of_short_gaps(waits, number, first, places[~looked_at], lengths[~looked_at], sums)
+    first = connection.first
+    lengths = numpy.maximum(0, numpy.diff(state.time_ns[first : connection.last]))
+    is_short = numpy.ones(len(lengths), dtype=bool)
+    for gap in connection.gaps:
+        is_short[gap.place - first - 1] = False
+        _add_gap(state, gap, sums)
+    for place in connection.undecided:
+        is_short[place - first - 1] = False
+        sums[Wait(why.ROUND_TRIP)].add(int(lengths[place - first - 1]), state.frames(place))
+    short = numpy.flatnonzero(is_short)
+    _add_short_gaps(state, connection.rounds, short + first + 1, lengths[short], sums)
 
 
-def _of_short_gaps(
-    waits: Waits,
-    number: int,
-    first: int,
-    places: numpy.ndarray[Any, Any],
-    lengths: numpy.ndarray[Any, Any],
-    sums: _Sums,
+def _add_gap(state: ConnectionState, gap: Gap, sums: _Sums) -> None:
+    frames, cause, wait_ns = state.frames(gap.place), gap.cause, gap.wait_ns
+    by = state.each.direction[gap.place]
+    rest = _limited(gap.rest, by if state.each.length[gap.place] else 1 - by)
+    if wait_ns and cause.reason in FREE and cause.waiting == NOBODY:
+        if cause.reason is why.DELAYED_ACK and gap.rest not in WINDOWS:
+            sums[cause].add(0, frames)  # else the sender did wait for that ACK
+        sums[rest].add(gap.length_ns, frames)
+        return
+    if wait_ns:
+        total = sums[cause]
+        total.add(wait_ns, frames)
+        total.is_sure &= gap.is_sure
+        if gap.wait.reason is why.UNTOLD and state.each.flags[gap.place] & RST:
+            total.detail = f"nothing was sent until the {cause.waited_for} reset"
+        if gap.instead is not None and gap.wait.reason is not why.SPURIOUS:
+            sums[Wait(gap.wait.reason)].add(0, frames)
+    if gap.length_ns > wait_ns:
+        if gap.rest is why.FAST_RECOVERY:  # the round trip belongs to those who wait beyond it
+            rest = gap.wait._replace(reason=gap.rest)
+        sums[rest].add(gap.length_ns - wait_ns, frames)
+
+
+def _add_short_gaps(
+    state: ConnectionState, limits: list[Rounds], places: Array, lengths: Array, sums: _Sums
 ) -> None:
     """The time of gaps too short to be looked at one by one, by the limit of the round."""
-    state = waits.state
-    limits = waits.rounds.get(number, [])
-    if not limits:
-        if lengths.sum():
-            sums.add(SENDING, int(lengths.sum()))
-        return
-    sender = numpy.where(
-        state.length[places] > 0, state.direction[places], 1 - state.direction[places]
-    )
+    if not limits and lengths.any():
+        sums[Wait(why.SENDING)].add(int(lengths.sum()))
+    by = state.direction[places]
+    sender = numpy.where(state.length[places] > 0, by, 1 - by)
     for rounds in limits:
-        mine = (
-            sender == rounds.direction if len(limits) > 1 else numpy.ones(len(places), dtype=bool)
-        )
-        _of_rounds(rounds, state.time_ns[places - 1][mine], lengths[mine], sums)
+        chosen = (sender == rounds.direction) | (len(limits) == 1)
+        _add_rounds(rounds, state.time_ns[places - 1][chosen], lengths[chosen], sums)
 
 
-def _of_rounds(
-    rounds: Rounds, time: numpy.ndarray[Any, Any], lengths: numpy.ndarray[Any, Any], sums: _Sums
-) -> None:
-    """The same for one sender: `lengths` are its gaps, `time` when they began."""
-    which, inside = rounds.at(time)
-    outside = int(lengths[~inside].sum())
-    if outside:
-        sums.add(SENDING, outside)
-    each = numpy.bincount(rounds.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
+def _add_rounds(rounds: Rounds, times_ns: Array, lengths: Array, sums: _Sums) -> None:
+    """The same for one sender: `lengths` are its gaps, `times_ns` when they began."""
+    which, inside = rounds.at(times_ns)
+    if outside := int(lengths[~inside].sum()):
+        sums[Wait(why.SENDING)].add(outside)
+    spent = numpy.bincount(rounds.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
     for code in numpy.unique(rounds.reason).tolist():
-        name, chosen = LIMITS[code], rounds.reason == code
-        ends = round_ends(name, rounds.direction)
-        key = sums.add(name, int(each[code]), None, ends, count=int(chosen.sum()))
-        most, window = (
-            int(rounds.flight_bytes[chosen].max()),
-            int(rounds.window_bytes[chosen].max()),
-        )
-        sums.details[key] = f"at most {most:,} bytes in flight"
+        chosen = rounds.reason == code
+        total = sums[_limited(LIMITS[code], rounds.direction)]
+        total.add(int(spent[code]), count=int(chosen.sum()))
+        total.detail = f"at most {int(rounds.flight_bytes[chosen].max()):,} bytes in flight"
+        window = int(rounds.window_bytes[chosen].max())
         if window < UNKNOWN_BYTES // 2:
-            sums.details[key] += f", window {window:,} bytes"
-        if name == UNTOLD and rounds.is_even[chosen].all():
-            sums.details[key] = "the path's rate, pacing, or a program that writes evenly"
+            total.detail += f", window {window:,} bytes"
+        if LIMITS[code] is why.UNTOLD and rounds.is_even[chosen].all():
+            total.detail = "the path's rate, pacing, or a program that writes evenly"
 
 
-def round_ends(reason: str, sender: int) -> tuple[str, str]:
+def _limited(reason: Reason, sender: int) -> Wait:
     """Who waits for whom while that limits a sender."""
     if reason in WINDOWS:
-        return NAMES[sender], NAMES[1 - sender]
-    if reason in (SEND_BUFFER, CONGESTION_WINDOW):
-        return NAMES[1 - sender], NAMES[sender]
-    return NOBODY, NOBODY
+        return Wait(reason, NAMES[sender], NAMES[1 - sender])
+    if reason in (why.SEND_BUFFER, why.CONGESTION_WINDOW):
+        return Wait(reason, NAMES[1 - sender], NAMES[sender])
+    return Wait(reason)
 
 
-def _ends_of(state: ConnectionState, reason: str, place: int) -> tuple[str, str]:
-    by = int(state.direction[place])
-    return round_ends(reason, by if state.length[place] else 1 - by)
-
-
-def _of_losses(waits: Waits, number: int, sums: _Sums) -> None:
-    state = waits.state
-    for episode in waits.episodes.get(number, ()):
-        frames = int(state.frame[max(episode.first, 0)]), int(state.frame[episode.places[0]])
-        ends = (NAMES[1 - episode.direction], NAMES[episode.direction])
-        key = (episode.reason, *ends)
-        if key in sums.times:
+def _add_losses(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+    episodes: defaultdict[Wait, list[Episode]] = defaultdict(list)
+    for episode in connection.episodes:
+        episodes[episode.wait].append(episode)
+    for wait, alike in episodes.items():
+        if wait not in sums:
+            first, frame = alike[0], state.each.frame
+            sums[wait].add(0, (frame[max(first.first, 0)], frame[first.places[0]]))
+        if wait.reason is why.UNTOLD:
             continue
-        sums.add(episode.reason, 0, frames, ends)
-    for reason in LOSSES:
-        episodes = [
-            episode for episode in waits.episodes.get(number, ()) if episode.reason == reason
-        ]
-        for side in (0, 1):
-            mine = [episode for episode in episodes if episode.direction == side]
-            key = (reason, NAMES[1 - side], NAMES[side])
-            if mine and key in sums.times:
-                expired = sum(len(episode.timers) for episode in mine)
-                sums.counts[key] = max(1, expired) if reason == TIMEOUT else len(mine)
-                repeated = sum(len(episode.places) for episode in mine)
-                if repeated > sums.counts[key]:
-                    sums.details[key] = f"{repeated:,} retransmissions"
+        total = sums[wait]
+        expired = sum(len(episode.timers) for episode in alike)
+        repeated = sum(len(episode.places) for episode in alike)
+        total.count = max(1, expired) if wait.reason is why.TIMEOUT else len(alike)
+        if repeated > total.count:
+            total.detail = f"{repeated:,} retransmissions"
 
 
-def _of_ends(waits: Waits, first: int, last: int, sums: _Sums, error: str) -> None:
+def _add_end(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
     """How the connection began and ended, where that is trouble."""
-    state = waits.state
-    here = slice(first, last)
+    here = slice(connection.first, connection.last)
     flags, direction = state.flags[here], state.direction[here]
-    syn = (flags & SYN) != 0
-    acked = (flags & ACK) != 0
-    rst = numpy.flatnonzero((flags & RST) != 0)
-    asked = bool((syn & ~acked).any())
-    established = bool((syn & acked).any()) or not asked or bool((state.length[here] > 0).any())
-    if not established:
+    handshake = flags & (SYN | ACK)
+    is_established = (
+        bool((handshake == (SYN | ACK)).any())
+        or not bool((handshake == SYN).any())
+        or bool(state.length[here].any())
+    )
+    resets = numpy.flatnonzero((flags & RST) != 0)
+    if not is_established:
+        syn = (flags & SYN) != 0
         syns = int((syn & (direction == 0)).sum())
-        refused = refusals(state, first, last)
-        # A single SYN may have been answered where the capture did not see it.
-        alone = UNANSWERED if syns > 1 and bool(syn.all()) else UNTOLD
-        reason = error or (REFUSED if refused else alone)
-        at = refused[0] if refused else first
-        frames = int(state.frame[max(first, at - 1)]), int(state.frame[at])
-        count = {REFUSED: len(refused), UNANSWERED: syns - 1, UNTOLD: 1}.get(reason, syns)
-        _as_one(sums, reason, frames, count)
-        return
-    if not len(rst) or direction.min() == direction.max():
-        return
-    at = first + int(rst[0])
-    by = int(state.direction[at])
+        _add_unestablished(state, connection, syns, sums, is_all=bool(syn.all()))
+    elif len(resets) and direction.min() != direction.max():
+        _add_reset(state, connection, int(resets[0]) + connection.first, sums)
+
+
+def _add_unestablished(
+    state: ConnectionState, connection: Connection, syns: int, sums: _Sums, *, is_all: bool
+) -> None:
+    """One finding for a connection that was never established, in place of its parts; `is_all` if
+    it has nothing but SYNs."""
+    refused = connection.refusals
+    # A single SYN may have been answered where the capture did not see it.
+    alone = why.UNANSWERED if syns > 1 and is_all else why.UNTOLD
+    reason = connection.error or (why.REFUSED if refused else alone)
+    counts = {why.REFUSED: len(refused), why.UNANSWERED: syns - 1, why.UNTOLD: 1}
+    replaced = [
+        wait
+        for wait in sums
+        if wait.reason.certainty is Certainty.PLAIN or wait.reason in (*ATTEMPTS, *PASSED)
+    ]
+    replaced.sort(key=lambda wait: wait.reason in PASSED)
+    parts = {wait: sums.pop(wait) for wait in replaced}
+    wait = Wait(reason, *NAMES)
+    total = sums[wait]
+    total.count = counts.get(reason, syns)
+    total.time_ns = sum(part.time_ns for part in parts.values())
+    total.places = [place for part in parts.values() for place in part.places]
+    total.detail = parts.get(wait, total).detail
+    if not total.places:
+        at = refused[0] if refused else connection.first
+        total.places = [(total.time_ns, *state.frames(at, connection.first))]
+
+
+def _add_reset(state: ConnectionState, connection: Connection, at: int, sums: _Sums) -> None:
+    """The first reset, unless the connection was over by then."""
+    by, first = int(state.direction[at]), connection.first
     left = [
-        int(state.sent[side][at] - max(0, state.acked[side][at])) if state.sent[side][at] > 0 else 0
-        for side in (0, 1)
+        int(sent[at] - max(0, acked[at])) if sent[at] > 0 else 0
+        for sent, acked in zip(state.sent, state.acked, strict=True)
     ]
-    fins = [bool(((flags & FIN) != 0)[direction == side].any()) for side in (0, 1)]
-    fins_before = [
-        bool(((flags[: at - first] & FIN) != 0)[direction[: at - first] == side].any())
-        for side in (0, 1)
-    ]
-    gave_up = any(key[0] == GAVE_UP for key in sums.times)
-    if gave_up or (all(fins_before) or (any(fins) and fins_before[by] and not any(left))):
+    closers = state.direction[first:at][(state.flags[first:at] & FIN) != 0]
+    closed = [bool((closers == side).any()) for side in (0, 1)]
+    if all(closed) or any(wait.reason is why.GAVE_UP for wait in sums):
         return
-    if fins_before[by] and left[1 - by] <= 1 and left[by] <= 1:
+    if closed[by] and (not any(left) or (left[1 - by] <= 1 and left[by] <= 1)):
         return
-    frames = int(state.frame[max(first, at - 1)]), int(state.frame[at])
-    key = sums.add(RESET, 0, frames, (NAMES[1 - by], NAMES[by]))
-    sums.details[key] = "all data had been acknowledged"
+    total = sums[Wait(why.RESET, NAMES[1 - by], NAMES[by])]
+    total.add(0, state.frames(at, first))
+    total.detail = "all data had been acknowledged"
     if any(left):
-        sums.details[key] = (
+        total.detail = (
             f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
         )
 
 
-def _as_one(sums: _Sums, reason: str, frames: tuple[int, int], count: int) -> None:
-    """One finding for a connection that was never established, in place of its parts."""
-    ends = (NAMES[0], NAMES[1])
-    keys = [key for key in sums.times if key[0] in (SYN_REPEATED, *NEVER_ANSWERED, UNTOLD)]
-    keys += [key for key in sums.times if key[0] in (HANDSHAKE, SENDING, ROUND_TRIP)]
-    time_ns = sum(sums.times.pop(key) for key in keys)
-    places = [place for key in keys for place in sums.places.pop(key, ())]
-    for key in keys:
-        sums.counts.pop(key, None)
-    made = sums.add(reason, time_ns, None, ends)
-    sums.places[made] = places or [(time_ns, *frames)]
-    sums.counts[made] = count
-
-
 def _turns(state: ConnectionState, first: int, last: int) -> dict[str, int]:
     """How many requests the server answered, by what they begin with."""
-    here = slice(first, last)
-    carrying = numpy.flatnonzero(state.length[here] > 0)
-    if not len(carrying):
-        return {}
-    direction = state.direction[here][carrying]
-    answers = numpy.flatnonzero((direction[1:] == 1) & (direction[:-1] == 0)) + 1
-    content = state.content[here][carrying]
-    kinds = Counter(
-        TLS_TURN
-        if TLS_HANDSHAKE in (content[place], content[place - 1])
-        else HTTP_TURN
-        if content[place - 1] == HTTP_REQUEST
-        else TURN
-        for place in answers.tolist()
-    )
-    return dict(kinds)
+    carrying = numpy.flatnonzero(state.length[first:last] > 0) + first
+    direction, content = state.direction[carrying], state.content[carrying]
+    answered = (direction[1:] == 1) & (direction[:-1] == 0)
+    requests, responses = content[:-1][answered].tolist(), content[1:][answered].tolist()
+    turns: Counter[str] = Counter()
+    for request, response in zip(requests, responses, strict=True):
+        kind = why.HTTP_TURN if request == HTTP_REQUEST else why.TURN
+        turns[why.TLS_TURN.name if TLS_HANDSHAKE in (request, response) else kind.name] += 1
+    return dict(turns)

@@ -25,6 +25,7 @@ from labs.read.flows.reasons import (
     SILLY_WINDOW,
     SLOW_START,
     UNTOLD,
+    Reason,
 )
 from labs.read.flows.rtt import SOON_NS, Distance
 from labs.read.native.compiled import Int64s, native
@@ -70,7 +71,8 @@ LIMITS: Final = tuple(
             SILLY_WINDOW,
             SLOW_START,
             UNTOLD,
-        )
+        ),
+        key=str,
     )
 )
 
@@ -94,7 +96,7 @@ class Rounds:
         inside: Array = (which >= 0) & (times_ns <= self.end_ns[which] + SOON_NS)
         return which, inside
 
-    def limit_at(self, time_ns: int) -> str:
+    def limit_at(self, time_ns: int) -> Reason:
         """What limited the sender at that time; a round trip outside the rounds. As `at`, for one
         time, for which numpy is slow."""
         which = bisect_right(self.begin_ns.data, time_ns) - 1

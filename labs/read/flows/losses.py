@@ -17,14 +17,17 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
-from labs.read.flows.connection_state import Column, ConnectionState, Elements
+from labs.read.flows.connection_state import Column, Columns, ConnectionState
 from labs.read.flows.reasons import (
     DOUBLE_LOSS,
     FAST_RECOVERY,
     GAVE_UP,
+    NAMES,
     SPURIOUS,
     TAIL_LOSS,
     TIMEOUT,
+    Reason,
+    Wait,
 )
 from labs.read.flows.rtt import SOON_NS, Distance
 
@@ -44,12 +47,22 @@ class Episode:
     direction: int
     first: int
     recover: int  # the highest sequence number sent when it began
-    reason: str
+    reason: Reason
     last: int = -1
     places: list[int] = field(default_factory=list)
     timers: list[int] = field(default_factory=list)
     by_ack: set[int] = field(default_factory=set)  # sequence numbers retransmitted by an ACK
     ended: bool = False
+
+    @property
+    def wait(self) -> Wait:
+        """The other end waits for the sender."""
+        return Wait(self.reason, NAMES[1 - self.direction], NAMES[self.direction])
+
+    @property
+    def in_vain(self) -> list[int]:
+        """The retransmissions of what had arrived."""
+        return self.places if self.reason is SPURIOUS else []
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +135,7 @@ def _of_direction(
     return episodes
 
 
-def _is_reordered(each: Elements, far: Distance, first: int, at: int) -> bool:
+def _is_reordered(each: Columns[Column], far: Distance, first: int, at: int) -> bool:
     """Whether the segment was overtaken on its way: it fills a hole that is younger than the time
     in which an ACK could have made its sender retransmit it."""
     direction = each.direction[at]
@@ -147,7 +160,7 @@ def _is_reordered(each: Elements, far: Distance, first: int, at: int) -> bool:
     )
 
 
-def _begun(each: Elements, first: int, at: int) -> Episode:
+def _begun(each: Columns[Column], first: int, at: int) -> Episode:
     """The episode that the retransmission at that place begins: from the first ACK that shows the
     hole, or from the segment before the retransmission."""
     direction = each.direction[at]
@@ -166,7 +179,7 @@ def _begun(each: Elements, first: int, at: int) -> Episode:
     return Episode(direction, start, each.sent[direction][at], FAST_RECOVERY)
 
 
-def _add(each: Elements, far: Distance, first: int, episode: Episode, at: int) -> None:
+def _add(each: Columns[Column], far: Distance, first: int, episode: Episode, at: int) -> None:
     """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
     direction = episode.direction
     seq = each.begin[at]
@@ -188,7 +201,7 @@ def _add(each: Elements, far: Distance, first: int, episode: Episode, at: int) -
     episode.recover = max(episode.recover, each.sent[direction][at])
 
 
-def _was_reported(each: Elements, far: Distance, first: int, at: int, seq: int) -> bool:
+def _was_reported(each: Columns[Column], far: Distance, first: int, at: int, seq: int) -> bool:
     """Whether ACKs had made the sender retransmit the segment before, by what they say, although
     the capture lacks that retransmission: it was lost before it passed here."""
     direction = each.direction[at]
@@ -206,7 +219,7 @@ def _was_reported(each: Elements, far: Distance, first: int, at: int, seq: int) 
     return reports >= REPORTS
 
 
-def is_by_timer(each: Elements, far: Distance, first: int, at: int) -> bool:
+def is_by_timer(each: Columns[Column], far: Distance, first: int, at: int) -> bool:
     """Whether the retransmission at that place follows nothing that its sender had just received.
 
     RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole one,
@@ -235,7 +248,7 @@ def is_by_timer(each: Elements, far: Distance, first: int, at: int) -> bool:
     return True
 
 
-def _is_tail(each: Elements, first: int, at: int) -> bool:
+def _is_tail(each: Columns[Column], first: int, at: int) -> bool:
     """Whether the segment is the last one sent, all before it is acknowledged, and what came
     before it was sent together with it."""
     direction = each.direction[at]
@@ -289,7 +302,9 @@ def _judge(state: ConnectionState, heard: _Heard, last: int, episode: Episode) -
             episode.last = last - 1
 
 
-def _came_twice(each: Elements, heard: _Heard, before: int, episode: Episode) -> dict[int, int]:
+def _came_twice(
+    each: Columns[Column], heard: _Heard, before: int, episode: Episode
+) -> dict[int, int]:
     """How often DSACKs before that place say of each segment of an episode that it came twice. Each
     DSACK is assigned to the latest retransmission before it."""
     twice: dict[int, int] = {}

@@ -13,7 +13,7 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import FIN, SYN
-from labs.read.flows.connection_state import Array, ConnectionState, Elements
+from labs.read.flows.connection_state import Array, Column, Columns, ConnectionState
 
 MOST_LOST: Final = 64
 """Between two packets that both were captured."""
@@ -62,7 +62,7 @@ def holes(
     return beside_hole, count
 
 
-def skipped_packets(each: Elements, before: int, at: int) -> int:
+def skipped_packets(each: Columns[Column], before: int, at: int) -> int:
     """How many packets of a side are missing between two of its segments that follow each other,
     by their identification: Linux counts up for each packet of a connection."""
     packets = max(1, -(-each.length[before] // each.mss_bytes[before]))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy
 
 from labs.read.capture.segment_table import ACK, RST, SYN
-from labs.read.flows.acknowledged import NOT_ONCE
-from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+from labs.read.flows.connection_state import NOT_ONCE, Array, ConnectionState, connection_state
 from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
 
 if TYPE_CHECKING:
@@ -74,6 +73,10 @@ class Distance:
 
     rtt_ns: int
     far_ns: tuple[int, int]
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.rtt_ns < UNBOUNDED_NS
 
 
 NEXT_DOOR: Final = Distance(0, (0, 0))

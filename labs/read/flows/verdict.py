@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy
 
 from labs.read.capture.segment_table import ACK, FIN, SYN, Table
-from labs.read.flows.connection_state import Array, connection_state
-from labs.read.flows.waits import Waits, waits
+from labs.read.flows.connection_state import Array
+from labs.read.flows.waits import Connection, Waits
 
-COPY_NS: Final = 50_000_000
-"""A copy of a packet follows within this time; its identification and timestamp are the same."""
-COPIES_SHARE: Final = 0.3
-COPIED_FIELDS: Final = (
-    "connection",
-    "direction",
-    "seq",
-    "ack",
-    "flags",
-    "window",
-    "payload_bytes",
-    "tsval",
-    "tsecr",
-    "ip_id",
-    "sack_left_1",
-    "sack_right_1",
-)
 NEAR: Final = 0.1
 """At an end, the distance to that end is at most this share of the RTT."""
 LEAST_RTT_NS: Final = 300_000
@@ -141,50 +123,6 @@ class Verdict:
         return {**asdict(self), "lines": list(self.lines)}
 
 
-def without_copies(segments: Table) -> tuple[Table, int]:
-    """The table without the second copy of packets that were captured twice, and their number.
-
-    Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
-    large share of the capture: a duplicate ACK may equal the one before it.
-    """
-    if len(segments) < 2:
-        return segments, 0
-    # Copies have one sequence and acknowledgement number: a file with few such has few copies.
-    numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
-    numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
-    numbers.sort()
-    if (numpy.diff(numbers) == 0).mean() < COPIES_SHARE:
-        return segments, 0
-    from pandas import DataFrame  # noqa: PLC0415  slow to load
-
-    groups = DataFrame({name: numpy.asarray(segments[name]) for name in COPIED_FIELDS})
-    seen = groups.duplicated(keep="first").to_numpy()
-    if seen.mean() < COPIES_SHARE:
-        return segments, 0
-    number = groups.groupby(list(COPIED_FIELDS), sort=False).ngroup().to_numpy()
-    first = numpy.full(int(number.max()) + 1, -1, dtype=numpy.int64)
-    times = numpy.asarray(segments["time_ns"])
-    order = numpy.flatnonzero(~seen)
-    first[number[order]] = times[order]
-    copies = seen & (numpy.abs(times - first[number]) <= COPY_NS)
-    if copies.mean() < COPIES_SHARE:
-        return segments, 0
-    return segments[~copies], int(copies.sum())
-
-
-def explained_waits(
-    segments: Table, errors: Mapping[int, str] | None = None
-) -> tuple[Waits, Table, int]:
-    """The waits of a table of segments without its copies, that table, and how many they were.
-
-    `errors` are the connections to which an ICMP error answered, with its reason
-    (`labs.read.flows.explain.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
-    begin here, so that they agree.
-    """
-    segments, copies = without_copies(segments)
-    return waits(connection_state(segments), errors=errors), segments, copies
-
-
 class Judge:
     """The verdict on a capture, whose connections may come in parts."""
 
@@ -196,8 +134,8 @@ class Judge:
         """Judge some connections: `segments` is their table without copies, `waits` its waits."""
         state, far = waits.state, waits.far
         firsts = state.starts[:-1]
-        for first, last in zip(firsts.tolist(), state.starts[1:].tolist(), strict=True):
-            self._counts.update(_of_connection(segments, waits, first, last))
+        for connection in waits.connections:
+            self._counts.update(_of_connection(segments, waits, connection))
         self._counts["connections"] += len(firsts)
         self._counts["copies_removed"] += copies
         self._counts["large_segments"] += int((state.length > state.mss_bytes).sum())
@@ -212,9 +150,9 @@ class Judge:
         return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
 
 
-def _of_connection(segments: Table, waits: Waits, first: int, last: int) -> dict[str, int]:
+def _of_connection(segments: Table, waits: Waits, connection: Connection) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
-    state, far = waits.state, waits.far
+    state, first, last = waits.state, connection.first, connection.last
     here = slice(first, last)
     flags, direction = state.flags[here], state.direction[here]
     opened = bool(((flags & SYN) != 0).any())
@@ -230,9 +168,9 @@ def _of_connection(segments: Table, waits: Waits, first: int, last: int) -> dict
     return {
         "one_direction": not has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not far.measured[first] and has_both and established,
+        "rtt_unknown": not connection.is_measured and has_both and established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
-        "holes": waits.holes.get(int(state.connection[first]), 0),
+        "holes": connection.hole_count,
         "answered_nearby": _is_answered_nearby(waits, first, last),
         "clock_steps": _steps(segments, waits, first, last),
     }

@@ -1,49 +1,87 @@
-"""The waits of a capture: every gap of its connections that is long enough, and its reason."""
+"""The waits of a capture: every gap of its connections that is long enough, with its reason, and
+the stalls: the gaps in which nothing was sent for longer than the distance explains.
+
+`labs.read.flows.rules` finds why, and who waited for whom.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 
-from labs.read.flows.connection_gaps import ConnectionGaps, Gap
-from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.capture import tcp_marks as bits
+from labs.read.capture.segment_table import IN_PARTS, Table, must_fit
+from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import Rounds
 from labs.read.flows.losses import Episode
-from labs.read.flows.reasons import NOBODY, SENDING, Wait
-from labs.read.flows.rtt import Distances, distances, first_acks
+from labs.read.flows.reasons import NAMES, SENDING, Reason, Wait
+from labs.read.flows.rtt import Distance, Distances, distances, first_acks
+from labs.read.flows.rules import gap_before, wait_instead
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LOOKED_AT_NS: Final = 4_000_000
 """Shorter gaps are not looked at one by one."""
+MIN_GAP_MS: Final = 20.0
+"""Half the shortest delay of an ACK."""
+STALL_BYTES: Final = 1_000
+"""Memory per row while `stalls` makes the table; measured."""
+COPY_NS: Final = 50_000_000
+"""A copy of a packet follows within this time; its identification and timestamp are the same."""
+COPIES_SHARE: Final = 0.3
+COPIED_FIELDS: Final = (
+    *("connection", "direction", "seq", "ack", "flags", "window", "payload_bytes"),
+    *("tsval", "tsecr", "ip_id", "sack_left_1", "sack_right_1"),
+)
+COLUMNS: Final = (
+    *("connection", "at_ns", "gap_ms", "wait_ms", "before", "after", "frame_before"),
+    *("frame_after", "ended_by", "reason", "waiting", "waited_for", "rtt_ms"),
+)
+BY_TIME: Final = itemgetter(COLUMNS.index("at_ns"))
+
+
+@dataclass(frozen=True, eq=False)
+class Connection:
+    """The gaps of a connection on the places `first` to `last` - 1 that were looked at, its losses,
+    and the rounds of its senders.
+
+    `undecided` are gaps of unknown distance that may be no longer than a round trip. `error` is the
+    reason that an ICMP error gives, `refusals` are resets that refuse it.
+    """
+
+    number: int
+    first: int
+    last: int
+    far: Distance
+    is_measured: bool
+    gaps: list[Gap]
+    undecided: list[int]
+    episodes: list[Episode]
+    rounds: list[Rounds]
+    hole_count: int  # how often packets are missing
+    refusals: list[int]
+    error: Reason | None
 
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """The gaps of all connections that were looked at, by place; losses and rounds by connection.
-
-    `undecided` are gaps of unknown distance that may be no longer than a round trip.
-    """
+    """The waits of all connections of a table of segments."""
 
     state: ConnectionState
     far: Distances
-    gaps: dict[int, Gap]
-    episodes: dict[int, list[Episode]]
-    rounds: dict[int, list[Rounds]]
-    undecided: frozenset[int]
-    holes: dict[int, int]  # by connection: how often packets are missing
-    errors: Mapping[int, str]  # by connection: the reason that an ICMP error gives
+    connections: list[Connection]
 
     @cached_property
-    def _places(self) -> Array:
-        return numpy.fromiter(self.gaps, dtype=numpy.int64, count=len(self.gaps))
-
-    def gaps_between(self, first: int, last: int) -> list[Gap]:
-        """Those of the connection that has the places `first` to `last` - 1, in order."""
-        begin, end = numpy.searchsorted(self._places, (first, last))
-        return [self.gaps[place] for place in self._places[begin:end].tolist()]
+    def gaps(self) -> dict[int, Gap]:
+        """By the place of the segment that ends them."""
+        return {gap.place: gap for connection in self.connections for gap in connection.gaps}
 
     def ack_times_ns(self, first: int, last: int, side: int) -> Array:
         """How long each segment of that side, sent once, waited for its ACK."""
@@ -61,45 +99,175 @@ class Waits:
         gap = self.gaps.get(place)
         if gap is None:
             return Wait(SENDING)
-        return gap.wait if gap.wait_ns else Wait(gap.rest, gap.wait.waiting, gap.wait.waited_for)
+        return gap.wait if gap.wait_ns else gap.wait._replace(reason=gap.rest)
 
 
-def waits(
-    state: ConnectionState, *, errors: Mapping[int, str] | None = None, least_ns: int = LOOKED_AT_NS
-) -> Waits:
-    """Look at every gap of at least `least_ns`.
+def explained_waits(
+    segments: Table, errors: Mapping[int, Reason] | None = None
+) -> tuple[Waits, Table, int]:
+    """The waits of a table of segments without its copies, that table, and how many they were.
 
-    `errors` are the connections to which an ICMP error answered, each with its reason.
+    `errors` are the connections to which an ICMP error answered, with its reason
+    (`labs.read.flows.explain.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
+    begin here, so that they agree.
     """
+    segments, copies = without_copies(segments)
+    return waits(connection_state(segments), errors=errors), segments, copies
+
+
+def waits(state: ConnectionState, *, errors: Mapping[int, Reason] | None = None) -> Waits:
+    """Look at every gap of at least LOOKED_AT_NS; `errors` as above."""
     errors = errors or {}
     far = distances(state)
-    lengths = state.gaps_ns()
-    gaps: dict[int, Gap] = {}
-    undecided: list[int] = []
-    losses: dict[int, list[Episode]] = {}
-    limits: dict[int, list[Rounds]] = {}
-    holes: dict[int, int] = {}
-    long = numpy.flatnonzero(lengths >= least_ns)
-    edges = numpy.searchsorted(long, state.starts)
-    for number, (first, last) in enumerate(
-        zip(state.starts[:-1].tolist(), state.starts[1:].tolist(), strict=True)
-    ):
-        connection = int(state.connection[first])
-        connection_gaps = ConnectionGaps(state, far, first, last, errors.get(connection, ""))
-        losses[connection] = connection_gaps.episodes
-        limits[connection] = [
-            bulk_rounds for bulk_rounds in connection_gaps.bulk if bulk_rounds is not None
-        ]
-        holes[connection] = connection_gaps.hole_count
-        for place in long[edges[number] : edges[number + 1]].tolist():
-            gap = connection_gaps.gap(place)
-            if gap is None:
-                undecided.append(place)
-            elif gap.wait.waiting == NOBODY and connection_gaps.ends_nothing(place, gap):
-                then = connection_gaps.instead_of(place)
-                if then is not None:
-                    gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
-                gaps[place] = gap
-            else:
-                gaps[place] = gap
-    return Waits(state, far, gaps, losses, limits, frozenset(undecided), holes, errors)
+    long = numpy.flatnonzero(state.gaps_ns() >= LOOKED_AT_NS)
+    connections = []
+    for first, last in state.edges:
+        begin, end = numpy.searchsorted(long, (first, last))
+        number = int(state.connection[first])
+        dialogue = Dialogue(state, far, first, last, errors.get(number))
+        connections.append(_connection(dialogue, number, long[begin:end].tolist()))
+    return Waits(state, far, connections)
+
+
+def _connection(dialogue: Dialogue, number: int, places: list[int]) -> Connection:
+    gaps, undecided = [], []
+    for place in places:
+        gap = gap_before(dialogue, place)
+        if gap is None:
+            undecided.append(place)
+            continue
+        then = wait_instead(dialogue, gap)
+        if then is not None:
+            gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
+        gaps.append(gap)
+    return Connection(
+        number,
+        dialogue.first,
+        dialogue.last,
+        dialogue.far,
+        dialogue.is_measured,
+        gaps,
+        undecided,
+        dialogue.episodes,
+        [rounds for rounds in dialogue.bulk if rounds is not None],
+        dialogue.hole_count,
+        dialogue.refusals,
+        dialogue.error,
+    )
+
+
+def without_copies(segments: Table) -> tuple[Table, int]:
+    """The table without the second copy of packets that were captured twice, and their number.
+
+    Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
+    large share of the capture: a duplicate ACK may equal the one before it.
+    """
+    if len(segments) < 2:
+        return segments, 0
+    # Copies have one sequence and acknowledgement number: a file with few such has few copies.
+    numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
+    numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
+    numbers.sort()
+    if (numpy.diff(numbers) == 0).mean() < COPIES_SHARE:
+        return segments, 0
+    from pandas import DataFrame  # noqa: PLC0415  slow to load
+
+    packets = DataFrame({name: numpy.asarray(segments[name]) for name in COPIED_FIELDS})
+    times = numpy.asarray(segments["time_ns"])
+    packets["time_ns"] = times
+    firsts = packets.groupby(list(COPIED_FIELDS), sort=False)["time_ns"].transform("first")
+    seen = packets.duplicated(list(COPIED_FIELDS)).to_numpy()
+    copies = seen & (numpy.abs(times - firsts.to_numpy()) <= COPY_NS)
+    if copies.mean() < COPIES_SHARE:
+        return segments, 0
+    return segments[~copies], int(copies.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Stalls:
+    """The stalls of a table of segments, and the gaps that could not be decided."""
+
+    rows: list[tuple[Any, ...]]  # by time, with COLUMNS
+    rtt_unknown: int  # connections whose RTT is not measured
+    undecided_ms: list[float]  # their gaps above the minimum that a round trip may explain
+    acks_of_missing: int  # ACKs of bytes that the capture lacks
+
+    @property
+    def undecided(self) -> int:
+        return len(self.undecided_ms)
+
+    @property
+    def longest_undecided_ms(self) -> float:
+        return max(self.undecided_ms, default=0.0)
+
+    @property
+    def table(self) -> DataFrame:
+        """As `stalls` returns it."""
+        from pandas import DataFrame  # noqa: PLC0415  slow to load
+
+        return DataFrame(self.rows, columns=list(COLUMNS))
+
+
+def stalls(
+    segments: DataFrame,
+    *,
+    min_gap_ms: float = MIN_GAP_MS,
+    errors: Mapping[int, Reason] | None = None,
+) -> DataFrame:
+    """The stalls of a table of segments (`labs.capture.read`), one row each, ordered by time.
+
+    Columns: `connection`, `at_ns` (of the last segment before it), `gap_ms`, `wait_ms` (the part
+    that the distance does not explain), `before` and `after` (the labels of the rows around it),
+    `frame_before` and `frame_after` (their numbers in the file, as Wireshark counts), `ended_by`,
+    `reason` (see `labs.read.flows.reasons`), `waiting`, `waited_for`, `rtt_ms` (NaN if not
+    measured). A stall is a gap of which `min_gap_ms` or more is a wait. `errors`: see
+    `explained_waits`.
+    """
+    return find_stalls(explained_waits(segments, errors)[0], min_gap_ms=min_gap_ms).table
+
+
+def find_stalls(waits: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
+    """The same, with the number of connections of unknown RTT and of undecided gaps."""
+    state, least_ns = waits.state, min_gap_ms * 1e6
+    chosen = [
+        (connection, gap)
+        for connection in waits.connections
+        for gap in connection.gaps
+        if gap.wait_ns >= least_ns
+    ]
+    must_fit(len(chosen) * STALL_BYTES, f"{len(chosen):,} stalls", IN_PARTS)
+    undecided = [place for connection in waits.connections for place in connection.undecided]
+    gaps_ms = (state.gaps_ns()[undecided] / 1e6).tolist()
+    return Stalls(
+        sorted((_stall(state, *pair) for pair in chosen), key=BY_TIME),
+        sum(not connection.is_measured for connection in waits.connections),
+        [gap_ms for gap_ms in gaps_ms if gap_ms >= min_gap_ms],
+        int(((state.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
+    )
+
+
+def _stall(state: ConnectionState, connection: Connection, gap: Gap) -> tuple[Any, ...]:
+    at = gap.place
+    return (
+        connection.number,
+        int(state.time_ns[at - 1]),
+        gap.length_ns / 1e6,
+        gap.wait_ns / 1e6,
+        *state.rows[at - 1 : at + 1].tolist(),
+        *state.frames(at),
+        NAMES[state.direction[at]],
+        gap.wait.reason.name,
+        gap.wait.waiting,
+        gap.wait.waited_for,
+        connection.far.rtt_ns / 1e6 if connection.is_measured else float("nan"),
+    )
+
+
+def together(parts: Sequence[Stalls]) -> Stalls:
+    """The stalls of all parts of a capture."""
+    return Stalls(
+        sorted((row for part in parts for row in part.rows), key=BY_TIME),
+        sum(part.rtt_unknown for part in parts),
+        [gap_ms for part in parts for gap_ms in part.undecided_ms],
+        sum(part.acks_of_missing for part in parts),
+    )

@@ -142,7 +142,7 @@ def _later(segments: DataFrame, requests: DataFrame) -> Series[bool]:
 def stalls_in(requests: DataFrame) -> Series[bool]:
     """For each request whether Nagle's algorithm waited for a delayed ACK."""
     silent = requests["steps"].map(lambda steps: SILENCE in steps).astype(bool)
-    stalled: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK)
+    stalled: Series[bool] = silent & (requests["reason"] == NAGLE_AND_DELAYED_ACK.name)
     return stalled
 
 

@@ -13,7 +13,7 @@ from labs.errors import Missing
 from labs.read.capture import connections, read, reader, segment_table
 from labs.read.flows import connection_state
 from labs.read.flows.exchanges import exchanges
-from labs.read.flows.stalls import stalls
+from labs.read.flows.waits import stalls
 from tests.captures import without_syns
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "exchanges"

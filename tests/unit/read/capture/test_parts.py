@@ -12,7 +12,6 @@ from benchmarks.made_capture import write_capture
 from labs.cli.__main__ import main
 from labs.read.capture import parts, read
 from labs.read.capture.parts import OMITTED, whole_connections
-from labs.read.flows.account_text import as_json
 from labs.read.flows.explain import explain, read_account
 
 
@@ -39,10 +38,10 @@ def test_account_in_parts_is_that_of_the_whole(
 ) -> None:
     def told() -> list[object]:
         main(["capture", "stalls", str(many), "--json"])
-        one = as_json(explain(many, connection=3))
-        return [as_json(explain(many)), one, json.loads(capsys.readouterr().out)]
+        one = explain(many, connection=3).as_json()
+        return [explain(many).as_json(), one, json.loads(capsys.readouterr().out)]
 
     whole = told()
     monkeypatch.setattr(parts, "ROWS_IN_MEMORY", 500)
     assert told() == whole
-    assert whole[0] == as_json(read_account(many)[1])
+    assert whole[0] == read_account(many)[1].as_json()

@@ -13,7 +13,7 @@ from labs.read.capture.packets import Record, every_record
 from labs.read.exports.packet_comments import comments_of
 from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, pcapng
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, ZERO_WINDOW
-from labs.read.flows.stalls import stalls
+from labs.read.flows.waits import stalls
 from tests import tshark
 from tests.real_runs import nagle_run, real
 
@@ -42,7 +42,7 @@ def test_annotated_capture_has_the_stalls_and_steps_as_tshark_shows_them(tmp_pat
     out.write_bytes(annotated(path, comments_of(table)))
     shown = comments_by_tshark(out)
     found = stalls(table)
-    assert set(found["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert set(found["reason"]) == {NAGLE_AND_DELAYED_ACK.name}
     assert len(shown) == 3 * len(found) == 2700
     number_of = {one.offset: one.number for one in every_record(path)}
     for stall in found.head(20).to_dict("records"):
@@ -50,7 +50,7 @@ def test_annotated_capture_has_the_stalls_and_steps_as_tshark_shows_them(tmp_pat
             shown[number_of[int(table["offset"][stall[row]])]] for row in ("before", "after")
         )
         assert f"{stall['gap_ms']:.1f} ms" in before and f"{stall['gap_ms']:.1f} ms" in after
-        assert NAGLE_AND_DELAYED_ACK in before and "tcp_send_delayed_ack" in after
+        assert NAGLE_AND_DELAYED_ACK.name in before and "tcp_send_delayed_ack" in after
 
 
 def test_annotated_capture_has_the_packets_of_its_source(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_comments_of_a_closed_window_name_who_waited() -> None:
     """A reader that stops: tests/fixtures/exchanges/README.md."""
     table = capture.read(EXCHANGES / "stopped-reader.pcap")
     found = stalls(table)
-    (first, *_) = found[found["reason"] == ZERO_WINDOW].to_dict("records")
+    (first, *_) = found[found["reason"] == ZERO_WINDOW.name].to_dict("records")
     said = " ".join(comments_of(table)[int(table["offset"][first["after"]])])
     assert f"The {first['waiting']} waited for the {first['waited_for']}." in said
     assert "tcp_probe_timer" in said

@@ -11,13 +11,13 @@ import pytest
 
 from labs.errors import BadInput
 from labs.read.capture import read
-from labs.read.flows import both_sides, limits, rtt
 from labs.read.flows import connection_state as states
+from labs.read.flows import limits, rtt
 from labs.read.flows.connection_state import connection_state
 from tests.made_flows import ACK, PSH, SYN, capture, random_capture, segment
 
 PORT = 20_000
-PASSES = ((both_sides, "write_states"), (states, "find_first_acks"), (rtt, "_find_distances"))
+PASSES = ((states, "write_states"), (states, "find_first_acks"), (rtt, "_find_distances"))
 
 
 def performed_by_python(function: Any) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ from labs.read.flows.exchanges import (
     followed,
 )
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, SENDING
-from labs.read.flows.stalls import stalls
+from labs.read.flows.waits import stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
@@ -82,7 +82,7 @@ def test_exchanges_sizes_and_silences_of_the_stalled() -> None:
     rows = rows[rows["steps"] == ARTICLE_OFF]
     assert set(rows["request_bytes"]) == {101} and set(rows["answer_bytes"]) == {238 + 615}
     assert set(rows["segments"]) == {5}
-    assert set(rows["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert set(rows["reason"]) == {NAGLE_AND_DELAYED_ACK.name}
     assert set(rows["waiting"]) == {"server"} and set(rows["waited_for"]) == {"client"}
     # TCP_ATO_MIN is HZ/25 = 40 ms; this kernel's HZ is 250, so that a timer may be a tick late.
     assert rows["gap_ms"].between(40, 48).all()
@@ -104,7 +104,7 @@ def test_exchanges_gap_is_that_of_the_segments() -> None:
 
 def test_exchanges_without_a_stall_have_no_reason() -> None:
     rows = table("nagle-on")
-    assert set(rows["reason"]) == {SENDING}  # no gap of 4 ms
+    assert set(rows["reason"]) == {SENDING.name}  # no gap of 4 ms
     assert rows["latency_ms"].median() < 5
 
 
@@ -175,7 +175,7 @@ def asked(
 @pytest.mark.parametrize(
     ("gap_us", "parts", "reason", "waiting"),
     [
-        (40_000, [200, 200], NAGLE_AND_DELAYED_ACK, "server"),
+        (40_000, [200, 200], NAGLE_AND_DELAYED_ACK.name, "server"),
         (40_000, [200], "delayed ACK", "nobody"),
         # Nagle holds back no full segment, and none behind a full one (tcp_minshall_check).
         (40_000, [200, 1448], "cannot be told", "server"),
@@ -210,9 +210,9 @@ def test_mss_bytes_from_the_handshake(
     path = tmp_path / "made.pcap"
     for parts, reason in (
         ([full] * 4, "cannot be told"),
-        ([full - 1] * 2, NAGLE_AND_DELAYED_ACK),
+        ([full - 1] * 2, NAGLE_AND_DELAYED_ACK.name),
         ([200, full], "cannot be told"),
-        ([200, full - 1], NAGLE_AND_DELAYED_ACK),
+        ([200, full - 1], NAGLE_AND_DELAYED_ACK.name),
     ):
         segments = read(capture(path, asked(44_000, parts, offers=(client, server))))
         silent = stalls(segments)["reason"].tolist()
@@ -252,7 +252,10 @@ def test_mss_bytes_without_a_handshake(
 def test_exchanges_nagle_goes_by_the_last_small_segment(first: list[int], tmp_path: Path) -> None:
     """Minshall's form: full segments behind a small one, or in one frame with it, hide nothing."""
     offers = (offer(1460), offer(1460))
-    for gap_us, reason in ((4_000, "Nagle waits a round trip"), (44_000, NAGLE_AND_DELAYED_ACK)):
+    for gap_us, reason in (
+        (4_000, "Nagle waits a round trip"),
+        (44_000, NAGLE_AND_DELAYED_ACK.name),
+    ):
         made, sent = asked(gap_us, [], offers=offers), 5000
         at = made[-1][0] + 50
         for length in first:
@@ -294,6 +297,6 @@ def test_exchanges_delayed_ack_counts_before_a_longer_path() -> None:
     rows = table("nagle-delay")
     stalled = rows[rows["steps"] == ARTICLE_OFF]
     assert len(rows) == 60 and len(stalled) == 56
-    assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK}
+    assert set(stalled["reason"]) == {NAGLE_AND_DELAYED_ACK.name}
     assert stalled["gap_ms"].between(40, 48).all()
     assert (stalled["latency_ms"] > 2 * 60 + 40).all()

@@ -22,13 +22,11 @@ from labs.cli.__main__ import main
 from labs.read.capture import read
 from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
-from labs.read.flows.account_schema import SCHEMA
-from labs.read.flows.account_text import as_json, describe_file, describe_finding
+from labs.read.flows.account import SCHEMA, Account
 from labs.read.flows.connection_state import connection_state
-from labs.read.flows.explain import Account, explain
+from labs.read.flows.explain import explain
 from labs.read.flows.limits import LIMITS
-from labs.read.flows.stalls import stalls
-from labs.read.flows.waits import waits
+from labs.read.flows.waits import stalls, waits
 from tests import tshark
 from tests.captures import without_syns
 from tests.made_flows import ACK, FIN, PSH, RST, SYN, capture, segment
@@ -50,21 +48,21 @@ def only(path: Path) -> Account:
     return account
 
 
-def times(account: Account) -> dict[str, float]:
-    times_ms: dict[str, float] = {}
+def times(account: Account) -> dict[of.Reason, float]:
+    times_ms: dict[of.Reason, float] = {}
     for finding in account.findings:
         times_ms[finding.reason] = times_ms.get(finding.reason, 0.0) + finding.time_ms
     return times_ms
 
 
-def trouble(account: Account) -> set[str]:
+def trouble(account: Account) -> set[of.Reason]:
     return {finding.reason for finding in account.findings if finding.is_trouble}
 
 
 def test_1_a_refused_syn_is_no_loss() -> None:
     file_account = explain(TRUTH / "explain-connection-refused.pcap.gz")
     assert all(trouble(account) == {of.REFUSED} for account in file_account.accounts)
-    assert "refused" in describe_file(file_account)
+    assert "refused" in file_account.describe()
 
 
 def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
@@ -275,7 +273,7 @@ def test_gave_up_and_zero_window_name_the_end() -> None:
 
 def test_as_json_follows_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     for path in TRUTH.glob("explain-*.pcap.gz"):
-        jsonschema.validate(as_json(explain(path)), SCHEMA)
+        jsonschema.validate(explain(path).as_json(), SCHEMA)
     assert main(["explain", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == SCHEMA
 
@@ -313,7 +311,7 @@ def test_packet_comments_are_on_the_frames_that_the_sentences_name(tmp_path: Pat
         comments = {int(number): text for number, text in shown}
         (finding,) = [finding for finding in only(path).findings if finding.reason == reason]
         assert frame in (None, finding.frames[0][1])
-        assert describe_finding(finding) in comments[finding.frames[0][1]]
+        assert finding.sentence in comments[finding.frames[0][1]]
 
 
 def test_ladder_command_draws_the_worst_wait(
@@ -321,7 +319,7 @@ def test_ladder_command_draws_the_worst_wait(
 ) -> None:
     """The command that the account prints runs as it is."""
     for name in ("explain-connection-refused", "explain-fast-recovery", "explain-zero-window"):
-        plain = as_json(explain(TRUTH / f"{name}.pcap.gz"))
+        plain = explain(TRUTH / f"{name}.pcap.gz").as_json()
         words = shlex.split(plain["connections"][0]["ladder"])
         assert words[0] == "labs" and words[-1] == "ladder.html"
         assert main([*words[1:-1], str(tmp_path / "x.html")]) == 0, capsys.readouterr().err
@@ -339,13 +337,8 @@ def test_a_repaired_loss_is_one_finding() -> None:
 
 def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
     late = without_syns(EXCHANGES / "download.pcap.gz", tmp_path / "late.pcap")
-    gaps = waits(connection_state(read(late)))
-    codes = {
-        code
-        for sides in gaps.rounds.values()
-        for rounds in sides
-        for code in rounds.reason.tolist()
-    }
+    (connection,) = waits(connection_state(read(late))).connections
+    codes = {code for rounds in connection.rounds for code in rounds.reason.tolist()}
     assert codes and LIMITS.index(of.SEND_BUFFER) not in codes
 
 
@@ -465,7 +458,7 @@ def echoing(at_ms: int, echoed_ms: int) -> bytes:
 
 @pytest.mark.parametrize(("flight", "reason"), [(30, of.PATH), (10, of.UNTOLD)])
 def test_14_a_queue_before_the_capture_shows_by_timestamps(
-    flight: int, reason: str, tmp_path: Path
+    flight: int, reason: of.Reason, tmp_path: Path
 ) -> None:
     """1460 bytes every 2 ms over an RTT of 20 ms, seen at the client, which acknowledges at once.
     Each echoes the timestamp of the ACK that released it: with 30 segments in flight that passed
@@ -520,7 +513,7 @@ SYNS = [(0, segment(PORT, 0, 1000, 0, SYN)), (1_000_000, segment(PORT, 0, 1000, 
     ],
 )
 def test_15_only_a_reset_that_acknowledges_the_syn_refuses(
-    rest: list[bytes], reason: str, count: int, tmp_path: Path
+    rest: list[bytes], reason: of.Reason, count: int, tmp_path: Path
 ) -> None:
     """The client's packets alone, a reset of what the capture lacks, and a refusal of one SYN."""
     made = [*SYNS, *((1_100_000 + 1000 * number, frame) for number, frame in enumerate(rest))]
@@ -533,7 +526,7 @@ def test_15_only_a_reset_that_acknowledges_the_syn_refuses(
     ("code", "reason"), [(1, of.UNREACHABLE_HOST), (4, of.UNANSWERED), (13, of.FILTERED)]
 )
 def test_15_the_code_of_an_icmp_error_tells_who_refuses(
-    code: int, reason: str, tmp_path: Path
+    code: int, reason: of.Reason, tmp_path: Path
 ) -> None:
     syn = SYNS[0][1]
     icmp = struct.pack(">BBHI", 3, code, 0, 0) + syn[14:42]
@@ -581,7 +574,7 @@ def test_17_what_was_sent_in_vain_takes_no_time() -> None:
 
 
 def test_17_before_a_reset_nothing_is_known() -> None:
-    text = describe_file(explain(TRUTH / "explain-reset.pcap.gz"))
+    text = explain(TRUTH / "explain-reset.pcap.gz").describe()
     assert "nothing was sent until the server reset" in text
     assert "all data had been acknowledged" in text and "nobody had anything" not in text
 
@@ -607,8 +600,8 @@ def test_19_rounds_of_both_directions_keep_apart(tmp_path: Path) -> None:
         made.append((at, segment(PORT, 0, seq, 5001, ACK, length=1460)))
         made.append((at + 50, segment(PORT, 1, 5001, seq + 1460, ACK)))
     path = capture(tmp_path / "x.pcap", sorted(made, key=lambda packet: packet[0]))
-    gaps = waits(connection_state(read(path)))
-    assert {rounds.direction for rounds in gaps.rounds[0]} == {0, 1}
+    (connection,) = waits(connection_state(read(path))).connections
+    assert {rounds.direction for rounds in connection.rounds} == {0, 1}
     account = only(path)
     assert sum(times(account).values()) == pytest.approx(account.duration_ms, abs=0.01)
 
@@ -687,12 +680,12 @@ def test_22_a_later_fragment_of_a_tunnel_has_no_header(tmp_path: Path) -> None:
 
 
 def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
-    text = describe_file(explain(TRUTH / "explain-delayed-ACK.pcap.gz"))
+    text = explain(TRUTH / "explain-delayed-ACK.pcap.gz").describe()
     assert "the handshake took 22.3 ms" in text and "28 requests and their responses" in text
     assert "1 ACK was delayed, but nobody waited for it" in text
-    text = describe_file(explain(TRUTH / "explain-SYN-repeated.pcap.gz"))
+    text = explain(TRUTH / "explain-SYN-repeated.pcap.gz").describe()
     assert "a lost SYN or SYN-ACK was repeated" in text
-    text = describe_file(explain(TRUTH / "explain-fast-recovery.pcap.gz"))
+    text = explain(TRUTH / "explain-fast-recovery.pcap.gz").describe()
     assert "See it" in text and "--frames" in text.split("See it")[1]
     late = [*answered(), *burst(40_500, 5001, 2)][1:]
     lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines

@@ -15,12 +15,10 @@ from labs.read.flows import reasons
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.stalls import find_stalls, stalls
-from labs.read.flows.waits import waits
+from labs.read.flows.waits import find_stalls, stalls, waits
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
-REASONS = set(reasons.EXPLANATIONS)
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 
 
@@ -35,7 +33,7 @@ def told(rows: pandas.DataFrame) -> list[tuple[str, str, str]]:
 def test_stalls_of_nagle_and_the_delayed_ack() -> None:
     """180 of 200 requests (see test_exchanges), and nothing else is silent."""
     rows = found("nagle-off.pcap.gz")
-    assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK, "server", "client")] * 180
+    assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK.name, "server", "client")] * 180
     assert rows["gap_ms"].between(40, 48).all()
     assert rows["at_ns"].is_monotonic_increasing
 
@@ -51,7 +49,7 @@ def test_stalls_of_a_download_have_the_delayed_ack() -> None:
     """The client acknowledges every second segment, and the last one of a burst 40 to 44 ms later
     (250 Hz); the server's next data was sent before that ACK arrived."""
     (row,) = found("download.pcap.gz").to_dict("records")
-    assert told(found("download.pcap.gz")) == [(reasons.DELAYED_ACK, "nobody", "client")]
+    assert told(found("download.pcap.gz")) == [(reasons.DELAYED_ACK.name, "nobody", "client")]
     assert 40 <= row["gap_ms"] <= 44
     segments = read(FOLDER / "download.pcap.gz")
     assert (row["before"], row["after"]) == (315, 316)
@@ -63,14 +61,14 @@ def test_stalls_of_a_closed_window() -> None:
     """The receiver's answer to what filled its window, three probes, and its reading on; then an
     idle connection with keep-alives, and one that is reset."""
     rows = found("stopped-reader.pcap")
-    closed, alive = reasons.ZERO_WINDOW, reasons.KEEP_ALIVE
+    closed, alive = reasons.ZERO_WINDOW.name, reasons.KEEP_ALIVE.name
     assert told(rows) == [
-        (reasons.FULL_WINDOW, "client", "server"),  # until the ACK that the window has closed
+        (reasons.FULL_WINDOW.name, "client", "server"),  # until the ACK that the window has closed
         *[(closed, "client", "client")] * 3,
         (closed, "client", "server"),
         *[(alive, "nobody", "client")] * 3,
-        (reasons.CLOSED_LATE, "nobody", "client"),
-        (reasons.UNTOLD, "client", "server"),
+        (reasons.CLOSED_LATE.name, "nobody", "client"),
+        (reasons.UNTOLD.name, "client", "server"),
     ]
     # The probe timer doubles (tcp_probe_timer, icsk_probes_out).
     probes = rows["gap_ms"].iloc[1:4].tolist()
@@ -80,12 +78,12 @@ def test_stalls_of_a_closed_window() -> None:
 
 def test_stalls_of_an_outage_are_retransmission_timers() -> None:
     rows = found("outage.pcap")
-    timed = rows[rows["reason"] == reasons.TIMEOUT]
+    timed = rows[rows["reason"] == reasons.TIMEOUT.name]
     assert set(timed["waiting"]) == {"client"} and set(timed["waited_for"]) == {"server"}
     assert timed["ended_by"].tolist() == ["client", "client", "server", "client", "server"]
     # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
     assert timed["gap_ms"].iloc[0] == pytest.approx(200, abs=8)
-    pauses = rows[rows["reason"] == reasons.APPLICATION]
+    pauses = rows[rows["reason"] == reasons.APPLICATION.name]
     assert len(pauses) == 11 and pauses["gap_ms"].between(50, 51).all()
     assert set(pauses["waited_for"]) == {"client"}
 
@@ -126,16 +124,16 @@ def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Pat
     known = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
         at = row["at_ns"], row["gap_ms"]
-        assert row["reason"] == reasons.UNTOLD or row["reason"] == known[at], row
+        assert row["reason"] == reasons.UNTOLD.name or row["reason"] == known[at], row
     if len(whole) > 100:
-        assert (late.table["reason"] == reasons.NAGLE_AND_DELAYED_ACK).sum() == 180
+        assert (late.table["reason"] == reasons.NAGLE_AND_DELAYED_ACK.name).sum() == 180
 
 
 def test_explained_has_words_and_source_for_every_reason() -> None:
-    for reason in REASONS:
-        said = reasons.explained(reason)
-        assert said.words.endswith(".") and said.source
-    nagle = reasons.explained(reasons.NAGLE_AND_DELAYED_ACK)
+    for name, reason in reasons.REASONS.items():
+        assert reasons.explained(name) is reason
+        assert reason.words.endswith(".") and reason.source
+    nagle = reasons.NAGLE_AND_DELAYED_ACK
     for name in ("tcp_nagle_check", "__tcp_ack_snd_check", "tcp_send_delayed_ack", "HZ/25"):
         assert name in nagle.words + nagle.source
 
@@ -145,8 +143,8 @@ def test_stalls_and_exchanges_of_random_flows(seed: int, tmp_path: Path) -> None
     """Time that runs backwards, windows of unknown scale, connections without a beginning."""
     segments = read(random_capture(tmp_path / "made.pcap", seed))
     silent, rows, acks = stalls(segments), exchanges(segments), time_to_ack(segments)
-    assert set(silent["reason"]) <= REASONS and len(silent) > 100
-    assert set(rows["reason"]) <= REASONS and len(rows) > 50
+    assert set(silent["reason"]) <= set(reasons.REASONS) and len(silent) > 100
+    assert set(rows["reason"]) <= set(reasons.REASONS) and len(rows) > 50
     assert rows["segments"].sum() <= len(segments) and (rows["answer_bytes"] >= 0).all()
     carried = (segments["payload_bytes"] > 0).sum()
     assert 0 < len(acks) <= carried

@@ -1,0 +1,375 @@
+"""What each end of a connection had heard and sent before a segment, and the segment that ends a
+gap as it looks from there.
+
+The place of the capture matters: an end hears a segment after the time from that place to the end,
+and its answer comes back after the same time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy
+
+from labs.read.capture import tcp_marks as bits
+from labs.read.capture.segment_table import (
+    ACK,
+    FIN,
+    HTTP_REQUEST,
+    HTTP_RESPONSE,
+    RST,
+    SYN,
+    TLS_HANDSHAKE,
+)
+from labs.read.flows import reasons as why
+from labs.read.flows.connection_state import Column, ConnectionState
+from labs.read.flows.limits import rounds
+from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
+from labs.read.flows.missing_packets import MOST_LOST, counts_ids, holes, skipped_packets
+from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
+from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance, Distances
+
+JITTER: Final = 0.1
+"""An answer is late if it exceeds the distance by SOON_NS and this share of it."""
+LONGEST_NS: Final = 10 * 10**9
+AT_END_NS: Final = 50_000
+LOSS_MARKS: Final = (
+    bits.RETRANSMISSION
+    | bits.FAST_RETRANSMISSION
+    | bits.SPURIOUS_RETRANSMISSION
+    | bits.OUT_OF_ORDER
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """The gap before the segment at `place`: `wait_ns` of it is a wait, the rest is `rest`: a round
+    trip of some kind.
+
+    A delayed ACK for which nobody waits, or a keep-alive, ends nothing: `instead` is what was
+    waited for in that time, as the next segment with data or the end shows it.
+    """
+
+    place: int
+    length_ns: int
+    wait: Wait
+    wait_ns: int
+    rest: Reason
+    instead: Wait | None = None
+    is_sure: bool = True  # False if a loss that the capture cannot show would look the same
+
+    @property
+    def cause(self) -> Wait:
+        """What the waiting time belongs to."""
+        return self.instead or self.wait
+
+
+class Dialogue:
+    """One connection: what the gaps between its segments depend on."""
+
+    def __init__(
+        self, state: ConnectionState, far: Distances, first: int, last: int, error: Reason | None
+    ) -> None:
+        self.state, self.each = state, state.each
+        self.first, self.last = first, last
+        self.is_measured = bool(far.measured[first])
+        self.far = far.most(first)
+        self.error = error
+        flags, direction = state.flags[first:last], state.direction[first:last]
+        self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
+        self.places = tuple(places.data for places in self.sides)
+        self.times = tuple(state.time_ns[places].data for places in self.sides)
+        self.has_both = all(len(places) for places in self.sides)
+        syn = flags[(flags & SYN) != 0]
+        self.is_answered = bool(((syn & ACK) != 0).any()) or not len(syn)
+        self.refusals = [] if self.is_answered else refusals(state, first, last)
+        near = self.far if self.far.is_bounded else NEXT_DOOR
+        has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
+        self.episodes = episodes(state, near, first, last) if has_loss else []
+        if not self.far.is_bounded:
+            for episode in self.episodes:
+                if not self._waited_for_timer(episode):
+                    episode.reason = why.UNTOLD
+        lost = [
+            (self.each.time_ns[episode.first], self.each.time_ns[max(episode.first, episode.last)])
+            for episode in self.episodes
+        ]
+        self.bulk = tuple(
+            rounds(state, near, first, last, side, lost) if self.has_both else None
+            for side in (0, 1)
+        )
+        missing, self.hole_count = holes(state, first, last, self.sides)
+        self._holes = missing.data
+
+    @cached_property
+    def counts_ids(self) -> tuple[bool, ...]:
+        return tuple(counts_ids(self.state, places) for places in self.sides)
+
+    @cached_property
+    def _repaired(self) -> Column:
+        """For each segment the number of the episode that it is in, or -1. Of two at once the loss
+        matters: what an end repeats in vain meanwhile follows from it."""
+        numbers = numpy.full(self.last - self.first, -1)
+        for is_loss in (False, True):
+            for number, episode in enumerate(self.episodes):
+                if (episode.reason is not why.SPURIOUS) == is_loss:
+                    begin, end = episode.first + 1 - self.first, episode.last + 1 - self.first
+                    numbers[begin:end] = number
+        return numbers.data
+
+    def episode_at(self, at: int) -> Episode | None:
+        """The episode of loss that the segment is in."""
+        number = self._repaired[at - self.first] if self.episodes else -1
+        return self.episodes[number] if number >= 0 else None
+
+    def is_beside_hole(self, at: int) -> bool:
+        """Whether packets that the capture lacks may have ended the gap before the segment."""
+        return bool(self._holes[at - self.first])
+
+    def _waited_for_timer(self, episode: Episode) -> bool:
+        """Whether the episode is what it seems even if the distance is unknown: a timer that took
+        as long as a timer must, or what needs no distance."""
+        if episode.reason in (why.SPURIOUS, why.GAVE_UP):
+            return True
+        times = self.each.time_ns
+        return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in episode.timers)
+
+    def had_heard(self, at: int, far: Distance, by: int) -> int:
+        """The last segment of the other end that had reached `by` before it sent; -1 if none."""
+        early_ns = min(SOON_NS // 5, slack_ns(far, by))
+        until = self.each.time_ns[at] - far.far_ns[by] + early_ns
+        places = self.places[1 - by]
+        number = bisect_right(self.times[1 - by], until) - 1
+        while number >= 0 and places[number] >= at:
+            number -= 1
+        return places[number] if number >= 0 else -1
+
+    def previous(self, at: int, side: int) -> int:
+        """The segment of that side before the place; -1 if none."""
+        number = bisect_left(self.places[side], at) - 1
+        return self.places[side][number] if number >= 0 else -1
+
+    def next_carrying(self, at: int) -> int | None:
+        """The next segment with payload."""
+        carrying = self.each.carrying
+        after = bisect_right(carrying, at)
+        if after == len(carrying) or carrying[after] >= self.last:
+            return None
+        return carrying[after]
+
+    def count_before(self, at: int, side: int, flag: int) -> int:
+        """How many segments with that flag a side had sent before the place."""
+        places = self.sides[side]
+        return int(((self.state.flags[places[places < at]] & flag) != 0).sum())
+
+    def limit(self, at: int, sender: int) -> Reason:
+        """What limits that sender of bulk before the place; a round trip if it sends none."""
+        bulk = self.bulk[sender]
+        return why.ROUND_TRIP if bulk is None else bulk.limit_at(self.each.time_ns[at - 1])
+
+    def lost_before(self, at: int, by: int) -> int:
+        """How many packets of this side are missing between the segment and the one before it, by
+        the identification of their IP packets; 0 if that cannot be told."""
+        each = self.each
+        before = self.previous(at, by)
+        if before < 0 or each.flags[before] & SYN or not self.counts_ids[by]:
+            return 0
+        skipped = skipped_packets(each, before, at)
+        return skipped if skipped < MOST_LOST else 0
+
+
+class Ending:
+    """The segment that ends a gap, if both ends are at these distances.
+
+    `by` is its sender, and `heard` the last segment of the `other` end that had reached it. It was
+    sent `late_ns` after the last thing that could have made its sender send. `since` is the end of
+    the gap if other segments, which ended nothing, are between.
+    """
+
+    def __init__(
+        self, dialogue: Dialogue, at: int, far: Distance, since: int | None = None
+    ) -> None:
+        each = dialogue.each
+        self.dialogue, self.each, self.at, self.far = dialogue, each, at, far
+        self.by = each.direction[at]
+        self.other = 1 - self.by
+        self.flags, self.marks, self.length = each.flags[at], each.marks[at], each.length[at]
+        self.length_ns = each.time_ns[at] - each.time_ns[(since or at) - 1]
+        self.away_ns = far.far_ns[self.by]
+        self.is_away = self.away_ns > AT_END_NS
+        self.slack_ns = slack_ns(far, self.by)
+        self.heard = dialogue.had_heard(at, far, self.by)
+        self.late_ns = max(0, each.time_ns[at] - self._begun_ns())
+
+    def _begun_ns(self) -> int:
+        """When the last thing happened that could have made its sender send: for an ACK, that data
+        arrived which it covers."""
+        each, dialogue = self.each, self.dialogue
+        newest = -1 if self.length or self.flags & (SYN | FIN | RST) else self._newest()
+        if newest >= 0:
+            return each.time_ns[newest] + self.away_ns
+        begun = each.time_ns[dialogue.first]
+        if self.heard >= 0:
+            begun = each.time_ns[self.heard] + self.away_ns
+        previous = dialogue.previous(self.at, self.by)
+        if previous >= 0 and (each.length[previous] or each.flags[previous] & SYN):
+            begun = max(begun, each.time_ns[previous])
+        return begun
+
+    def _newest(self) -> int:
+        """The newest data that had reached its sender; -1 if none in the last seconds."""
+        each, place = self.each, self.heard
+        earliest_ns = each.time_ns[self.at] - LONGEST_NS
+        while place >= self.dialogue.first:
+            carries = each.length[place] or each.flags[place] & (SYN | FIN)
+            if carries and each.direction[place] != self.by:
+                return place
+            place -= 1
+            if each.time_ns[place] < earliest_ns:
+                break
+        return -1
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether the distance explains the gap."""
+        return self.late_ns < self.slack_ns
+
+    @property
+    def hides_losses(self) -> bool:
+        """Whether the capture cannot show what its sender lost before it passed here."""
+        return self.is_away and not self.dialogue.counts_ids[self.by]
+
+    @property
+    def episode(self) -> Episode | None:
+        return self.dialogue.episode_at(self.at)
+
+    @property
+    def rest(self) -> Reason:
+        """What the part of a gap before data is that the distance explains."""
+        each, at, heard = self.each, self.at, self.heard
+        if heard >= 0 and each.length[heard]:
+            before = self.dialogue.previous(at, self.by)
+            if before < heard or not each.length[before]:
+                return turn(each.content[heard], each.content[at])
+        if heard >= 0 and each.flags[heard] & SYN:
+            return why.HANDSHAKE
+        limit = self.dialogue.limit(at, self.by)
+        if limit in WINDOWS or heard < 0 or not self._held_by_nagle(at, heard, self.by):
+            return limit
+        return why.NAGLE
+
+    def _held_by_nagle(self, at: int, ack: int, sender: int) -> bool:
+        """Whether the small segment at that place had to wait for the ACK of an earlier small one
+        (tcp_minshall_check)."""
+        each = self.each
+        small = each.length[at] % each.mss_bytes[at] != 0
+        return bool(small and each.acked[sender][ack] < each.small[sender][ack] <= each.ack[ack])
+
+    def next_data_of(self, sender: int) -> bool:
+        """Whether the first data at or after it is of that side."""
+        place = self.at if self.length else self.dialogue.next_carrying(self.at)
+        return place is not None and self.each.direction[place] == sender
+
+    # An ACK without data, which the other end waits for.
+
+    @property
+    def acked_bytes(self) -> int:
+        return self.each.ack[self.at] - self.each.acked[self.other][self.at]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it acknowledges less than two full segments."""
+        return self.acked_bytes < 2 * self.each.mss_bytes[self.at]
+
+    @property
+    def room(self) -> int | None:
+        """What the window left before it; None if its scale is unknown."""
+        edge = self.each.edge[self.other][self.at]
+        return edge - self.each.sent[self.other][self.at] if edge >= 0 else None
+
+    @property
+    def is_window_full(self) -> bool:
+        full = self.each.mss_bytes[self.at]
+        has_window = self.each.window[self.by][self.at] >= 0
+        return has_window and self.room is not None and self.room < full
+
+    @property
+    def window_limit(self) -> Reason:
+        is_silly = self.each.window[self.by][self.at] < self.each.mss_bytes[self.at]
+        return why.SILLY_WINDOW if is_silly else why.FULL_WINDOW
+
+    @cached_property
+    def limit(self) -> Reason:
+        """What limits the other end, which sends the data."""
+        return self.dialogue.limit(self.at, self.other)
+
+    @cached_property
+    def released(self) -> int | None:
+        """The new data that the other end sent because of this ACK, if any."""
+        each, at, sender = self.each, self.at, self.other
+        place = self.dialogue.next_carrying(at)
+        if place is None or each.direction[place] != sender:
+            return None
+        after_ns, away_ns = each.time_ns[place] - each.time_ns[at], self.far.far_ns[sender]
+        if away_ns - SOON_NS // 5 <= after_ns <= away_ns + slack_ns(self.far, sender):
+            return place if each.end[place] > each.sent[sender][at] else None
+        return None
+
+    @property
+    def frees_small(self) -> bool:
+        """Whether Nagle's algorithm held back the data that it released."""
+        released = self.released
+        return released is not None and self._held_by_nagle(released, self.at, self.other)
+
+    # What the gap was.
+
+    def awaited(self, reason: Reason) -> Wait:
+        """The other end waited for the sender of this segment."""
+        return Wait(reason, NAMES[self.other], NAMES[self.by])
+
+    def waiting(self, reason: Reason) -> Wait:
+        """The sender of this segment waited for the other end."""
+        return Wait(reason, NAMES[self.by], NAMES[self.other])
+
+    def whole(self, wait: Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """All of the gap is that wait."""
+        return Gap(self.at, self.length_ns, wait, self.length_ns, rest)
+
+    def late(self, wait: Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True) -> Gap:
+        """What exceeds the distance is that wait."""
+        wait_ns = min(self.late_ns, self.length_ns)
+        return Gap(self.at, self.length_ns, wait, wait_ns, rest, is_sure=is_sure)
+
+    def passed(self, rest: Reason, wait: Wait | None = None) -> Gap:
+        """The distance explains all of the gap; `wait` has its ends."""
+        return Gap(self.at, self.length_ns, wait or Wait(rest), 0, rest)
+
+
+def turn(asked: int, answer: int) -> Reason:
+    """What kind of turn a message and the one before it are, by what they begin with."""
+    contents = (asked, answer)
+    if TLS_HANDSHAKE in contents:
+        return why.TLS_TURN
+    if HTTP_REQUEST in contents or HTTP_RESPONSE in contents:
+        return why.HTTP_TURN
+    return why.TURN
+
+
+def slack_ns(far: Distance, by: int) -> int:
+    return SOON_NS + int(JITTER * min(far.far_ns[by], 1 << 40))
+
+
+def refusals(state: ConnectionState, first: int, last: int) -> list[int]:
+    """The resets by which the server refuses the connection between two places: each acknowledges
+    a SYN (RFC 9293 3.5.2), and the client had acknowledged nothing before."""
+    here = slice(first, last)
+    flags, by = state.flags[here], state.direction[here]
+    agrees = (by == 0) & ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0)
+    until = int(agrees.argmax()) if agrees.any() else last - first
+    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (state.ack[here] == 1)
+    asked = numpy.cumsum((by == 0) & ((flags & SYN) != 0)) > 0
+    resets: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
+    return resets
