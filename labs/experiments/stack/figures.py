@@ -280,7 +280,7 @@ def _panel(column: str, words: str, colour: str) -> Bars:
     )
 
 
-work = Panels(
+PER_REQUEST = Panels(
     "Latency and work per request",
     panels=tuple(_panel(column, *look) for column, look in WORK.items()),
     note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole machine",
@@ -292,7 +292,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
     """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
     of its own. Counters are those of the whole machine, so they include the load generator."""
     compared = undisturbed(study.repeated, conditions)
-    return work(_with_source(medians(compared, WORK), study, compared))
+    return PER_REQUEST(_with_source(medians(compared, WORK), study, compared))
 
 
 def effects(study: Study, *others: Study, connections: int = 1) -> Figure:

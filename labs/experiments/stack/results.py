@@ -138,9 +138,11 @@ class Results(RunResults):
     timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
 
     threads = hidden("settings.threads", "threads of the server")
-    refused_rx_usecs = hidden(refused("rx_usecs"), "why the interrupt delay was not applied")
-    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs")
-    refused_threads = hidden(refused("threads"), "why not all threads were used")
+    refused_rx_usecs = hidden(
+        refused("rx_usecs"), "why the interrupt delay was not applied", kind=str
+    )
+    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs", kind=str)
+    refused_threads = hidden(refused("threads"), "why not all threads were used", kind=str)
     few_cpus = hidden(too_few_cpus, "why threads cannot run at the same time")
 
     @column("median latency, if the interrupt delay was applied", unit="us", hidden=True)

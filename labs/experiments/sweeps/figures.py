@@ -342,7 +342,8 @@ def granted(condition: str, *studies: Study) -> Table:
 def unseen(study: Study, *conditions: str) -> Table:
     """One row per condition with a transfer: what the program that writes does not learn from its
     writes."""
-    rows = study.results()[lambda table: table["condition"].isin(conditions)]
+    table = study.results()
+    rows = table[table["condition"].isin([study.run(name).condition for name in conditions])]
     if rows["acked_bytes"].isna().any():
         raise BadInput("a condition transferred nothing. Use conditions with a transfer")
     return Table(

@@ -115,7 +115,8 @@ def ladder(
         gaps = gaps.assign(reason="", waiting=NOBODY)
     is_late = arrows.index.isin(gaps.index) & (arrows.index != arrows.index[0])
     arrows["at"] = (1 + STALL * is_late).cumsum() - 1
-    quiet = _silences(arrows[is_late].join(gaps, rsuffix="_of_gap"))
+    beside = {"left_index": True, "right_index": True, "suffixes": ("", "_of_gap")}
+    quiet = _silences(arrows[is_late].merge(gaps, **beside))
     height = float(arrows["at"].iloc[-1]) + 1
     foot = IN_ORDER + (RTT_UNKNOWN if silences.rtt_unknown else "")
     left_px = LEFT_PX + DIGIT_PX * int(arrows["time"].str.len().max())

@@ -360,9 +360,9 @@ class Lines(Declared):
         return f"{name[:1].upper()}{name[1:]}: {'; '.join(phrases)}."
 
     def _value_at(self, row: Row, column: str) -> str:
-        words, predicted = in_three_digits(row[column]), self.predicted_column
+        words, predicted = _in_digits(row[column]), self.predicted_column
         if predicted and is_known(row[predicted]):
-            words += f" (predicted {in_three_digits(row[predicted])})"
+            words += f" (predicted {_in_digits(row[predicted])})"
         return f"{words} at {self._place(row)}"
 
     def table_of(self, rows: DataFrame) -> DataFrame:
@@ -383,3 +383,8 @@ class Lines(Declared):
             values[predicted] = "predicted"
         heads |= {name: f"{words}, {unit}".removesuffix(", ") for name, words in values.items()}
         return rows[list(heads)].rename(columns=heads)
+
+
+def _in_digits(value: float) -> str:
+    """Whole numbers whole, such as bytes and packets; others in three digits."""
+    return f"{value:,.0f}" if value == int(value) else in_three_digits(value)

@@ -154,7 +154,7 @@ class Multiples(Declared):
         """The heading and the text of each panel."""
         texts = []
         for some in _split(rows, self.by):
-            heading = self.named(some).replace("<br>", ", ")
+            heading = self.named(some).replace(",<br>", "<br>").replace("<br>", ", ")
             texts.append(f"{heading}: {self.panel_of.tell(some)}")
         return " ".join(texts)
 
