@@ -19,9 +19,9 @@ Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
 Values = TypeVar("Values")
 COLUMNS: Final = (
-    *("time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel"),
-    *("window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr"),
-)
+    "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
+    "window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr",
+)  # fmt: skip
 """The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES: Final = 250
 """Peak memory of `connection_state` per row, besides the table; measured."""

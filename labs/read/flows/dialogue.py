@@ -27,8 +27,15 @@ from labs.read.capture.segment_table import (
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Column, ConnectionState
 from labs.read.flows.limits import rounds
-from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
-from labs.read.flows.missing_packets import MOST_LOST, counts_ids, holes, skipped_packets
+from labs.read.flows.losses import (
+    LEAST_TIMER_NS,
+    MOST_LOST,
+    Episode,
+    counts_ids,
+    episodes,
+    holes,
+    skipped_packets,
+)
 from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
 from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance, Distances
 
@@ -334,12 +341,16 @@ class Ending:
         """The sender of this segment waited for the other end."""
         return Wait(reason, NAMES[self.by], NAMES[self.other])
 
-    def whole(self, wait: Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
-        """All of the gap is that wait."""
+    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """All of the gap is a wait: that one, or one of the other end for that reason."""
+        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
         return Gap(self.at, self.length_ns, wait, self.length_ns, rest)
 
-    def late(self, wait: Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True) -> Gap:
-        """What exceeds the distance is that wait."""
+    def late(
+        self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True
+    ) -> Gap:
+        """The same of what exceeds the distance."""
+        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
         wait_ns = min(self.late_ns, self.length_ns)
         return Gap(self.at, self.length_ns, wait, wait_ns, rest, is_sure=is_sure)
 

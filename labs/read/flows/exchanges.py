@@ -45,23 +45,10 @@ EXCHANGE_BYTES: Final = 1_200
 """Memory per row while `exchanges` makes the table; measured."""
 
 COLUMNS: Final = (
-    "connection",
-    "request",
-    "at_ns",
-    "first_row",
-    "last_row",
-    "segments",
-    "request_bytes",
-    "answer_bytes",
-    "first_byte_ms",
-    "latency_ms",
-    "gap_ms",
-    "gap_before",
-    "reason",
-    "waiting",
-    "waited_for",
-    "steps",
-)
+    "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
+    "answer_bytes", "first_byte_ms", "latency_ms", "gap_ms", "gap_before", "reason", "waiting",
+    "waited_for", "steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

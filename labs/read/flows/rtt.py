@@ -25,19 +25,12 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     transmission (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN, because the ACK may
     be of the flag.
     """
-    from pandas import DataFrame  # noqa: PLC0415  slow to load
+    from pandas import DataFrame, Series  # noqa: PLC0415  slow to load
 
     state = connection_state(segments)
-    parts = [
-        first_acks(state, int(first), int(last), side)
-        for first, last in zip(state.starts[:-1], state.starts[1:], strict=True)
-        for side in (0, 1)
-    ]
-    at = numpy.concatenate([part[0] for part in parts]) if parts else numpy.zeros(0, int)
-    by = numpy.concatenate([part[1] for part in parts]) if parts else numpy.zeros(0, int)
-    acked = by >= 0
-    ms = numpy.full(len(at), numpy.nan)
-    ms[acked] = (state.time_ns[by[acked]] - state.time_ns[at[acked]]) / 1e6
+    at = numpy.flatnonzero(state.acked_by > NOT_ONCE)
+    at = at[numpy.lexsort((state.direction[at], state.connection[at]))]
+    by = state.acked_by[at]
     table = DataFrame(
         {
             "row": state.rows[at],
@@ -45,20 +38,11 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
             "direction": state.direction[at].astype(numpy.int64),
             "at_ns": state.time_ns[at],
             "payload_bytes": state.length[at],
-            "ms": ms,
+            "ms": numpy.where(by >= 0, (state.time_ns[by] - state.time_ns[at]) / 1e6, numpy.nan),
+            "acked_by": Series(state.rows[by]).where(by >= 0).astype("Int64"),
         }
     )
-    labels = DataFrame({"acked_by": state.rows[by]}).where(acked[:, None])
-    table["acked_by"] = labels["acked_by"].astype("Int64")
     return table.sort_values("at_ns", kind="stable", ignore_index=True)
-
-
-def first_acks(state: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
-    """For the connection between two places: the places of one side's data that was sent once, and
-    of the first ACKs that cover it; -1 if there is none."""
-    by = state.acked_by[first:last]
-    at = numpy.flatnonzero((by > NOT_ONCE) & (state.direction[first:last] == side))
-    return at + first, by[at]
 
 
 UNBOUNDED_NS: Final = 1 << 60
@@ -202,30 +186,21 @@ def _time_handshake(
         handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
-def spreads_ms(state: ConnectionState) -> list[tuple[float, float, float] | None]:
-    """The 10th, 50th and 90th percentile of each connection's RTT as the senders of its data saw
-    it, by the ACKs of data that was sent once; None without any."""
-    at = numpy.flatnonzero(state.acked_by >= 0)
-    times = state.time_ns[state.acked_by[at]] - state.time_ns[at]
-    edges = numpy.searchsorted(at, state.starts)
-    counts = numpy.diff(edges)
-    if not len(at):
-        return [None] * len(counts)
-    times = times[numpy.lexsort((times, numpy.repeat(numpy.arange(len(counts)), counts)))]
-    percentiles = []
-    for share in (0.1, 0.5, 0.9):  # as numpy.percentile, for all connections at once
-        place = numpy.maximum(counts - 1, 0) * share
-        low = numpy.floor(place).astype(numpy.int64)
-        part = place - low
-        lower, upper = (
-            times[numpy.minimum(edges[:-1] + which, numpy.maximum(edges[1:] - 1, 0))]
-            for which in (low, low + 1)
-        )
-        value = numpy.where(
-            part < 0.5, lower + (upper - lower) * part, upper - (upper - lower) * (1 - part)
-        )
-        percentiles.append((value / 1e6).tolist())
-    return [
-        three if count else None
-        for three, count in zip(zip(*percentiles, strict=True), counts.tolist(), strict=True)
-    ]
+def spread_ms(state: ConnectionState, first: int, last: int) -> tuple[float, ...] | None:
+    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
+    by the ACKs of data that was sent once; None without any."""
+    by = state.acked_by[first:last]
+    at = numpy.flatnonzero(by >= 0)
+    times = numpy.sort(state.time_ns[by[at]] - state.time_ns[at + first])
+    return tuple(_percentile(times, share) / 1e6 for share in (0.1, 0.5, 0.9)) if len(at) else None
+
+
+def _percentile(times: Array, share: float) -> float:
+    """As numpy.percentile, which is slow for short arrays."""
+    place = (len(times) - 1) * share
+    low = int(place)
+    part, lower = place - low, int(times[low])
+    upper = int(times[min(low + 1, len(times) - 1)])
+    if part < 0.5:
+        return lower + (upper - lower) * part
+    return upper - (upper - lower) * (1 - part)

@@ -196,7 +196,10 @@ def _is_answered_nearby(waits: Waits, first: int, last: int) -> bool:
     if len(syns) != 2 or state.direction[syns[0]] != 0 or state.direction[syns[1]] != 1:
         return False
     handshake = int(state.time_ns[syns[1]] - state.time_ns[syns[0]])
-    times = waits.ack_times_ns(first, last, 0)
+    asked = numpy.flatnonzero(
+        (state.direction[first:last] == 0) & (state.acked_by[first:last] >= 0)
+    )
+    times = state.time_ns[state.acked_by[asked + first]] - state.time_ns[asked + first]
     return bool(
         len(times) >= 5
         and times.min() > 4 * handshake

@@ -16,12 +16,12 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, Table, must_fit
-from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, SENDING, Reason, Wait
-from labs.read.flows.rtt import Distance, Distances, distances, first_acks
+from labs.read.flows.rtt import Distance, Distances, distances
 from labs.read.flows.rules import gap_before, wait_instead
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ COPY_NS: Final = 50_000_000
 """A copy of a packet follows within this time; its identification and timestamp are the same."""
 COPIES_SHARE: Final = 0.3
 COPIED_FIELDS: Final = (
-    *("connection", "direction", "seq", "ack", "flags", "window", "payload_bytes"),
-    *("tsval", "tsecr", "ip_id", "sack_left_1", "sack_right_1"),
-)
+    "connection", "direction", "seq", "ack", "flags", "window", "payload_bytes",
+    "tsval", "tsecr", "ip_id", "sack_left_1", "sack_right_1",
+)  # fmt: skip
 COLUMNS: Final = (
-    *("connection", "at_ns", "gap_ms", "wait_ms", "before", "after", "frame_before"),
-    *("frame_after", "ended_by", "reason", "waiting", "waited_for", "rtt_ms"),
-)
+    "connection", "at_ns", "gap_ms", "wait_ms", "before", "after", "frame_before",
+    "frame_after", "ended_by", "reason", "waiting", "waited_for", "rtt_ms",
+)  # fmt: skip
 BY_TIME: Final = itemgetter(COLUMNS.index("at_ns"))
 
 
@@ -82,12 +82,6 @@ class Waits:
     def gaps(self) -> dict[int, Gap]:
         """By the place of the segment that ends them."""
         return {gap.place: gap for connection in self.connections for gap in connection.gaps}
-
-    def ack_times_ns(self, first: int, last: int, side: int) -> Array:
-        """How long each segment of that side, sent once, waited for its ACK."""
-        at, by = first_acks(self.state, first, last, side)
-        times_ns: Array = (self.state.time_ns[by] - self.state.time_ns[at])[by >= 0]
-        return times_ns
 
     def is_stalled(self, place: int, min_gap_ns: float) -> bool:
         """Whether the gap before the segment contains a wait of that length."""
