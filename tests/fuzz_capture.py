@@ -35,7 +35,7 @@ from labs.read.flows.explain import account
 from labs.read.flows.reasons import explained
 from labs.read.flows.rtt import time_to_ack
 from labs.read.flows.waits import stalls
-from labs.read.readings.responses import figures
+from labs.read.readings.responses import answered
 from tests import captures
 
 ROOT = Path(__file__).parents[1]
@@ -179,7 +179,7 @@ def explain(columns: Columns, reader: Reader) -> None:
         assert parts >= 0 and connection.lost_ms >= 0
     assert len(requests) <= len(segments) and len(acks) <= len(segments)
     assert (requests["answer_bytes"] >= 0).all() and (requests["segments"] > 0).all()
-    assert figures(segments, requests).requests == len(requests)
+    assert answered(segments, requests).requests == len(requests)
 
 
 def outcomes(seed: int, first: int, count: int, current: Path) -> Counter[str]:

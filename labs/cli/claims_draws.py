@@ -91,7 +91,6 @@ def _seeds(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
 def _drawn(lab: Lab, article: Article, ids: Collection[str]) -> Iterator[str]:
     """The conditions that the claims with chance need, of all claims or of those with these ids."""
     from labs.read.claims.draws import chance_of
-    from labs.read.claims.judge import needed
 
     conditions = {
         condition.name: condition for condition in lab.conditions(lab.Parameters(size="full"))
@@ -105,4 +104,4 @@ def _drawn(lab: Lab, article: Article, ids: Collection[str]) -> Iterator[str]:
     for claim in article.claims:
         is_selected = (not ids or claim.id in ids) and not claim.hardware
         if is_selected and chance_of(conditions[name] for name in like(claim.conditions)):
-            yield from like(needed(claim))
+            yield from like(claim.needed)

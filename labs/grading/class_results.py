@@ -23,7 +23,7 @@ from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
 from labs.read.display.format import heading, printable
 from labs.read.display.provenance import asked_of
-from labs.read.exercises.exercise import Guess, GuessedValue
+from labs.read.exercises.exercise import Guess
 from labs.read.figures.offline_page import drawn_figures, offline_page
 from labs.read.figures.style import (
     BLACK,
@@ -92,7 +92,7 @@ def guessed(book: Gradebook) -> list[Guessed]:
     return [_guessed(guess, declared.get((guess.notebook, guess.name))) for guess in book.guesses]
 
 
-def _guessed(guesses: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -> Guessed:
+def _guessed(guesses: Guesses, about: tuple[Lab, Guess] | None) -> Guessed:
     unit, predicted, measured = _known(*about) if about else ("", None, None)
     return Guessed(
         guesses.notebook,
@@ -105,15 +105,16 @@ def _guessed(guesses: Guesses, about: tuple[Lab, Guess | GuessedValue] | None) -
     )
 
 
-def _known(lab: Lab, guess: Guess | GuessedValue) -> tuple[str, float | None, float | None]:
+def _known(lab: Lab, guess: Guess) -> tuple[str, float | None, float | None]:
     """The unit of a guess, the prediction and the measurement."""
-    if isinstance(guess, GuessedValue):
-        return (guess.unit, *guess.figures(RunEvidence(lab, KERNEL)))
-    column = lab.columns[guess.column]
-    run = RunEvidence(lab, guess.kernel or KERNEL).run(guess.condition)
+    runs = RunEvidence(lab, guess.kernel or KERNEL)
+    if guess.unit:
+        return (guess.unit, *guess.known(runs))
+    condition, _, name = guess.column.rpartition(".")
+    column, run = lab.columns[name], runs.run(condition)
     values = lab.results(run).values if run else {}
     predicted = values.get(column.predicted_by) if column.predicted_by else None
-    return column.unit, predicted, values.get(guess.column)
+    return column.unit, predicted, values.get(name)
 
 
 def class_runs(root: Path) -> tuple[list[ClassRuns], list[str]]:

@@ -9,21 +9,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from labs.drive.parameters.declare import LabParameters, Scalar
 from labs.errors import BadInput, Missing
-from labs.read.exercises.exercise import Measured
+from labs.read.exercises.exercise import Evidence
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.run import Run
 
 
-class RunEvidence:
+class RunEvidence(Evidence):
     """The recorded runs of a lab on one kernel."""
 
     def __init__(self, lab: Lab, kernel: str, drawn: Mapping[str, Scalar] | None = None) -> None:
-        self.drawn = {} if drawn is None else drawn
-        self.kernel = str(self.drawn.get("kernel", kernel))
+        super().__init__(kernel, drawn)
         self._lab = lab
 
     def __eq__(self, other: object) -> bool:
@@ -52,12 +52,9 @@ class RunEvidence:
         except BadInput:
             return None
 
-    def measured(self, condition: str, column: str, **parameters: Scalar) -> Measured:
-        """A column of the lab's results for that run."""
-        run = self.run(condition, **parameters)
-        return (
-            Measured() if run is None else Measured(run.name, self._lab.results(run).values[column])
-        )
+    def column(self, run: Run, name: str) -> Any:
+        """A column of the lab's results for a run."""
+        return self._lab.results(run).values[name]
 
     def _defaults(self) -> LabParameters:
         return self._lab.Parameters(kernel=self.kernel)

@@ -31,12 +31,12 @@ from labs.read.theory.advice import (
     checked_path,
     observed_s,
     reached,
-    three_rmem,
-    three_wmem,
+    three,
     transfer_bytes,
 )
 from labs.read.theory.advice import advise as computed
 from labs.read.theory.bulk_flow import CUBIC
+from labs.read.theory.defaults import DEFAULT_WMEM
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""
@@ -170,8 +170,8 @@ def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
         limit_s=limit_s or LIMIT_S,
         sample_ms=max(1, round(took_ms / SAMPLES)),
     )
-    wmem = " ".join(map(str, three_wmem(buffers.sndbuf_bytes)))
-    rmem = " ".join(map(str, three_rmem(advice, buffers.rcvbuf_bytes)))
+    wmem = " ".join(map(str, three(DEFAULT_WMEM, buffers.sndbuf_bytes)))
+    rmem = " ".join(map(str, three(advice.default_rmem, buffers.rcvbuf_bytes)))
     link = Link(
         *(advice.rate_mbit, advice.rtt_ms, advice.loss_pct),
         # A sender's own queue would drop packets of several segments.

@@ -9,10 +9,10 @@ import pytest
 
 from labs.catalog import find
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.results import Results, goodput_mbit
+from labs.experiments.nagle.results import Results
 from labs.launch.launch import run as perform
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON
-from labs.read.readings.responses import answered, following, held_segment, requests_of, table_of
+from labs.read.readings.responses import following, held_segment, requests_of, table_of
 from labs.read.runs.run import Run, open_run
 from tests.kept_runs import make
 from tests.made_verdicts import verdicts
@@ -118,8 +118,8 @@ def test_timeout_of_nagle_and_bulk_data_on_fresh_runs(folder: Path, kernel: str)
     }
     assert [one and one.acknowledged for one in held.values()] == [False, True]
     off, on = (made[name] for name in ("bulk", "bulk-on"))
-    assert answered(off).segments == answered(on).segments
-    assert goodput_mbit(off) == pytest.approx(goodput_mbit(on), rel=0.001)
+    assert Results(off).captured.segments == Results(on).captured.segments
+    assert Results(off).body_mbit == pytest.approx(Results(on).body_mbit, rel=0.001)
 
 
 def test_nagle_runs_repeat_to_the_byte(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ window by setting, and default sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 from pandas import DataFrame
 
@@ -15,73 +15,62 @@ from labs.read.claims.ledger import Claim
 from labs.read.claims.rules import not_judged
 from labs.read.claims.verdict import DIFFERS, HOLDS, RIGHT_NUMBER, WRONG, Finding
 from labs.read.display.format import in_digits
-from labs.read.readings.buffer_sweep import FULL_PCT, NEARLY_FULL_PCT, Smallest, smallest
+from labs.read.readings.buffer_sweep import FULL_PCT, NEARLY_FULL_PCT, smallest
 from labs.read.readings.bulk_transfer import SYSCTL, window
-from labs.read.runs.run import Run
 
-HOSTS = {"rmem": ("client", "server"), "wmem": ("server", "client")}
-"""Which host's value counts for a sysctl: rmem is the receiver's, wmem the sender's."""
+READ = (
+    *("condition", "group", "kernel", "series", "settled", "buffer_bytes", "rate_mbit", "rtt_ms"),
+    *("steady_mib_s", "steady_bytes_s", "predicted_mib_s"),
+)
+"""What is read of each point of a sweep."""
 
 
 def buffer_needed(claim: Claim, seen: Evidence) -> Finding:
     """The smallest buffer of the sweep that fills the link, and the BDP at the true RTT."""
-    names = seen.matching(*claim.conditions)
-    table = DataFrame([seen.row(name) for name in names])
+    rows = [seen.row(name) for name in seen.matching(*claim.conditions)]
+    table = DataFrame([{column: row[column] for column in READ} for row in rows])
     # One size at both ends, by sysctl, as in the article; setsockopt is the second series.
     table = table[table["series"] == SYSCTL]
-    answers = smallest(table)
-    if not answers:
+    answer = next(iter(smallest(table)), None)
+    if answer is None:
         return not_judged("needs a sweep by sysctl in steady state")
-    answer = answers[0]
     if answer.buffer_bytes is None:
         return not_judged(f"no buffer of the sweep reaches {FULL_PCT:g} % of the line rate")
-    theory = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
-    believed, bdp, needed = (claim.figure, answer.bdp_bytes / MB, (answer.buffer_bytes / MB))
-    edges = [believed * (1 + sign * claim.allowed) for sign in (-1, 1)]
-    if between := [edge for edge in edges if (answer.below_bytes or 0) / MB < edge < needed]:
+    predicted = smallest(table.assign(steady_mib_s=table["predicted_mib_s"]))[0].buffer_bytes
+    believed, bdp, needed = claim.figure, answer.bdp_bytes / MB, answer.buffer_bytes / MB
+    below = (answer.below_bytes or 0) / MB
+    edges = [believed * (1 - claim.allowed), believed * (1 + claim.allowed)]
+    if between := [edge for edge in edges if below < edge < needed]:
         return not_judged(f"needs a sweep with a size near {between[0]:g} MB")
-    right = abs(needed / believed - 1) <= claim.allowed
-    reasoned = abs(bdp / believed - 1) <= claim.allowed
-    suffices = believed >= needed
-    rtt_ms = float(table["rtt_ms"].iloc[0])
-    enough = str(table.loc[table["buffer_bytes"] == answer.buffer_bytes, "condition"].iloc[0])
-    verdict = (HOLDS if reasoned else RIGHT_NUMBER) if right else DIFFERS if suffices else WRONG
+    reason, verdict = "", HOLDS
+    if needed > edges[1]:
+        reason, verdict = f"not sufficient: {needed:.1f} MB are needed; ", WRONG
+    elif needed < edges[0]:
+        times = f"{believed / needed:.2f} times what is needed"
+        reason, verdict = f"sufficient, {times}, for a wrong reason; ", DIFFERS
+    elif not edges[0] <= bdp <= edges[1]:
+        verdict = RIGHT_NUMBER
+    smaller = " (there is no smaller one in the sweep)"
+    if answer.below_pct is not None:
+        lower = (smallest(table, NEARLY_FULL_PCT)[0].buffer_bytes or 0) / MB
+        smaller = (
+            f" (the next smaller one, {below:.1f} MB, reaches {answer.below_pct:.1f} %); it is the "
+            f"same for every limit above {answer.below_pct:.2f} up to "
+            f"{answer.of_the_line_pct:.2f} %, and {lower:.2f} MB for {NEARLY_FULL_PCT:g} %"
+        )
+    enough = table.loc[table["buffer_bytes"] == answer.buffer_bytes, "condition"].iloc[0]
+    reason += (
+        f"the RTT is {table['rtt_ms'].iloc[0]:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
+        f"buffer of the sweep that reaches {FULL_PCT:g} % of the line rate is {needed:.1f} MB, "
+        f"{needed / bdp:.2f} times the BDP{smaller}; {_share(seen, enough)}"
+    )
     return Finding(
         verdict=verdict,
         factor=needed / believed if verdict == DIFFERS else None,
         measured=needed,
-        predicted=None if theory is None else theory / MB,
-        reason=("" if right else _sufficient(believed, needed))
-        + f"the RTT is {rtt_ms:.1f} ms, so the BDP is {bdp:.1f} MB; the smallest "
-        f"buffer of the sweep that reaches {FULL_PCT:g} % of the line rate is "
-        f"{needed:.1f} MB, {needed / bdp:.2f} times the BDP{_next_below(answer)}; "
-        f"{_of_the_limit(answer, smallest(table, NEARLY_FULL_PCT)[0])}{_share(seen, enough)}",
+        predicted=predicted and predicted / MB,
+        reason=reason,
     )
-
-
-def _of_the_limit(answer: Smallest, lower: Smallest) -> str:
-    """How far the answer depends on the share of the line that counts as full."""
-    if answer.below_pct is None or lower.buffer_bytes is None:
-        return ""
-    return (
-        f"it is the same for every limit above {answer.below_pct:.2f} up to "
-        f"{answer.of_the_line_pct:.2f} %, and {lower.buffer_bytes / MB:.2f} MB for "
-        f"{NEARLY_FULL_PCT:g} %; "
-    )
-
-
-def _sufficient(believed: float, needed: float) -> str:
-    """Whether the size that an article computed is enough, and by how much."""
-    if believed < needed:
-        return f"not sufficient: {needed:.1f} MB are needed; "
-    return f"sufficient, {believed / needed:.2f} times what is needed, for a wrong reason; "
-
-
-def _next_below(answer: Smallest) -> str:
-    if answer.below_bytes is None:
-        return " (there is no smaller one in the sweep)"
-    size = f"{answer.below_bytes / MB:.1f} MB"
-    return f" (the next smaller one, {size}, reaches {answer.below_pct:.1f} %)"
 
 
 def _share(seen: Evidence, name: str) -> str:
@@ -93,82 +82,68 @@ def _share(seen: Evidence, name: str) -> str:
     return f"on {kernel} {100 * share:.0f} % of a receive buffer becomes window"
 
 
-def share_of_scale(scale: int) -> float:
-    """The share of a receive buffer that becomes window by the rule of tcp_adv_win_scale.
-
-    Source: include/net/tcp.h tcp_win_from_space(), up to 6.5.
-    """
-    return float(2**scale if scale <= 0 else 1 - 2**-scale)
-
-
 def window_share(claim: Claim, seen: Evidence) -> Finding:
     """The window's share of the receive buffer, by the setting of tcp_adv_win_scale."""
-    rows = {row["adv_win_scale"]: row for row in map(seen.row, seen.matching(*claim.conditions))}
-    if unsampled := [row for row in rows.values() if row["window_share"] is None]:
-        return not_judged(f"{unsampled[0]['condition']} ended before its window was sampled")
-    shares = {scale: row["window_share"] for scale, row in sorted(rows.items())}
-    ignored = max(shares.values()) - min(shares.values()) <= claim.allowed
+    found_rows = [seen.row(name) for name in seen.matching(*claim.conditions)]
+    rows = {str(row["adv_win_scale"]): row for row in found_rows}
+    shares = {scale: rows[scale]["window_share"] for scale in sorted(rows, key=int)}
+    if None in shares.values():
+        unsampled = next(row for row in found_rows if row["window_share"] is None)
+        return not_judged(f"{unsampled['condition']} ended before its window was sampled")
+    least, most = min(shares.values()), max(shares.values())
     # One segment is always missing from the window.
     fits = all(
-        abs(share - share_of_scale(scale))
+        abs(share - claim.figures[scale])
         <= claim.allowed + MSS_BYTES / rows[scale]["receive_last_bytes"]
         for scale, share in shares.items()
     )
+    ignored = most - least <= claim.allowed
     if len(shares) < 2 or (fits and ignored):
         return not_judged("needs two settings of tcp_adv_win_scale that differ in their share")
-    kernel, largest = next(iter(rows.values()))["kernel"], in_digits(max(shares.values()))
-    told = ", ".join(map(in_digits, shares.values()))
-    wrong = f"the share is {largest}, whatever the setting" if ignored else f"shares are {told}"
-    measured = {str(scale): share for scale, share in shares.items()}
+    wrong = f"shares are {', '.join(map(in_digits, shares.values()))}"
+    if ignored:
+        wrong = f"the share is {in_digits(most)}, whatever the setting"
+    text = "each share matches the rule" if fits else wrong
     return Finding(
         verdict=HOLDS if fits else WRONG,
-        reason=f"on {kernel} {'each share matches the rule' if fits else wrong}",
-        measured=measured,
-        predicted={str(scale): rows[scale]["predicted_window_share"] for scale in shares},
-        judged=len(measured.keys() & claim.figures.keys()),
+        reason=f"on {found_rows[0]['kernel']} {text}",
+        measured=shares,
+        predicted={scale: rows[scale]["predicted_window_share"] for scale in shares},
+        judged=len(shares),
     )
 
 
 def defaults(claim: Claim, seen: Evidence) -> Finding:
     """A kernel's default sizes, from hosts on which a run did not set them."""
-    wanted = claim.named_figures
-    values = {name: value for name in wanted for value in _untouched(seen, name)[:1]}
-    if not values:
-        return not_judged(f"needs a run that does not set them: labs run {seen.lab.name}")
-    missing = [name for name in wanted if name not in values]
+    chosen = {name: next(_untouched(seen, name), ("", "")) for name in claim.figures}
+    missing = [name for name, (value, _) in chosen.items() if not value]
     if missing:
-        return not_judged(f"no run has the default of {', '.join(missing)}")
-    measured = {name: value for name, (value, _) in values.items()}
-    witness = seen.witness([condition for _, condition in values.values()])
-    other = [name for name in wanted if measured[name] != wanted[name]]
-    kernel = next(seen.run(condition) for _, condition in values.values()).kernel.release
+        lacking = f"no run has the default of {', '.join(missing)}"
+        return not_judged(f"{lacking}: labs run {seen.lab.name}")
+    measured = {name: value for name, (value, _) in chosen.items()}
+    other = [name for name, wanted in claim.figures.items() if measured[name] != wanted]
     phrase = ", ".join(f"{name} is {measured[name]}" for name in other) or "all are equal"
+    conditions = [condition for _, condition in chosen.values()]
     return Finding(
         verdict=WRONG if other else HOLDS,
         measured=measured,
-        witness=witness,
-        reason=f"on {kernel} {phrase}",
+        witness=seen.witness(conditions),
+        reason=f"on {seen.row(conditions[0])['kernel']} {phrase}",
     )
 
 
-def _untouched(seen: Evidence, name: str) -> list[tuple[str, str]]:
-    """The values of a sysctl on hosts where the condition did not set it, with the condition."""
-    hosts = HOSTS["rmem" if "rmem" in name else "wmem"]
-    values = []
-    for host in hosts:
+def _untouched(seen: Evidence, name: str) -> Iterator[tuple[str, str]]:
+    """The values of a sysctl on hosts where the condition did not set it, with the condition;
+    first those of the receiver for rmem, of the sender for wmem. Network namespaces have the core
+    maxima in common (net/core/sysctl_net_core.c net_core_table): set on one host, they are set on
+    both."""
+    for host in ("client", "server") if "rmem" in name else ("server", "client"):
         for condition, run in seen.runs.items():
+            asked = run.inputs["condition"]["sysctls"]
+            sets = asked if name.startswith("net.core.") else {host}
             before = run.sysctls.get(host, {}).get("before", {})
-            if name in before and not _sets(run, host, name):
-                values.append((" ".join(before[name].split()), condition))
-    return values
-
-
-def _sets(run: Run, host: str, name: str) -> bool:
-    """Whether the condition sets it there. Network namespaces have the core maxima in common
-    (net/core/sysctl_net_core.c net_core_table): set on one host, they are set on both."""
-    by_host: dict[str, Iterable[str]] = run.inputs["condition"]["sysctls"]
-    hosts = by_host if name.startswith("net.core.") else (host,)
-    return any(name in by_host.get(each, ()) for each in hosts)
+            if name in before and not any(name in asked.get(each, ()) for each in sets):
+                yield " ".join(before[name].split()), condition
 
 
 JUDGES: Mapping[str, Judge] = {

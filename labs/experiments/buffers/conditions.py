@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from labs.drive.condition import Condition, Group, Sysctls
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
@@ -163,7 +164,7 @@ def _article(p: Parameters, undelayed: Link, raised: int) -> Iterator[Row]:
         row("shaped", small=True, machines=True, link=undelayed),
         each("shaped-{}k", (256, 4096, 51200), small=(256,), link=undelayed, sysctls=_both_kib),
         row(DEFAULT, small=True, machines=True),
-        row(SENDER_RAISED, small=True, machines=True, sysctls=fixed(raised, None)),
+        row(SENDER_RAISED, small=True, machines=True, sysctls=fixed(raised)),
         row(BOTH_RAISED, small=True, machines=True, sysctls=fixed(raised, raised)),
         row("rmem100", small=True, machines=True, sysctls=fixed(raised, 2 * raised)),
     )
@@ -199,12 +200,13 @@ def _sweeps(p: Parameters) -> Iterator[Row]:
     size = _kib_of_bdp(p, (ADV_BUFFER_BDP,))[0] * KIB
     yield from rows(
         SHARE,
-        row("adv-m2", small=True, sysctls=_reserving(-2, size)),
-        row("adv-m1", sysctls=_reserving(-1, size)),
-        row("adv-0", sysctls=_reserving(0, size)),
-        row("adv-1", sysctls=_reserving(1, size)),
-        row("adv-2", small=True, sysctls=_reserving(2, size)),
-        row("adv-3", sysctls=_reserving(3, size)),
+        each(
+            "adv-{}",
+            (-2, -1, 0, 1, 2, 3),
+            lambda scale: str(scale).replace("-", "m"),
+            small=(-2, 2),
+            sysctls=partial(_reserving, size),
+        ),
     )
 
 
@@ -263,7 +265,7 @@ def _reading_and_waiting(path: Link, raised: int) -> Iterator[Row]:
     )
     yield from rows(
         WAIT,
-        each("wait-{}", (200, 400), link=_link_of_blocks),
+        each("wait-{:g}", (200.0, 400.0), link=_link_of_blocks),
         steps=BLOCKS,
         transfer_bytes=BLOCK_BYTES,
     )
@@ -272,10 +274,10 @@ def _reading_and_waiting(path: Link, raised: int) -> Iterator[Row]:
 def _few_losses(raised: int) -> Iterator[Row]:
     """Congestion controls with few losses, behind a router as in the loss series; and cubic with
     the kernel's own buffers, for the effect of the buffers."""
-    buffers = fixed(raised, raised)
+    server, client = fixed(raised, raised).values()
 
     def controlled(control: str) -> Sysctls:
-        return {**buffers, "server": {**buffers["server"], CONTROL: control}}
+        return {"server": {**server, CONTROL: control}, "client": client}
 
     for loss_pct in FEW_LOSSES_PCT:
         for draw in range(FEW_DRAWS if loss_pct else 1):
@@ -295,14 +297,10 @@ def three(size_bytes: int) -> str:
     return " ".join([str(size_bytes)] * 3)
 
 
-def fixed(send_bytes: int | None, receive_bytes: int | None) -> Sysctls:
-    """The sysctls that fix the send and the receive buffer; None leaves a buffer to the kernel."""
-    sysctls: dict[str, dict[str, str]] = {}
-    if send_bytes is not None:
-        sysctls["server"] = {WMEM: three(send_bytes)}
-    if receive_bytes is not None:
-        sysctls["client"] = {RMEM: three(receive_bytes)}
-    return sysctls
+def fixed(send_bytes: int, receive_bytes: int | None = None) -> Sysctls:
+    """The sysctls that fix the send and the receive buffer; None leaves it to the kernel."""
+    sysctls = {"server": {WMEM: three(send_bytes)}}
+    return sysctls | ({"client": {RMEM: three(receive_bytes)}} if receive_bytes else {})
 
 
 def _both_kib(size_kib: int) -> Sysctls:
@@ -314,15 +312,15 @@ def _core_max_of_half(size_kib: int) -> Sysctls:
     return {host: {name: str(max(size_kib * KIB // 2, 212992))} for host, name in CORE.items()}
 
 
-def _reserving(scale: int, receive_bytes: int) -> Sysctls:
+def _reserving(receive_bytes: int, scale: int) -> Sysctls:
     """A receive buffer with a share that tcp_adv_win_scale reserves, and a larger send buffer."""
     client = {RMEM: three(receive_bytes), **UNMODERATED, "net.ipv4.tcp_adv_win_scale": str(scale)}
     return {"server": {WMEM: three(4 * receive_bytes)}, "client": client}
 
 
-def _link_of_blocks(delay_ms: int) -> Link:
-    packets = queue_packets(BLOCK_RATE_MBIT, float(delay_ms))
-    return Link(BLOCK_RATE_MBIT, float(delay_ms), queue_packets=packets)
+def _link_of_blocks(delay_ms: float) -> Link:
+    packets = queue_packets(BLOCK_RATE_MBIT, delay_ms)
+    return Link(BLOCK_RATE_MBIT, delay_ms, queue_packets=packets)
 
 
 def _kib_of_bdp(p: Parameters, shares: tuple[float, ...]) -> list[int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import ceil, log2, nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import ceil, inf, log2, nan
+from typing import Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
+from plotly.graph_objects import Figure
 
 from labs.drive.units import GIB, KIB, MB, MIB
 from labs.experiments.buffers.conditions import (
@@ -48,24 +50,23 @@ from labs.read.display.kernels import (
 )
 from labs.read.display.printed import ALL_PCT, describe_socket, ss_sample, wget_lines
 from labs.read.display.rich_output import Table, Words
-from labs.read.display.transfer import BOUNDS, describe_transfer
+from labs.read.display.summary import Summary
+from labs.read.display.transfer import describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.both_ends import timeline as both_ends
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Expected, Intervals, Reference
-from labs.read.figures.lines import CONTROLS, LOOKS, Difference, Lines, Prediction
+from labs.read.figures.lines import CONTROLS, LOOKS, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Panels
 from labs.read.figures.plot import Look
+from labs.read.figures.several_tables import by_kernel, joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, SKY, VERMILION, nothing
 from labs.read.readings.buffer_sweep import (
     SWEEP,
-    describe_published,
-    describe_size,
-    describe_smallest,
+    Smallest,
     describe_sweep,
-    filling,
     line_mib_s,
     of_each_kernel,
     points,
@@ -73,24 +74,17 @@ from labs.read.readings.buffer_sweep import (
     smallest,
 )
 from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
+from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from plotly.graph_objects import Figure
-
-    from labs.read.runs.run import Run
-    from labs.read.study import Study
-
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 """What is not defined here."""
 
-UNLIMITED = "no meaningful rate: an unshaped link is unlimited in virtual time"
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
 """Enough to reach the steady state; how fine the curve of the theory is."""
 DRAWS: Mapping[str, Any] = {
@@ -103,6 +97,8 @@ DRAWS: Mapping[str, Any] = {
     "simulated_low": ("predicted_mean_low_mib_s", "median"),
     "simulated_high": ("predicted_mean_high_mib_s", "median"),
     "dropped_pct": ("lost_pct", "mean"),
+    "dropped_low": ("lost_pct", "min"),
+    "dropped_high": ("lost_pct", "max"),
 }
 """What the figure of the losses has of draws, which differ in the seed alone."""
 SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
@@ -111,23 +107,21 @@ NEEDED, HTTPING = "A1.10", "A1.4"
 
 
 def _articles_own(table: DataFrame) -> DataFrame:
-    """The downloads of the article's own conditions, which have no figure of their own; all
-    downloads if there are none."""
-    downloads = table[table["bytes"].notna()]
-    of_article = downloads[downloads["group"] == ARTICLE.name]
-    return downloads if of_article.empty else of_article
+    """The runs of the article's own conditions, which have no figure of their own; all if there
+    are none."""
+    of_article = in_group(ARTICLE)(table)
+    return table if of_article.empty else of_article
 
 
 def _note_of_unlimited(row: Mapping[Any, Any]) -> str:
-    if NO_RATE not in row["note_codes"].split():
-        return ""
     theirs = row["article_mib_s"]
-    return UNLIMITED + (f" (the article's machines: {theirs:g})" if is_known(theirs) else "")
+    beside = f" (the article's machines: {theirs:g})" if is_known(theirs) else ""
+    return row["notes"] + beside if NO_RATE in row["note_codes"] else ""
 
 
 by_condition = Bars(
     "Goodput by condition",
-    rows=_articles_own,
+    rows=lambda table: _articles_own(in_group(having=["bytes"])(table)),
     of=Results,
     bars=(
         Bar("goodput_mib_s", "whole file", BLUE, published="article_mib_s"),
@@ -153,16 +147,13 @@ def promised(scale: int) -> str:
 
 
 def _shares(table: DataFrame) -> DataFrame:
-    rows = in_group(SHARE, having=["steady_mib_s"])(table)
-    rows = rows.sort_values("kernel", key=lambda kernels: kernels.map(series), kind="stable")
+    rows = by_kernel(in_group(SHARE, having=["steady_mib_s"])(table))
     return rows.sort_values("adv_win_scale", kind="stable")
 
 
 def _title_of_shares(rows: DataFrame) -> str:
-    title = "Window share set by tcp_adv_win_scale"
-    if rows.empty:
-        return title
-    return f"{title}, receive buffer {size_in_words(float(rows['buffer_bytes'].max()))}"
+    largest = "" if rows.empty else size_in_words(float(rows["buffer_bytes"].max()))
+    return "Window share set by tcp_adv_win_scale" + f", receive buffer {largest}" * bool(largest)
 
 
 adv_win_scale = Bars(
@@ -189,40 +180,37 @@ def curve(rows: DataFrame) -> tuple[list[float], list[float]]:
     covered = rows[rows["predicted_mib_s"].notna()]
     if covered.empty:
         return [], []
-    row = covered.iloc[0].to_dict()
-    low, high = float(covered["buffer_bytes"].min()), float(covered["buffer_bytes"].max())
+    first, sizes = covered.iloc[0], covered["buffer_bytes"]
+    low, high = float(sizes.min()), float(sizes.max())
     steps = max(1, ceil(POINTS_A_DOUBLING * log2(high / low)))
-    sizes = [low * (high / low) ** (step / steps) for step in range(steps + 1)]
-    return sizes, [_predicted_with(row, size) for size in sizes]
-
-
-def _predicted_with(row: Mapping[Any, Any], size: float) -> float:
-    """The steady goodput in MiB/s with buffers of this size at both ends of a row's link."""
-    both = (4096, round(size), round(size))
+    drawn = [low * (high / low) ** (step / steps) for step in range(steps + 1)]
     flow = Flow(
-        rate_mbit=float(row["rate_mbit"]),
-        rtt_ms=float(row["rtt_ms"]),
-        tcp_rmem=both,
-        tcp_wmem=both,
-        kernel=str(row["kernel"]),
-        adv_win_scale=int(row["adv_win_scale"]),
+        rate_mbit=float(first["rate_mbit"]),
+        rtt_ms=float(first["rtt_ms"]),
+        kernel=str(first["kernel"]),
+        adv_win_scale=int(first["adv_win_scale"]),
         **of_client(DISCARD, GIB, Settings.read_bytes),
     )
+    return drawn, [_steady_mib_s(flow, size) for size in drawn]
+
+
+def _steady_mib_s(flow: Flow, size: float) -> float:
+    """The steady goodput of a flow with buffers of this size at both ends."""
+    both = (4096, round(size), round(size))
     in_flight = min(bdp_bytes(flow.rate_mbit, flow.rtt_ms), size)
     size_bytes = min(GIB, round(CURVE_ROUND_TRIPS * in_flight))
-    return predicted(flow, size_bytes).steady_bytes_s / MIB
+    return predicted(replace(flow, tcp_rmem=both, tcp_wmem=both), size_bytes).steady_bytes_s / MIB
 
 
 def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
-    """The line of that buffer; in its text `{kernel}` and `{of_the_bdp}` stand for its figures."""
+    """The line of the smallest buffer that fills the line on one of the kernels; in its text
+    `{kernel}` and `{of_the_bdp}` stand for its figures."""
 
     def value(rows: DataFrame) -> float | None:
-        answer = filling(rows, place)
-        return answer.buffer_bytes if answer else None
+        return next((each.buffer_bytes for each in of_each_kernel(rows)[place:]), None)
 
     def words(rows: DataFrame) -> str:
-        if (answer := filling(rows, place)) is None:
-            return ""
+        answer = of_each_kernel(rows)[place]
         kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
         return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
 
@@ -250,7 +238,7 @@ against_buffer_size = Lines(
         Mark("bdp_bytes", "BDP {size}", colour=BLACK, dash="longdash"),
         _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
     ),
-    difference=Difference(within_pct=5.0),
+    within_pct=5.0,
     describe=describe_sweep,
     table={
         "condition": "condition",
@@ -259,26 +247,18 @@ against_buffer_size = Lines(
         "steady_mib_s": "measured, MiB/s",
         "predicted_mib_s": "predicted, MiB/s",
     },
-    height=552,
+    height=255,
 )
 
 
-def _of_kernels(*tables: DataFrame) -> DataFrame:
-    """The rows of all tables, oldest kernel first."""
-    every = pandas.concat([table for table in tables if not table.empty])
-    return every.sort_values("kernel", key=lambda names: names.map(series), kind="stable")
-
-
-def _same_conditions(*tables: DataFrame, shown: Sequence[str] = SAME) -> DataFrame:
-    every = _of_kernels(*tables)
-    rows = every[every["condition"].isin(shown) & every["steady_mib_s"].notna()]
-    return rows.sort_values(
-        "condition", key=lambda names: names.map(list(shown).index), kind="stable"
-    )
+def _same_conditions(*tables: DataFrame) -> DataFrame:
+    rows = joined(*tables)
+    rows = rows[rows["condition"].isin(SAME) & rows["steady_mib_s"].notna()]
+    return rows.sort_values("condition", key=lambda names: names.map(SAME.index), kind="stable")
 
 
 def _swept_by_sysctl(*tables: DataFrame) -> DataFrame:
-    rows = points(_of_kernels(*tables))
+    rows = points(joined(*tables))
     return rows[rows["series"] == SYSCTL]
 
 
@@ -312,7 +292,7 @@ kernels = Panels(
             by="kernel",
             named="Linux {}",
             mode="markers",
-            predicted=Prediction(curve=curve, each=True, look=Look(BLACK, width=1.5)),
+            predicted=Prediction(curve=curve, each=True, look=Look("", width=1.5)),
             marks=tuple(
                 _mark_of_filling("{kernel}: {size}", place, look.colour)
                 for place, look in enumerate(LOOKS)
@@ -331,20 +311,17 @@ def _draws(table: DataFrame) -> DataFrame:
     rows = in_group(LOSS, having=["goodput_mib_s"])(table)
     if rows.empty:
         return rows
-    order = [*CONTROLS, *sorted({*rows["congestion_control"]} - {*CONTROLS})]
+    in_order = [*CONTROLS].index
     rows = rows.sort_values(
-        "congestion_control", key=lambda names: names.map(order.index), kind="stable"
+        "congestion_control", key=lambda names: names.map(in_order), kind="stable"
     ).sort_values("loss_pct", kind="stable")
     # Where no run has a value, a column is not of numbers.
     rows = rows.astype({column: float for column, kind in DRAWS.values()})
-    for end in ("low", "high"):
-        name = f"predicted_mean_{end}_mib_s"
-        rows[name] = rows[name].fillna(rows["predicted_mean_mib_s"])
-    cells = ["loss_pct", "congestion_control"]
-    draws = rows.groupby(cells, sort=False).agg(**DRAWS).reset_index()
-    dropped = rows.groupby("loss_pct")["lost_pct"].agg(dropped_low="min", dropped_high="max")
-    first = rows.assign(mathis=_mathis_mib_s(rows)).drop_duplicates(cells)
-    return first.merge(draws, on=cells).merge(dropped.reset_index(), on="loss_pct")
+    cells = rows.assign(mathis=_mathis_mib_s(rows)).groupby(["loss_pct", "congestion_control"])
+    draws = cells.head(1).set_index(cells.keys).join(cells.agg(**DRAWS)).reset_index()
+    for end in ("simulated_low", "simulated_high"):
+        draws[end] = draws[end].fillna(draws["simulated"])
+    return draws
 
 
 def _mathis_mib_s(rows: DataFrame) -> list[float]:
@@ -359,7 +336,9 @@ def _mathis_mib_s(rows: DataFrame) -> list[float]:
 
 def _heading_of_loss(rows: list[dict[Any, Any]]) -> str:
     """A requested loss, and the loss that was counted."""
-    asked, low, high = (rows[0][name] for name in ("loss_pct", "dropped_low", "dropped_high"))
+    asked = rows[0]["loss_pct"]
+    low = min(row["dropped_low"] for row in rows)
+    high = max(row["dropped_high"] for row in rows)
     counted = f" (dropped: {low:.2g} to {high:.2g} %)"
     return f"<b>{asked:g} % loss</b>{counted}" if asked else "<b>no loss</b>"
 
@@ -376,7 +355,6 @@ loss = Intervals(
     rows=_draws,
     empty="none of these runs belongs to the loss series; it is part of SIZE “full”",
     x=Axis("median", "goodput", "MiB/s", log=True, ticks=DIGITS),
-    spread=("low", "high"),
     row="loss_pct",
     row_name=_heading_of_loss,
     by="congestion_control",
@@ -453,43 +431,21 @@ def describe_run(run: Run) -> str:
             f"The transfer took {1e3 * results.download.duration_s:.2g} ms and ended before the "
             "first sample, so there is no timeline."
         )
-    return describe_transfer(run, results.window, results.bound, results.steady_bytes_s)
+    return " ".join(describe_transfer(run, results.window, results.bound, results.steady_bytes_s))
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: measured, predicted, the article's figure, and notes.
-
-    A study that has the article's own conditions is described by these; the others have figures.
-    """
-    of_article = in_group(ARTICLE)(table)
-    rows = (table if of_article.empty else of_article).to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {' '.join(_phrases(row))}" for row in rows)
-
-
-def _phrases(row: Mapping[Any, Any]) -> Iterator[str]:
-    unlimited = NO_RATE in row["note_codes"].split()
-    steady, published = row["steady_mib_s"], {"over the whole file": row["article_mib_s"]}
-    published["in the steady state"] = row["article_steady_mib_s"]
-    if not is_known(row["bytes"]):
-        yield "no download."
-        if is_known(row["httping_ms"]):
-            yield f"httping reports {milliseconds(row['httping_ms'])}."
-        return
-    if unlimited:
-        yield f"{UNLIMITED}."
-    else:
-        near_end = f", {in_three_digits(steady)} in the last third" if is_known(steady) else ""
-        yield f"{in_three_digits(row['goodput_mib_s'])} MiB/s over the whole file{near_end}."
-    if not unlimited and is_known(row["predicted_mib_s"]):
-        yield (
-            f"Predicted: {in_three_digits(row['predicted_mean_mib_s'])}, in steady state "
-            f"{in_three_digits(row['predicted_mib_s'])}, limited by {BOUNDS[row['bound']]}."
-        )
-    if theirs := [f"{speed:g} MiB/s {of}" for of, speed in published.items() if is_known(speed)]:
-        machines = ", the speed of its machines" * unlimited
-        yield f"The article ({row['article_claim']}) reports {' and '.join(theirs)}{machines}."
-    if row["notes"] and not unlimited:
-        yield f"Note: {row['notes']}."
+describe = Summary(
+    (
+        "{goodput_mib_s:3} MiB/s over the whole file[?, {steady_mib_s:3} in the last third]",
+        "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by the "
+        "{bound}",
+        "the article ({article_claim}) reports {article_mib_s} MiB/s over the whole file",
+        "the article ({article_claim}) reports {article_steady_mib_s} MiB/s in steady state",
+        "httping reports {httping_ms:ms}",
+    ),
+    empty="no download",
+    rows=_articles_own,
+)
 
 
 def tell_smallest(table: DataFrame) -> Words:
@@ -522,7 +478,7 @@ def tell_computed_size(study: Study) -> Words:
 
 def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words:
     """The buffer that follows from httping's time, the true BDP, and the buffer that sufficed."""
-    timed, answers = table["httping_ms"].dropna(), smallest(table)
+    timed, answers = table["httping_ms"].dropna(), of_each_kernel(table)
     if timed.empty or not answers:
         return Words("This needs a run of `httping` and a sweep of buffer sizes.")
     believed = bdp_bytes(answers[0].rate_mbit, float(timed.iloc[0]))
@@ -532,31 +488,51 @@ def describe_computed_size(table: DataFrame, articles_mb: float | None) -> Words
     ]
     if articles_mb is None:
         sentences.append("The article's number is for other parameters, so it is not compared.")
-    within_pct = article().claim(NEEDED).tolerance_pct or 0.0
-    for answer in of_each_kernel(answers):
-        sentences.append(describe_size(answer, size_in_mb))
+    for answer in answers:
+        sentences.append(answer.sentence(size_in_mb))
         if articles_mb is not None and answer.buffer_bytes is not None:
-            sentences.append(describe_published(answer, articles_mb * MB, within_pct, believed))
+            longer = believed / answer.bdp_bytes
+            sentences.append(_beside_articles(answer, articles_mb * MB, longer))
     return Words(" ".join(sentences))
+
+
+def _beside_articles(answer: Smallest, articles_bytes: float, longer: float) -> str:
+    """The article's buffer beside the smallest one that fills the link; its RTT is so many times
+    longer than the true one."""
+    enough, within_pct = answer.buffer_bytes or 0, article().claim(NEEDED).tolerance_pct or 0.0
+    more_pct, share = 100 * (articles_bytes / enough - 1), answer.below_share_pct
+    if 100 * abs(enough / articles_bytes - 1) <= within_pct:
+        usable = f"{share:.0f} % of a receive buffer is usable as window; the two errors cancel"
+        return (
+            f"So the article's number is right (within {within_pct:.0f} %) for the wrong reason. "
+            f"Its RTT is {longer:.2f} times the true one, but only {usable}."
+        )
+    if (answer.below_bytes or inf) < articles_bytes < enough:
+        return (
+            f"The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
+            "whether the article's number is sufficient."
+        )
+    return (
+        f"The article's number is {abs(more_pct):.0f} % {'more' if more_pct > 0 else 'less'} than "
+        "that."
+    )
 
 
 def tell_kernels(*tables: DataFrame) -> Words:
     """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
     their results, and the smallest buffer of each sweep."""
-    with_runs = [table for table in tables if not table.empty]
-    firsts = [_same_conditions(table, shown=[SENDER_RAISED])[:1] for table in with_runs]
-    rows = [row for first in firsts for row in first.to_dict("records")]
+    table = joined(*tables)
+    rows = table[(table["condition"] == SENDER_RAISED) & table["steady_mib_s"].notna()]
     why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
-    if len(rows) == len(tables):
-        why = describe_difference(*rows)
-    answers = of_each_kernel(answer for table in with_runs for answer in smallest(table))
-    return Words("\n\n".join([why, *map(describe_smallest, answers)]))
+    if len(rows) == 2:
+        why = describe_difference(*rows.to_dict("records"))
+    answers = of_each_kernel(table)
+    return Words("\n\n".join([why, *(each.sentence() + each.computed() for each in answers)]))
 
 
-COLUMNS = (
-    *("condition", "whose", "set by", "requested", "core maximum", "granted", "used"),
-    *("advertised", "usable window", "allows MiB/s", "measured MiB/s"),
-)
+EXACT, ROUNDED = ("requested", "core maximum", "granted"), ("used", "advertised", "usable window")
+SPEEDS = ("allows MiB/s", "measured MiB/s")
+COLUMNS = ("condition", "whose", "set by", *EXACT, *ROUNDED, *SPEEDS)
 
 
 def buffer_rows(runs: Iterable[Run]) -> Table:
@@ -568,23 +544,20 @@ def buffer_rows(runs: Iterable[Run]) -> Table:
     buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
     """
     rows = [row for run in runs for row in Results(run).buffers()]
-    return Table(
-        [[row.get(name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object
-    )
+    return Table(rows, columns=[*COLUMNS], dtype=object)
 
 
 def buffers_table(study: Study) -> Table:
     """The same for a study, in KiB; what was requested and granted to the byte, else rounded."""
     rows = buffer_rows(study.runs)
-    exact, rounded = list(COLUMNS[3:6]), list(COLUMNS[6:9])
     formats = {
-        **dict.fromkeys(exact, lambda size: f"{size / KIB:,.3f}".rstrip("0").rstrip(".")),
-        **dict.fromkeys(rounded, lambda size: f"{size / KIB:,.0f}"),
-        **dict.fromkeys(COLUMNS[9:], in_three_digits),
+        **dict.fromkeys(EXACT, lambda size: f"{size / KIB:,.3f}".rstrip("0").rstrip(".")),
+        **dict.fromkeys(ROUNDED, lambda size: f"{size / KIB:,.0f}"),
+        **dict.fromkeys(SPEEDS, in_three_digits),
     }
     for name, in_words in formats.items():
-        rows[name] = [in_words(value) if is_known(value) else "" for value in rows[name]]
-    rows.attrs["units"] = dict.fromkeys((*exact, *rounded), "KiB")
+        rows[name] = rows[name].map(in_words, na_action="ignore").fillna("")
+    rows.attrs["units"] = dict.fromkeys((*EXACT, *ROUNDED), "KiB")
     return rows
 
 
@@ -596,18 +569,13 @@ def guessed_sizes(
     `table` is `study.results()`; the link is as requested, for the prediction.
     """
     needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
-    rows = table[(table["condition"] == DEFAULT) & table["rate_mbit"].notna()]
-    measured = [bdp_bytes(*link) for link in rows[["rate_mbit", "rtt_ms"]].to_numpy().tolist()]
-    enough = [answer.buffer_bytes for answer in smallest(table)[:1]]
+    measured = float(table["bdp_bytes"][table["condition"] == DEFAULT].astype(float).max())
+    enough = next((answer.buffer_bytes or nan for answer in smallest(table)), nan)
     most = max(needed.receive_bytes, needed.send_bytes)
-    sizes = {
-        "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms), next(iter(measured), None)),
-        "smallest buffer": (buffer_mib, most, next(iter(enough), None)),
-    }
     return guesses(
         {
-            name: (guess, size / MIB, None if seen is None else seen / MIB)
-            for name, (guess, size, seen) in sizes.items()
+            "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms) / MIB, measured / MIB),
+            "smallest buffer": (buffer_mib, most / MIB, enough / MIB),
         },
         "MiB",
     )
@@ -621,7 +589,7 @@ slow_start_by_kernel = ByKernel(slow_start_ends, BOTH_RAISED)
 def as_printed(*studies: Study) -> Table:
     """One row per output that the article shows: wget's bar and its last line, httping's summary,
     and three samples of `ss -io` in the download with the largest receive buffer."""
-    runs = [run for study in studies for run in study.runs]
+    runs = (run for study in studies for run in study.runs)
     return lines_as_printed(line for run in runs for line in _printed(run))
 
 
@@ -634,12 +602,17 @@ def _printed(run: Run) -> Iterator[Printed]:
             yield from _of_ss(run)
 
 
+def _published(run: Run, claim: str) -> Mapping[str, Any]:
+    """The article's figures of a claim; none if the run has other parameters."""
+    comparable = has_articles_parameters(article(), run, claim, parameter)
+    return article().claim(claim).figures if comparable else {}
+
+
 def _of_httping(run: Run) -> Printed:
-    figures = article().claim(HTTPING).figures
-    times = "/".join(f"{figures[name]:.1f}" for name in ("min", "mean", "max"))
-    comparable = has_articles_parameters(article(), run, HTTPING, parameter)
-    theirs = f"round-trip min/avg/max = {times} ms" if comparable else ""
-    return Printed("httping", theirs, last_match(run, "client/httping.txt", r"^round-trip .*$"))
+    theirs = "round-trip min/avg/max = {min:.1f}/{mean:.1f}/{max:.1f} ms"
+    figures = _published(run, HTTPING)
+    ours = last_match(run, "client/httping.txt", r"^round-trip .*$")
+    return Printed("httping", theirs.format(**figures) if figures else "", ours)
 
 
 def _of_wget(run: Run) -> Printed:
@@ -654,39 +627,33 @@ def _of_wget(run: Run) -> Printed:
 
 def _of_ss(run: Run) -> Iterator[Printed]:
     """The samples of ss closest, in bytes received, to the article's."""
-    claim = article().claim(DEEPEST)
-    comparable = has_articles_parameters(article(), run, DEEPEST, parameter)
-    for number, received in enumerate(claim.arguments["received_bytes"], start=1):
-        sizes = [claim.figures[f"{name} {number}"] for name in ("rcv_space", "rcv_ssthresh")]
-        theirs = describe_socket([received, *sizes]) if comparable else ""
+    figures = _published(run, DEEPEST)
+    for number, received in enumerate(article().claim(DEEPEST).arguments["received_bytes"], 1):
+        sizes = [figures.get(f"{name} {number}", 0) for name in ("rcv_space", "rcv_ssthresh")]
+        theirs = describe_socket([received, *sizes]) if figures else ""
         yield Printed(f"ss -io, sample {number}", theirs, ss_sample(run, received))
 
 
+BUILT_IN = " with the built-in client"
 BY_CLIENT = {
-    "Article, near the end": (0, "article_steady_mib_s"),
-    "wget, near the end": (0, "steady_mib_s"),
-    "Built-in client, near the end": (1, "steady_mib_s"),
-    "Article, whole file": (0, "article_mib_s"),
-    "wget's own figure, whole file": (0, "wget_mib_s"),
-    "Built-in client, whole file": (1, "goodput_mib_s"),
+    "Condition": "condition",
+    "Article, near the end": "article_steady_mib_s",
+    "wget, near the end": "steady_mib_s",
+    "Built-in client, near the end": f"steady_mib_s{BUILT_IN}",
+    "Article, whole file": "article_mib_s",
+    "wget's own figure, whole file": "wget_mib_s",
+    "Built-in client, whole file": f"goodput_mib_s{BUILT_IN}",
 }
 
 
 def by_client(of_wget: Study, built_in: Study) -> Table:
     """One row per download that both clients made: the article's figures, wget's here, and those of
     the client that discards, near the end and over the whole file."""
-    others = {run.condition: Results(run) for run in built_in.runs}
-    pairs = [(Results(run), others.get(run.condition)) for run in of_wget.runs]
-    rows = [
-        {
-            "Condition": pair[0].run.condition,
-            **{head: getattr(pair[place], name) for head, (place, name) in BY_CLIENT.items()},
-            "Built-in client over wget (%)": 100
-            * ((pair[1].goodput_mib_s or nan) / (pair[0].goodput_mib_s or nan) - 1),
-        }
-        for pair in pairs
-        if pair[1] is not None
-    ]
-    table = Table(rows)
-    table.attrs["units"] = dict.fromkeys(BY_CLIENT if rows else (), "MiB/s")
+    pairs = of_wget.results().merge(built_in.results(), on="condition", suffixes=("", BUILT_IN))
+    ratio = pairs[f"goodput_mib_s{BUILT_IN}"] / pairs["goodput_mib_s"]
+    table = Table(
+        {"Condition": pairs["condition"], **{head: pairs[name] for head, name in BY_CLIENT.items()}}
+    )
+    table["Built-in client over wget (%)"] = 100 * (ratio - 1)
+    table.attrs["units"] = dict.fromkeys([*BY_CLIENT][1:], "MiB/s")
     return table

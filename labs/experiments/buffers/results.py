@@ -6,15 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from pandas import DataFrame
-
 from labs.drive.result_columns import Note, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.claims.rules import NOT_SETTLED
 from labs.read.parse.http_clients import Httping
-from labs.read.readings import bulk_transfer
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
     AUTOMATIC,
@@ -30,37 +27,26 @@ from labs.read.readings.bulk_transfer import (
     Buffer,
     BulkTransfer,
     Grants,
-    Growth,
-    Window,
+    after_receiving,
     bdp_bytes,
     buffer_of,
     core_max_of,
     ends_of,
+    flow_of,
     grants_of,
-    growth,
     in_mib,
-    predicted,
+    lost_s,
     predicted_rate,
     usable_bytes,
-    window,
 )
-from labs.read.readings.goodput import Download, download, sampled_socket
-from labs.read.readings.instruments import (
-    ALLOWED_PCT,
-    apart_pct,
-    goodputs,
-    shaper_drops,
-    under_memory_pressure,
-)
+from labs.read.readings.goodput import Download, download
+from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
+from labs.read.readings.run_results import settings_as
 from labs.read.runs.run import Run
-from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Transfer
-from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
-from labs.read.theory.bulk_interval import Interval, decided, shown
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, Flow
 from labs.read.theory.windows import receive_window_bytes
 
-SETTLED_PCT = 5.0
 DEEPEST = "A1.12"
 """The claim with the article's three samples of ss, each at so many bytes received."""
 NO_RATE = "no_rate"
@@ -69,7 +55,8 @@ hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
 size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
 
-TCP_MEM = "net.ipv4.tcp_mem"
+TCP_MEM, CONTROL = "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control"
+SPACE, SSTHRESH = "as_published.rcv_space_bytes", "as_published.rcv_ssthresh_bytes"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
 SHORTEST_RTT_MS = 0.1
@@ -81,9 +68,7 @@ NETEM_PACKETS = 1000
 class Results(BulkTransfer):
     """The figures of one run; None where it has none, as for a run without a download."""
 
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
 
     @cached_property
     def download(self) -> Download | None:
@@ -102,38 +87,38 @@ class Results(BulkTransfer):
         return buffer_of(self.run, SENDER, self.settings.server_sndbuf_bytes)
 
     @cached_property
-    def not_modelled(self) -> str:
-        """What the run has that the model does not; empty if the model knows all of it."""
-        link, control = self.run.link.asked, self.congestion_control or CUBIC
+    def not_modelled(self) -> str | None:
+        link = self.run.link.asked
+        if self.download is None:
+            return None
         reasons = {
             "no rate: the machine is the limit": link.rate_mbit is None,
             "jitter reorders packets": link.jitter_ms,
             "the sender's own queue loses packets of several segments": link.loss_pct
             and link.shaped_at != "router",
-            "no download": self.download is None,
             "little memory for TCP": TCP_MEM in self.run.condition_asked.sysctls.get(SENDER, {}),
-            "nothing arrived": self.download is None or self.download.bytes <= 0,
-            f"the model does not simulate {control}": control not in CONGESTION_CONTROLS,
+            "nothing arrived": self.download.bytes <= 0,
+            f"the model does not simulate {self.congestion_control}": self.congestion_control
+            not in CONGESTION_CONTROLS,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
     @cached_property
     def flow(self) -> Flow:
-        """The download over a shaped link as the model takes it."""
         link, settings = self.run.link.asked, self.settings
         # Draws that differ in the seed alone are one flow, and when it ends depends on chance.
         by_chance = {
-            "rate_mbit": link.rate_mbit or 0.0,
+            "rate_mbit": link.rate_mbit,
             "rtt_ms": link.delay_ms,
             "limit_s": settings.limit_s,
         }
-        return bulk_transfer.flow_of(
+        return flow_of(
             self.run,
             self.sends,
             self.receives,
-            core_max_bytes=int(self.run.sysctls[RECEIVER]["after"].get(RMEM_MAX, "0")) or None,
+            core_max_bytes=int(self.run.sysctl(RECEIVER, RMEM_MAX)),
             offloads=link.shaped_at != "router",
-            congestion=self.congestion_control or CUBIC,
+            congestion=self.congestion_control,
             # Without netem the queue is another one.
             queue_packets=(link.queue_packets or NETEM_PACKETS) if link.uses_netem else None,
             loss_pct=link.loss_pct,
@@ -143,57 +128,40 @@ class Results(BulkTransfer):
         )
 
     @property
-    def fills_at_once(self) -> bool:
-        """Whether less than a segment in flight fills the link, so that no buffer limits it."""
-        return self.flow.rate_mbit * 1e3 / 8 * self.flow.rtt_ms < self.flow.mss_bytes
-
-    @property
     def modelled_bytes(self) -> int:
-        """What the model is asked about: how much arrives until a limit depends on chance."""
+        """How much arrives until a limit depends on chance."""
         if self.download is None or self.flow.loss_pct:
             return self.settings.transfer_bytes
         return self.download.bytes
 
-    @cached_property
-    def prediction(self) -> Transfer | None:
-        """None where the theory has no value (`no_prediction`)."""
-        if self.not_modelled:
-            return None
-        if self.fills_at_once:
-            line = line_goodput_bytes_s(self.flow.rate_mbit)
-            return Transfer(line, line, 0.0, LINK, (), {})
-        transfer = predicted(self.flow, self.modelled_bytes)
-        return transfer if transfer.steady_bytes_s else None
-
-    @property
-    def no_prediction(self) -> str | None:
-        if self.download is None or self.prediction:
-            return None
-        return self.not_modelled or decided(self.flow, self.modelled_bytes).cannot_say
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        """None where single packets do not matter."""
-        if self.prediction is None or self.fills_at_once:
-            return None
-        return shown(self.flow, self.modelled_bytes)
-
     @property
     def usable(self) -> Mapping[str, int]:
         """What each host's buffer lets be in flight in theory; 0 if no buffer limits the flow."""
-        if self.prediction is None:
-            return {}
-        sizes = (0, 0) if self.fills_at_once else usable_bytes(self.flow)
-        return dict(zip((RECEIVER, SENDER), sizes, strict=True))
+        sizes = usable_bytes(self.flow) if self.prediction else ()
+        return dict(zip((RECEIVER, SENDER), sizes, strict=False))
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Mapping[str, int]]:
+        """The sampled sizes of the two buffers, and rcv_ssthresh."""
+        sent, received = self.samples[SENDER], self.samples[RECEIVER]
+        return {
+            "send": ends_of(sent, "sndbuf_bytes"),
+            "receive": ends_of(received, "rcvbuf_bytes"),
+            "window": ends_of(received, "rcv_ssthresh_bytes"),
+        }
+
+    @cached_property
+    def as_published(self) -> Mapping[str, tuple[float | None, ...]]:
+        """rcv_space and rcv_ssthresh at the article's samples."""
+        rows, moments = self.samples[RECEIVER], article().claim(DEEPEST).arguments["received_bytes"]
+        return {
+            name: tuple(after_receiving(rows, name, received) for received in moments)
+            for name in ("rcv_space_bytes", "rcv_ssthresh_bytes")
+        }
 
     @property
-    def samples(self) -> Mapping[str, DataFrame]:
-        """The samples of each host's socket; empty tables without a download."""
-        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
-        return {
-            host: sampled_socket(self.run, host, counter) if self.download else DataFrame()
-            for host, counter in counters.items()
-        }
+    def disagreement_pct(self) -> float | None:
+        return self.agreement_pct
 
     @cached_property
     def httping(self) -> Httping | None:
@@ -205,6 +173,20 @@ class Results(BulkTransfer):
         figures = figures_by_column(article(), self.run, parameter) if self.download else None
         return figures or (None, {})
 
+    @cached_property
+    def grants(self) -> Grants:
+        return grants_of(self.run)
+
+    @cached_property
+    def lost(self) -> Mapping[str, float]:
+        return lost_s(self.samples[SENDER], self.run.link.measured.rate_mbit)
+
+    def predicted_window(self, adv_win_scale: int = 1) -> float | None:
+        """The window in bytes that the last receive buffer makes."""
+        buffer = self.sizes["receive"].get("last")
+        kernel = self.run.kernel.release
+        return buffer and float(receive_window_bytes(buffer, kernel, adv_win_scale=adv_win_scale))
+
     goodput_mib_s = part(
         "goodput_bytes_s",
         "mean over the whole file; none if nothing limits it in virtual time",
@@ -213,7 +195,6 @@ class Results(BulkTransfer):
         headline=True,
         per=MIB,
     )
-
     predicted_mean_mib_s = predicted_rate(
         "prediction.goodput_bytes_s", "predicted mean, with slow start"
     )
@@ -231,13 +212,7 @@ class Results(BulkTransfer):
     )
     article_claim = hidden("published.0", "the claim with the article's figures")
     wget_mib_s = hidden("received.own_mib_s", "the rate that wget printed", unit="MiB/s")
-
-    @column("the last third is within 5 % of the one before")
-    def settled(self) -> bool | None:
-        if self.download is None:
-            return None
-        before, last = self.download.third_bytes_s(1), self.download.third_bytes_s(2)
-        return abs(last / before - 1) <= SETTLED_PCT / 100 if last is not None and before else None
+    settled = part("download.settled", "the last third is within 5 % of the one before")
 
     @column("largest deviation of counters and capture from the client", unit="%", hidden=True)
     def agreement_pct(self) -> float | None:
@@ -254,41 +229,19 @@ class Results(BulkTransfer):
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
     @column("tcp_adv_win_scale of the client", hidden=True)
-    def adv_win_scale(self) -> int | None:
+    def adv_win_scale(self) -> int:
         """Kernels from 6.6 on keep it and ignore it."""
-        value = self.run.sysctls[RECEIVER]["after"].get(ADV_WIN_SCALE)
-        return None if value is None else int(value)
+        return int(self.run.sysctl(RECEIVER, ADV_WIN_SCALE))
 
     @column("the server's congestion control", hidden=True)
     def congestion_control(self) -> str | None:
-        return self.run.sysctls[SENDER]["after"].get("net.ipv4.tcp_congestion_control")
+        return self.run.sysctl(SENDER, CONTROL)
 
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
     draw = hidden("settings.draw", "number of the draw: only the seed differs")
     httping_ms = part("httping.mean_ms", "httping's own mean", unit="ms", headline=True)
     ended = hidden("run.ended", "complete, or ended by the limit")
-
-    @cached_property
-    def window(self) -> Window | None:
-        return window(self.run) if self.download else None
-
-    @cached_property
-    def receive_sizes(self) -> Mapping[str, int]:
-        return ends_of(self.samples[RECEIVER], "rcvbuf_bytes")
-
-    @cached_property
-    def send_sizes(self) -> Mapping[str, int]:
-        return ends_of(self.samples[SENDER], "sndbuf_bytes")
-
-    @cached_property
-    def thresholds(self) -> Mapping[str, int]:
-        return ends_of(self.samples[RECEIVER], "rcv_ssthresh_bytes")
-
-    @cached_property
-    def grants(self) -> Grants:
-        return grants_of(self.run)
-
     bdp_bytes = size(bdp_bytes, "the bandwidth-delay product of the link")
     asked_delay_ms = hidden("run.link.asked.delay_ms", "the delay that was requested", unit="ms")
     httping_min_ms = hidden("httping.min_ms", "httping's shortest time", unit="ms")
@@ -310,17 +263,17 @@ class Results(BulkTransfer):
 
     @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
     def tcp_mem(self) -> str | None:
-        return self.run.sysctls["server"]["after"].get("net.ipv4.tcp_mem")
+        return self.run.sysctl(SENDER, TCP_MEM)
 
-    receive_first_bytes = sampled("receive_sizes.first", "receive buffer at the first sample")
-    receive_last_bytes = sampled("receive_sizes.last", "receive buffer at the last sample")
-    receive_smallest_bytes = sampled("receive_sizes.smallest", "smallest receive buffer sampled")
-    receive_largest_bytes = sampled("receive_sizes.largest", "largest receive buffer sampled")
-    send_first_bytes = sampled("send_sizes.first", "send buffer at the first sample")
-    send_last_bytes = sampled("send_sizes.last", "send buffer at the last sample")
-    send_smallest_bytes = sampled("send_sizes.smallest", "smallest send buffer sampled")
-    send_largest_bytes = sampled("send_sizes.largest", "largest send buffer sampled")
-    window_last_bytes = sampled("thresholds.last", "rcv_ssthresh at the last sample")
+    receive_first_bytes = sampled("sizes.receive.first", "receive buffer at the first sample")
+    receive_last_bytes = sampled("sizes.receive.last", "receive buffer at the last sample")
+    receive_smallest_bytes = sampled("sizes.receive.smallest", "smallest receive buffer sampled")
+    receive_largest_bytes = sampled("sizes.receive.largest", "largest receive buffer sampled")
+    send_first_bytes = sampled("sizes.send.first", "send buffer at the first sample")
+    send_last_bytes = sampled("sizes.send.last", "send buffer at the last sample")
+    send_smallest_bytes = sampled("sizes.send.smallest", "smallest send buffer sampled")
+    send_largest_bytes = sampled("sizes.send.largest", "largest send buffer sampled")
+    window_last_bytes = sampled("sizes.window.last", "rcv_ssthresh at the last sample")
     granted_times = hidden(
         "grants.times", "what setsockopt grants of a size up to the maximum, farthest from 2"
     )
@@ -335,36 +288,13 @@ class Results(BulkTransfer):
     core_max_bytes = size("grants.core_max_bytes", "smallest core maximum of the requested buffers")
     largest_request_bytes = size("grants.largest.requested", "largest size requested")
     largest_grant_bytes = size("grants.largest.granted", "what is granted of it")
-
-    @cached_property
-    def growth(self) -> Growth:
-        return growth(self.samples[RECEIVER])
-
-    @cached_property
-    def space(self) -> tuple[float | None, ...]:
-        """rcv_space at the article's samples."""
-        return tuple(self.growth.at("rcv_space_bytes", received) for received in sampled_at())
-
-    @cached_property
-    def ssthresh(self) -> tuple[float | None, ...]:
-        """rcv_ssthresh at the article's samples."""
-        return tuple(self.growth.at("rcv_ssthresh_bytes", received) for received in sampled_at())
-
-    @cached_property
-    def lost(self) -> Mapping[str, float]:
-        return bulk_transfer.lost_s(self.samples[SENDER], self.run.link.measured.rate_mbit)
-
-    space_1_bytes = sampled("space.0", "rcv_space at the article's first sample")
-    ssthresh_1_bytes = sampled("ssthresh.0", "rcv_ssthresh at the article's first sample")
-    space_2_bytes = sampled("space.1", "rcv_space at the article's second sample")
-    ssthresh_2_bytes = sampled("ssthresh.1", "rcv_ssthresh at the article's second sample")
-    space_3_bytes = sampled("space.2", "rcv_space at the article's third sample")
-    ssthresh_3_bytes = sampled("ssthresh.2", "rcv_ssthresh at the article's third sample")
-
-    @column("time lost against a full link", unit="s", hidden=True, costly=True)
-    def lost_s(self) -> float | None:
-        return sum(self.lost.values()) if self.lost else None
-
+    space_1_bytes = sampled(f"{SPACE}.0", "rcv_space at the article's first sample")
+    ssthresh_1_bytes = sampled(f"{SSTHRESH}.0", "rcv_ssthresh at the article's first sample")
+    space_2_bytes = sampled(f"{SPACE}.1", "rcv_space at the article's second sample")
+    ssthresh_2_bytes = sampled(f"{SSTHRESH}.1", "rcv_ssthresh at the article's second sample")
+    space_3_bytes = sampled(f"{SPACE}.2", "rcv_space at the article's third sample")
+    ssthresh_3_bytes = sampled(f"{SSTHRESH}.2", "rcv_ssthresh at the article's third sample")
+    lost_s = costly("lost.in all", "time lost against a full link", unit="s")
     lost_slow_start_s = costly(f"lost.{SLOW_START}", "the same, in slow start", unit="s")
     lost_recovery_s = costly(f"lost.{RECOVERY}", "the same, in fast recovery", unit="s")
     lost_avoidance_s = costly(
@@ -373,60 +303,58 @@ class Results(BulkTransfer):
 
     @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
     def window_share(self) -> float | None:
-        buffer, window = self.growth.buffer_bytes, self.growth.last_bytes
-        return window / buffer if buffer and window is not None else None
+        window, buffer = self.sizes["window"], self.sizes["receive"]
+        return window["last"] / buffer["last"] if window and buffer else None
 
     @column("predicted share of the receive buffer", hidden=True, costly=True)
     def predicted_window_share(self) -> float | None:
-        buffer, kernel = self.growth.buffer_bytes, self.run.kernel.release
-        scale = 1 if self.adv_win_scale is None else self.adv_win_scale
-        if not buffer:
-            return None
-        return receive_window_bytes(buffer, kernel, adv_win_scale=scale) / buffer
+        window = self.predicted_window(self.adv_win_scale)
+        return window and window / self.sizes["receive"]["last"]
 
-    ssthresh_most_bytes = sampled("growth.most_bytes", "largest rcv_ssthresh")
+    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
+    def ssthresh_most_bytes(self) -> float | None:
+        most = self.sizes["window"].get("largest")
+        return most and float(most)
 
     @column(
         "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
     )
     def predicted_ssthresh_bytes(self) -> float | None:
-        buffer = self.growth.buffer_bytes
-        return buffer and float(receive_window_bytes(buffer, self.run.kernel.release))
+        return self.predicted_window()
 
     def buffers(self) -> Iterator[dict[str, Any]]:
         """A row for each buffer: of programs that only ask, and of the two ends of a download."""
         for request in self.run.buffers:
-            yield {
-                "condition": self.run.condition,
-                "whose": f"{request.socket.removesuffix('e')}er",
-                "set by": SETSOCKOPT,
-                "requested": request.requested_bytes,
-                "granted": request.granted_bytes,
-                "core maximum": core_max_of(self.run, request.socket),
-            }
+            sizes = request.requested_bytes, request.granted_bytes
+            yield self._buffer(request.socket, SETSOCKOPT, *sizes)
         if self.download is not None:
             yield self._end(self.sends, SENDER, "wmem_queued_bytes")
-            offered = ends_of(self.samples[SENDER], "snd_wnd_bytes").get("largest")
+            offered = self.window and self.window.offered_bytes
             yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
 
-    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
-        """The buffer of a host, and what it lets be in flight in theory."""
-        (end, _, _), rtt_s = OF_HOST[host], self.run.link.measured.rtt_ms / 1e3
-        usable = self.usable.get(host)
-        steady_bytes_s = self.download.steady_bytes_s if self.download else None
-        samples, sizes = self.samples[host], {SENDER: self.send_sizes, RECEIVER: self.receive_sizes}
-        allows = usable is not None and 1e3 * rtt_s >= SHORTEST_RTT_MS
+    def _buffer(
+        self, end: str, set_by: str, requested: int | None, granted: int | None
+    ) -> dict[str, Any]:
         return {
             "condition": self.run.condition,
             "whose": f"{end.removesuffix('e')}er",
-            "set by": "the kernel" if buffer.fixed_by == AUTOMATIC else buffer.fixed_by,
-            "requested": buffer.requested_bytes,
-            "core maximum": core_max_of(self.run, end) if buffer.via_setsockopt else None,
-            "granted": sizes[host].get("last"),
-            "used": ends_of(samples, memory).get("largest"),
+            "set by": "the kernel" if set_by == AUTOMATIC else set_by,
+            "requested": requested,
+            "core maximum": core_max_of(self.run, end) if set_by == SETSOCKOPT else None,
+            "granted": granted,
+        }
+
+    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
+        """The buffer of a host, and what it lets be in flight in theory."""
+        end, rtt_ms = OF_HOST[host][0], self.run.link.measured.rtt_ms
+        usable, granted = self.usable.get(host), self.sizes[end].get("last")
+        allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
+        return {
+            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes, granted),
+            "used": ends_of(self.samples[host], memory).get("largest"),
             "usable window": usable,
-            "allows MiB/s": (usable or 0) / rtt_s / MIB if allows else None,
-            "measured MiB/s": in_mib(steady_bytes_s),
+            "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,
+            "measured MiB/s": in_mib(self.download.steady_bytes_s) if self.download else None,
         }
 
     def lab_notes(self) -> Iterator[Note]:
@@ -435,17 +363,6 @@ class Results(BulkTransfer):
             yield Note(NO_RATE, text, excludes=True)
         if self.settled is False:
             yield Note(NOT_SETTLED, "no steady state was reached")
-
-    def instrument_notes(self) -> Iterator[Note]:
-        if self.agreement_pct is not None and self.agreement_pct > ALLOWED_PCT:
-            yield Note("instruments", f"instruments disagree by {self.agreement_pct:.1f} %")
-        yield from super().instrument_notes()
-
-
-def sampled_at() -> list[int]:
-    """The bytes received until each of the article's samples of ss."""
-    moments: list[int] = article().claim(DEEPEST).arguments["received_bytes"]
-    return moments
 
 
 def no_rate(run: Run) -> bool:

@@ -20,10 +20,7 @@ from labs.experiments.nagle.settings import (
     AB,
     ASK,
     BOTH,
-    EACH,
-    NEVER,
     NGINX,
-    ONCE,
     OWN_SERVER,
     ROUTE,
     SERVER,
@@ -38,14 +35,10 @@ OWN_CLIENT = Group("own_client", "A client that sets TCP_QUICKACK")
 DROPPED = Group("dropped", "A client whose ACKs do not arrive")
 FAR = Group("far", "Bulk data and many small writes over a link with a long delay")
 GROUPS = (ARTICLE, WRITES, SIZES, PIECES, OWN_CLIENT, DROPPED, FAR)
-MARGIN = Margin(
-    0.95,
-    1.5,
-    (
-        "both testbeds wait for the kernel's timer; a machine adds the CPU time of 100 concurrent "
-        "requests, 14 ms in the article, and its tick may differ"
-    ),
-)
+REASON = """\
+both testbeds wait for the kernel's timer; a machine adds the CPU time of 100 concurrent requests, \
+14 ms in the article, and its tick may differ"""
+MARGIN = Margin(0.95, 1.5, REASON)
 
 
 # An emulated machine needs more than 1 ms of CPU time per request, which would mask the stall.
@@ -86,13 +79,10 @@ DROP_ACKS_MS = 2500
 3.0 s after the segment was sent."""
 NO_TAIL_LOSS_PROBE = {"server": {"net.ipv4.tcp_early_retrans": "0"}}
 FAR_LINK = Link(rate_mbit=10.0, delay_ms=200.0)
-BULK_BYTES = 2 * MIB
+IN_PIECES: Changes = {"server": OWN_SERVER, "writes": "pieces"}
 MANY_WRITES: Changes = {
-    "server": OWN_SERVER,
-    "writes": "pieces",
-    "pieces": 1000,
-    "page_bytes": 1000 * 100 - HEAD_BYTES,
-    "write_every_ms": 2,
+    **IN_PIECES,
+    **{"pieces": 1000, "page_bytes": 1000 * 100 - HEAD_BYTES, "write_every_ms": 2},
 }
 """Writes of 100 bytes."""
 EDGES_BYTES = (MSS_BYTES - 1, MSS_BYTES, MSS_BYTES + 1, 2 * MSS_BYTES - 1, 2 * MSS_BYTES)
@@ -145,7 +135,7 @@ def _of_the_load() -> Iterator[Row]:
     )
     yield from rows(
         WRITES,
-        each("write-{}", ("two", "one", "cork", "more"), small=True, writes=same),
+        each("write-{}", ("two", "one", "cork", "more"), small=1, writes=same),
         row("write-two-on", nodelay=True),
         server=OWN_SERVER,
     )
@@ -157,17 +147,15 @@ def _of_the_load() -> Iterator[Row]:
     )
     yield from rows(
         PIECES,
-        row("pieces", small=True),
-        row("pieces-quickack", small=True, quickack=ROUTE),
+        row("pieces", small=1),
+        row("pieces-quickack", small=1, quickack=ROUTE),
         row("pieces-on", nodelay=True),
-        server=OWN_SERVER,
-        writes="pieces",
+        **IN_PIECES,
     )
     yield from rows(
         OWN_CLIENT,
-        row("ask", small=True, quickack=NEVER),
-        row("ask-once", small=True, quickack=ONCE),
-        row("ask-each", small=True, quickack=EACH),
+        row("ask", small=1),
+        each("ask-{}", ("once", "each"), small=1, quickack=same),
         client=ASK,
     )
 
@@ -178,18 +166,18 @@ def _of_one_request() -> Iterator[Row]:
     regular intervals, over a long link."""
     yield from rows(
         DROPPED,
-        row("acks-dropped", small=True),
-        row("acks-dropped-no-tlp", small=True, sysctls=NO_TAIL_LOSS_PROBE),
+        row("acks-dropped", small=1),
+        row("acks-dropped-no-tlp", small=1, sysctls=NO_TAIL_LOSS_PROBE),
         link=Link(),
         server=OWN_SERVER,
         drop_acks_ms=DROP_ACKS_MS,
     )
     yield from rows(
         FAR,
-        row("bulk", small=True, page_bytes=BULK_BYTES),
-        row("bulk-on", small=True, page_bytes=BULK_BYTES, nodelay=True),
-        row("small-writes", small=True, **MANY_WRITES),
-        row("small-writes-on", small=True, **MANY_WRITES, nodelay=True),
+        row("bulk", small=1, page_bytes=2 * MIB),
+        row("bulk-on", small=1, page_bytes=2 * MIB, nodelay=True),
+        row("small-writes", small=1, **MANY_WRITES),
+        row("small-writes-on", small=1, **MANY_WRITES, nodelay=True),
         link=FAR_LINK,
     )
 

@@ -6,30 +6,33 @@ Tables and sentences about requests in any capture are in `labs.read.display.req
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
+from pandas import DataFrame
+from plotly.graph_objects import Figure
 
-from labs.experiments.nagle.results import BELOW_1_MS, CLAIMS, Results, article, expected
+from labs.experiments.nagle.conditions import Parameters
+from labs.experiments.nagle.results import CLAIMS, Results, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match
+from labs.read.display.beside import Printed, as_printed, beside_wireshark, last_match, results_of
 from labs.read.display.format import in_digits, is_known, milliseconds
 from labs.read.display.provenance import of_table
 from labs.read.display.requests import describe_requests, sequences, waits
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import Axis
 from labs.read.figures.bars import Bar, Bars
-from labs.read.figures.ecdf import latency, time_to_ack
-from labs.read.figures.histogram import Histogram, even_step, in_steps
+from labs.read.figures.ecdf import MIDDLE, SHARE, even_step, in_steps, latency, time_to_ack
 from labs.read.figures.ladder import ladder_of_request
+from labs.read.figures.lines import BARS, Lines
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples
 from labs.read.figures.style import BLUE, SKY, VERMILION, nothing, plain
 from labs.read.flows.exchanges import describe_steps
 from labs.read.flows.rtt import time_to_ack as waits_for_ack
 from labs.read.readings.latency import SMALLEST_MS
-from labs.read.readings.latency import latency as latency_of
 from labs.read.readings.responses import (
     own_requests,
     own_table,
@@ -40,14 +43,8 @@ from labs.read.readings.responses import (
     usual,
 )
 from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.nagle import answer, sent, wait
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-    from plotly.graph_objects import Figure
-
-    from labs.experiments.nagle.conditions import Parameters
-    from labs.read.study import Study
 
 __all__ = ["NGINX_HEAD_BYTES", "answer", "beside_wireshark", "describe_requests"]
 __all__ += ["ladder_of_request", "own_requests", "own_table", "packets_of", "requests_of", "sent"]
@@ -128,8 +125,8 @@ def matrix(study: Study) -> Figure:
     without a response have none, and are counted above the cell.
     """
     title = "Nagle's algorithm and delayed ACKs, on and off"
-    table = study.results()
-    cells = table[table["condition"].isin(CELLS)]
+    cells = study.results()
+    cells = cells[cells["condition"].isin(CELLS)]
     if len(cells) < len(CELLS):
         return nothing(title, "requires the conditions " + ", ".join(CELLS))
     times = {name: requests_of(study.run(name))["latency_ms"] for name in CELLS}
@@ -138,28 +135,35 @@ def matrix(study: Study) -> Figure:
         return nothing(title, "no request of these runs was answered")
     step = even_step(float(drawn.max()), MOST_STEPS)
     ends = (min(0.0, float(drawn.min())) // step * step, (float(drawn.max()) // step + 2) * step)
-    cells = cells.set_index("condition").loc[list(CELLS)].reset_index()
+    cells = cells.set_index("condition").loc[[*CELLS]].reset_index()
     cells["lost"] = [int(times[name].isna().sum()) for name in CELLS]
-    steps = [in_steps(times[name], step).assign(condition=name) for name in CELLS]
+    steps = pandas.concat(in_steps(times[name], step).assign(condition=name) for name in CELLS)
     return Multiples(
         title,
-        panel_of=Histogram(
+        panel_of=Lines(
             "",
-            x=Axis("begin", "time", "ms", range=ends),
+            x=Axis(MIDDLE, "time", "ms", range=ends),
+            y=Axis(SHARE, "share", "%", range=(0, 104)),
+            mode=BARS,
+            words=lambda row: (
+                f"{row[SHARE]:.1f} %: {row[MIDDLE] - step / 2:g} to {row[MIDDLE] + step / 2:g} ms"
+            ),
+            height=200,
             marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
+            describe=lambda rows: plain(_describe_cell(rows).replace("<br>", ", ")) + ".",
         ),
         by="condition",
         named=lambda rows: CELLS[rows["condition"].iloc[0]],
-        remark=lambda rows: _describe_cell(rows.iloc[0]),
+        remark=_describe_cell,
         caption=lambda rows: of_table(cells),
         note="dashed: predicted for all but the first request",
-        describe=lambda rows: _describe_matrix(cells),
         table=lambda rows: _table_of_cells(cells),
-    )(cells.merge(pandas.concat(steps), on="condition", how="left"))
+    )(cells.merge(steps, on="condition", how="left"))
 
 
-def _describe_cell(cell: Series[Any]) -> str:
+def _describe_cell(rows: DataFrame) -> str:
     """What is written above a cell, where no bar can be; short lines fit a narrow page."""
+    cell = rows.iloc[0]
     lost = f", {cell['lost']} not answered" if cell["lost"] else ""
     expected_ms = cell["predicted_p50_ms"]
     predicted = f"predicted {_time(expected_ms)}" if is_known(expected_ms) else "no prediction"
@@ -167,14 +171,6 @@ def _describe_cell(cell: Series[Any]) -> str:
         f"median <b>{_time(cell['p50_ms'])}</b><br>{cell['stalled_pct']:.3g} % stall{lost}"
         f"<br><span style='color:{VERMILION}'>┆ {predicted}</span>"
     )
-
-
-def _describe_matrix(cells: DataFrame) -> str:
-    phrases = (
-        f"{CELLS[row['condition']]}: {_time(row['p50_ms'])}, {row['stalled_pct']:.3g} % stall"
-        for row in cells.to_dict("records")
-    )
-    return f"Median time per request in four cells. {'; '.join(phrases)}."
 
 
 def _table_of_cells(cells: DataFrame) -> DataFrame:
@@ -209,9 +205,9 @@ def _source_of(study: Study, chosen: Sequence[str]) -> dict[str, Any]:
     return {"source": source, "below_ms": SMALLEST_MS if virtual else None}
 
 
-def ladder(run: Run, steps: Sequence[str] | None = None) -> Figure:
-    """The packets of one request: of the most frequent sequence, or of the given steps."""
-    request = typical(requests_of(run), steps)
+def ladder(run: Run) -> Figure:
+    """The packets of one request of the most frequent sequence."""
+    request = typical(requests_of(run))
     return ladder_of_request(table_of(run), request, run, title=f"{run.condition}: one request")
 
 
@@ -221,22 +217,16 @@ def means(study: Study, *conditions: str) -> Table:
     The first requests on their connections shorten or lengthen it, and so does ab, which computes
     the mean from its whole duration: it has one connection only until the first header is there.
     """
+    runs = {name: Results(study.run(name)) for name in conditions}
     rows = []
-    for run in map(study.run, conditions):
-        if theory := expected(run):
-            several = run.settings_as(Settings).on_a_connection
-            first_ms = (theory.first_ms - theory.steady_ms) / several
-            rows.append(
-                {
-                    "Condition": run.condition,
-                    "Typical request (ms)": theory.steady_ms,
-                    "First requests (ms)": first_ms,
-                    "Start of ab (ms)": theory.mean_ms - theory.steady_ms - first_ms,
-                    "Predicted mean (ms)": theory.mean_ms,
-                    "Measured mean (ms)": latency_of(run).mean_ms,
-                }
-            )
-    return Table(rows).round(1)
+    for name, results in runs.items():
+        if theory := results.prediction:
+            first_ms = (theory.first_ms - theory.steady_ms) / results.requests_per_connection
+            start_ms = theory.mean_ms - theory.steady_ms - first_ms
+            steps_ms = (theory.steady_ms, first_ms, start_ms, theory.mean_ms)
+            rows.append((name, *steps_ms, results.mean_ms))
+    heads = ("Typical request", "First requests", "Start of ab", "Predicted mean", "Measured mean")
+    return Table(rows, columns=["Condition", *(f"{head} (ms)" for head in heads)]).round(1)
 
 
 def held_segments(study: Study, *conditions: str) -> Table:
@@ -255,13 +245,13 @@ def held_segments(study: Study, *conditions: str) -> Table:
 def exchanged(study: Study, *conditions: str) -> Table:
     """One row per condition: time, packets per response, and the payload share of all bytes."""
     columns = {
+        "condition": "Condition",
         "mean_ms": "Time (ms)",
         "segments_per_answer": "Segments of the response",
         "packets_per_answer": "All packets",
         "payload_pct": "Payload share of all bytes (%)",
     }
-    rows = study.results().set_index("condition").loc[list(conditions), list(columns)]
-    return Table(rows.rename(columns=columns).rename_axis("Condition").reset_index())
+    return results_of([study], columns, conditions)
 
 
 def by_ab(study: Study, *conditions: str) -> Table:
@@ -278,27 +268,15 @@ def by_ab(study: Study, *conditions: str) -> Table:
     return as_printed(lines)
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: measured, predicted, and how many requests stalled."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    share = f"{row['stalled_pct']:.3g} % of requests wait" if row["stalled_pct"] else ""
-    text = f"mean {_time(row['mean_ms'])}"
-    if is_known(row["predicted_mean_ms"]):
-        published = f"; article: {row['article_ms']:g} ms" if is_known(row["article_ms"]) else ""
-        text += f" (predicted: {_time(row['predicted_mean_ms'])}{published})"
-    text += f", {share or 'no request waits'} for a delayed ACK; "
-    text += f"{_counted(row['segments_per_answer'], 'segment')} and "
-    text += f"{_counted(row['acks_per_answer'], 'ACK')} per response."
-    noted = row["notes"] and row["note_codes"] != BELOW_1_MS
-    return f"{text} Note: {row['notes']}." if noted else text
-
-
-def _counted(value: float, noun: str) -> str:
-    return f"{in_digits(value)} {noun}{'' if value == 1 else 's'}"
+describe = Summary(
+    (
+        "mean {mean_or_limit_ms:.1f} ms",
+        "predicted {predicted_mean_ms:ms}[?, article {article_ms:.3f} ms]",
+        "{stalled_pct:pct} of requests wait for a delayed ACK",
+        "segments per response: {segments_per_answer}, ACKs: {acks_per_answer}",
+    ),
+    empty="no response",
+)
 
 
 def describe_run(run: Run) -> str:

@@ -23,11 +23,9 @@ from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
 if TYPE_CHECKING:
     from labs.read.study import Study
 
-__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "compare_queues"]
-__all__ += ["describe", "describe_run", "full_buffer_bdp"]
-__all__ += ["goodput", "latency_against_throughput"]
-__all__ += ["losses_per_bdp", "mathis_utilisation", "queue", "reno_utilisation", "requests"]
-__all__ += ["segments_per_ack", "utilisation", "windows"]
+__all__ = ["bandwidth_ratio", "bdp_bytes", "clocked_goodput_bytes_s", "describe", "describe_run"]
+__all__ += ["full_buffer_bdp", "goodput", "latency_against_throughput", "losses_per_bdp"]
+__all__ += ["mathis_utilisation", "queue", "reno_utilisation", "windows"]
 
 utilisation = Lines(
     "Utilisation against the size of a FIFO",
@@ -40,12 +38,14 @@ utilisation = Lines(
     named="{}, measured",
     looks=CONTROLS,
     predicted=Prediction(each=True, name="{}, predicted"),
-    height=460,
+    height=288,
 )
 
 requests = Bars(
     "Latency of requests beside a download",
-    rows=in_group(AQM, having=["request_p50_ms"], order="request_p50_ms"),
+    rows=lambda table: in_group(AQM, having=["request_p50_ms"])(table).sort_values(
+        "request_p50_ms"
+    ),
     of=Results,
     empty="none of these runs has requests",
     bars=(

@@ -1,14 +1,12 @@
-"""The results of a run of the lab `queues`."""
+"""The results of a run of the lab `queues`: those of every run with several flows."""
 
 from __future__ import annotations
 
 from labs.read.readings.flows import traffic_of
-from labs.read.readings.traffic_results import TrafficResults
+from labs.read.readings.traffic_results import TrafficResults as Results
 from labs.read.runs.run import Run
 
-
-class Results(TrafficResults):
-    """The figures of one run: those of every run with several flows."""
+__all__ = ["Results"]
 
 
 def parameter(run: Run, name: str) -> int | None:

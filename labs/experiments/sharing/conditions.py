@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from labs.drive import traffic
-from labs.drive.condition import Condition, Group, as_settings
-from labs.drive.condition_table import Changes, Row, each, row, rows, select
-from labs.drive.flows import Flow, Traffic
+from labs.drive.bottleneck import Plan, path_rtt, planned, rate
+from labs.drive.condition import Condition, Group
+from labs.drive.condition_table import Changes, Row, each, row, rows
+from labs.drive.flows import Flow
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.path import Direction, NetworkPath, Queue
+from labs.drive.testbed.path import Queue
 from labs.drive.units import KIB
-from labs.experiments.sharing.settings import Settings
 
 AGAINST_BBR = Group("against_bbr", "BBR against CUBIC, buffers of different sizes")
 CONTROLS = Group("controls", "Pairs of congestion controls")
@@ -25,10 +25,8 @@ GROUPS = (AGAINST_BBR, CONTROLS, RTTS, STARTS, CROWDS, INCAST)
 MARGIN = Margin(
     0.9,
     1.1,
-    (
-        "the sum of the flows fills the link in both testbeds; on machines the moments of losses, "
-        "and so the shares, differ from run to run"
-    ),
+    "the sum of the flows fills the link in both testbeds; on machines the moments of losses, "
+    "and so the shares, differ from run to run",
 )
 
 
@@ -36,15 +34,9 @@ MARGIN = Margin(
 class Parameters(LabParameters):
     """The path; each condition has flows that compete on it."""
 
-    bottleneck_mbit: float = parameter(
-        10.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for pairs of flows"
-    )
-    crowd_mbit: float = parameter(
-        50.0, unit="Mbit/s", low=1, high=1000, help="rate of the bottleneck for crowds and incast"
-    )
-    path_rtt_ms: float = parameter(
-        40.0, unit="ms", low=1, high=1000, help="RTT of the path without a queue"
-    )
+    bottleneck_mbit: float = rate(10.0, help="rate of the bottleneck for pairs of flows")
+    crowd_mbit: float = rate(50.0, help="rate of the bottleneck for crowds and incast")
+    path_rtt_ms: float = path_rtt()
     far_times: float = parameter(
         4.0, low=1, high=20, help="RTT of the distant flow as a multiple, where RTTs differ"
     )
@@ -61,18 +53,16 @@ class Parameters(LabParameters):
 SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0)
 LONGEST_S = 3600.0
 """The longest run of flows (labs.drive.flows)."""
-DEEP_TIMES = 4
-"""In a deep buffer shares need minutes to settle: that condition is longer, with fewer samples."""
-RTTS_TIMES = 4
-"""Flows with different RTTs last this many times as long. In 60 s the phase of their sawtooths
-decides: the share of a distant Reno flow is 22 to 25 %, in 240 s 23 to 24 %."""
+LONGER_TIMES = 4
+"""In a deep buffer shares need minutes to settle: that condition is longer, with fewer samples.
+Flows with different RTTs last longer, too. In 60 s the phase of their sawtooths decides: the share
+of a distant Reno flow is 22 to 25 %, in 240 s 23 to 24 %."""
 LARGE_RTT_MS = 100.0
 LARGE: Changes = {"mbit": 20.0, "rtt_ms": LARGE_RTT_MS, "duration_s": 200.0}
 """A path on which CUBIC is outside its Reno-friendly region: by equations 1 and 4 of RFC 9438,
 W_cubic returns to the last maximum before W_est if that is above (1.6 s / RTT)^(3/2) segments. At
 the RTT of the near flow with half of the queue, 150 ms, these are 35; equal windows have 186."""
 LATE_S = 10.0
-FIFO = Queue(bdp=1.0)
 CROWD = 16
 CROWD_RTT_MS = 80.0
 CROWD_S, AGAINST_CROWD_S = 20.0, 100.0
@@ -88,73 +78,35 @@ BLOCK_PATH: Changes = {"mbit": 1000.0, "rtt_ms": 0.1}
 INCAST_S = 5.0
 SHORT_BYTES = 8 * KIB
 """Responses so short that no transfer hides a timeout of 200 ms."""
-PAIR_MS, CROWD_SAMPLE_MS = 200, 1000
-"""The intervals of samples: small enough for a sawtooth of seconds, and for data to be small."""
-RARE: Changes = {"sample_ms": CROWD_SAMPLE_MS, "queue_ms": CROWD_SAMPLE_MS}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The parts of a condition that differ within a group; by default those of an incast."""
-
-    mbit: float
-    flows: tuple[Flow, ...] = ()
-    queue: Queue = FIFO
-    rtt_ms: float = INCAST_RTT_MS
-    duration_s: float = INCAST_S
-    sample_ms: int = 100
-    queue_ms: int = 20
+FIFO, FAIR = Queue(bdp=1.0), Queue("fq_codel")
+OF_CROWD = {"crowd_mbit": "mbit"}
 
 
 def conditions(p: Parameters) -> tuple[Condition, ...]:
     """The conditions that the parameters select: those of `only`, or those of the size."""
-    table = [*_pairs(p), *_round_trips(p), *_starts(p), *_crowds(), *_incast()]
-    base = Plan(p.crowd_mbit)
-    return tuple(_condition(entry, entry.change(base), p) for entry in select(p, table))
+    pair: Changes = {"mbit": p.bottleneck_mbit, "rtt_ms": p.path_rtt_ms}
+    base = Plan(**pair, duration_s=p.duration_s, **_sampled(200))
+    return planned(p, base, [*_pairs(p), *_round_trips(p), *_starts(), *_crowds(p), *_incast(p)])
 
 
-def _condition(entry: Row, plan: Plan, p: Parameters) -> Condition:
-    half_ms = plan.rtt_ms / 2
-    path = NetworkPath(Direction(plan.mbit, half_ms, queue=plan.queue), Direction(delay_ms=half_ms))
-    run = Traffic(
-        path,
-        plan.flows,
-        plan.duration_s,
-        sample_ms=plan.sample_ms,
-        queue_ms=plan.queue_ms,
-        capture=p.capture,
-    )
-    many = entry.group in (CROWDS.name, INCAST.name)
-    settings = Settings(
-        duration_s=plan.duration_s,
-        bottleneck_mbit=None if many else plan.mbit,
-        crowd_mbit=plan.mbit if many else None,
-        path_rtt_ms=None if many else plan.rtt_ms,
-    )
-    return run.condition(entry.name, p.testbed, settings=as_settings(settings), group=entry.group)
+def _sampled(every_ms: int) -> Changes:
+    """Samples often enough for a sawtooth of seconds, and rare enough for data to be small."""
+    return {"sample_ms": every_ms, "queue_ms": every_ms}
 
 
-def _of_a_pair(p: Parameters, times: float = 1, interval_ms: int = PAIR_MS) -> Changes:
-    """What the conditions of two flows have in common, unless they say otherwise."""
-    return {
-        "mbit": p.bottleneck_mbit,
-        "rtt_ms": p.path_rtt_ms,
-        "duration_s": min(times * p.duration_s, LONGEST_S),
-        "sample_ms": interval_ms,
-        "queue_ms": interval_ms,
-    }
+def _longer(p: Parameters) -> Changes:
+    return {"duration_s": min(LONGER_TIMES * p.duration_s, LONGEST_S)}
 
 
 def _pairs(p: Parameters) -> Iterator[Row]:
     """Two flows; the one whose share is the question comes first."""
-    deep = _of_a_pair(p, DEEP_TIMES, DEEP_TIMES * PAIR_MS)
+    deep: Changes = {"queue": Queue(bdp=16.0), **_longer(p), **_sampled(800)}
     yield from rows(
         AGAINST_BBR,
         each("cubic-bbr-{:g}bdp", SIZES_BDP, small=True, queue=lambda size: Queue(bdp=size)),
-        row("cubic-bbr-16bdp", small=True, queue=Queue(bdp=16.0), **deep),
-        row("cubic-bbr-fq-codel", queue=Queue("fq_codel")),
+        row("cubic-bbr-16bdp", small=True, **deep),
+        row("cubic-bbr-fq-codel", queue=FAIR),
         flows=(Flow("bbr"), Flow("cubic")),
-        **_of_a_pair(p),
     )
     dctcp, cubic = Flow("dctcp", ecn=True), Flow("cubic")
     yield from rows(
@@ -165,7 +117,6 @@ def _pairs(p: Parameters) -> Iterator[Row]:
         row("cubic-dctcp", flows=(dctcp, cubic)),
         row("dctcp-dctcp", flows=(dctcp, dctcp), queue=Queue("codel", ecn=True)),
         queue=Queue(bdp=2.0),
-        **_of_a_pair(p),
     )
 
 
@@ -173,61 +124,65 @@ def _round_trips(p: Parameters) -> Iterator[Row]:
     def pair(control: str, rtt_ms: float = p.path_rtt_ms) -> tuple[Flow, ...]:
         return Flow(control, extra_delay_ms=(p.far_times - 1) * rtt_ms), Flow(control)
 
-    yield from rows(
+    large: Changes = {"flows": pair("cubic", LARGE_RTT_MS), **LARGE, **_sampled(1000)}
+    return rows(
         RTTS,
         each("rtts-{}", ("reno", "cubic", "bbr"), small=True, flows=pair),
-        row("rtts-fq-codel", small=True, flows=pair("reno"), queue=Queue("fq_codel")),
-        row("rtts-cubic-large", small=True, flows=pair("cubic", LARGE_RTT_MS), **LARGE, **RARE),
-        queue=FIFO,
-        **_of_a_pair(p, RTTS_TIMES),
+        row("rtts-fq-codel", small=True, flows=pair("reno"), queue=FAIR),
+        row("rtts-cubic-large", small=True, **large),
+        **_longer(p),
     )
 
 
-def _starts(p: Parameters) -> Iterator[Row]:
+def _starts() -> Iterator[Row]:
     def pair(control: str) -> tuple[Flow, ...]:
         return Flow(control, start_s=LATE_S), Flow(control)
 
-    late = each("late-{}", ("reno", "cubic", "bbr"), small=True, flows=pair)
-    yield from rows(STARTS, late, **_of_a_pair(p))
+    return rows(STARTS, each("late-{}", ("reno", "cubic", "bbr"), small=True, flows=pair))
 
 
-def _crowds() -> Iterator[Row]:
+def _crowds(p: Parameters) -> Iterator[Row]:
     crowd = tuple(Flow("reno", start_s=STAGGER_S * place) for place in range(CROWD))
     cubic = tuple(Flow("cubic", start_s=flow.start_s) for flow in crowd[1:])
     against: Changes = {"queue": Queue(bdp=2.0), "duration_s": AGAINST_CROWD_S}
-    yield from rows(
+    return rows(
         CROWDS,
         row("crowd-0.1bdp", queue=Queue(bdp=0.1)),
         row("crowd-0.25bdp", small=True, queue=Queue(bdp=0.25)),
         row("crowd-1bdp", small=True, queue=FIFO),
-        row("crowd-fq-codel", queue=Queue("fq_codel")),
+        row("crowd-fq-codel", queue=FAIR),
         row("crowd-one-bbr", small=True, flows=(Flow("bbr"), *cubic), **against),
         row("pair-one-bbr", small=True, flows=(Flow("bbr"), cubic[0]), **against),
+        mbit=p.crowd_mbit,
+        recorded=OF_CROWD,
         flows=crowd,
         rtt_ms=CROWD_RTT_MS,
         duration_s=CROWD_S,
-        sample_ms=CROWD_SAMPLE_MS,
+        sample_ms=1000,
         queue_ms=100,
     )
 
 
-def _incast() -> Iterator[Row]:
+def _incast(p: Parameters) -> Iterator[Row]:
     def senders(size_bytes: int) -> tuple[Flow, ...]:
         return (Flow(start_s=1.0, size_bytes=size_bytes),) * INCAST_FLOWS
 
-    def port(packets: int) -> Queue:
-        return Queue("pfifo", packets=packets)
-
-    block = senders(BLOCK_BYTES // INCAST_FLOWS)
-    yield from rows(
+    block: Changes = {"flows": senders(BLOCK_BYTES // INCAST_FLOWS), **BLOCK_PATH}
+    return rows(
         INCAST,
         row("incast-fifo", small=True),
-        row("incast-large", queue=port(16 * INCAST_PACKETS)),
-        row("incast-fq-codel", small=True, queue=Queue("fq_codel")),
+        row("incast-large", queue=Queue(packets=16 * INCAST_PACKETS)),
+        row("incast-fq-codel", small=True, queue=FAIR),
         row("incast-short", small=True, flows=senders(SHORT_BYTES)),
-        row("incast-block", small=True, flows=block, queue=port(BLOCK_PACKETS), **BLOCK_PATH),
+        row("incast-block", small=True, queue=Queue(packets=BLOCK_PACKETS), **block),
+        mbit=p.crowd_mbit,
+        recorded=OF_CROWD,
         flows=senders(INCAST_BYTES),
-        queue=port(INCAST_PACKETS),
+        queue=Queue(packets=INCAST_PACKETS),
+        rtt_ms=INCAST_RTT_MS,
+        duration_s=INCAST_S,
+        sample_ms=100,
+        queue_ms=20,
     )
 
 

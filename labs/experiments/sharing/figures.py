@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.conditions import AGAINST_BBR
 from labs.experiments.sharing.results import Results
 from labs.read.display.rich_output import Table
@@ -15,30 +16,19 @@ from labs.read.figures.declaration import in_group
 from labs.read.figures.lines import Lines
 from labs.read.figures.marks import Mark
 from labs.read.figures.traffic import goodput, latency_against_throughput, phase, queue, windows
-from labs.read.readings.bottleneck import delays_ms
-from labs.read.readings.flows import (
-    begin_ns,
-    downward,
-    goodputs_mbit,
-    mean_rtts_ms,
-    outside_probe_rtt,
-    sockets,
-    steady_ns,
-    traffic_of,
-)
-from labs.read.readings.traffic_prediction import buffer_segments, predicted
+from labs.read.readings.flows import downward, in_steady_state, mean_rtts_ms, sockets
+from labs.read.readings.traffic_prediction import buffer_segments, own_rtt_ms
 from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_share
 from labs.read.theory.buffer_sizing import needed_bdp
 from labs.read.theory.fair_queueing import jain
-from labs.read.theory.rtt_unfairness import power_of_rtt, synchronised
+from labs.read.theory.rtt_unfairness import synchronised
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run
     from labs.read.study import Study
 
-__all__ = ["assumptions", "bbr_share", "describe", "describe_run", "flows"]
-__all__ += ["goodput", "jain", "latency_against_throughput", "needed_bdp", "phase"]
-__all__ += ["powers", "queue", "share_against_buffer", "synchronised", "windows"]
+__all__ = ["bbr_share", "describe", "describe_run", "flows", "goodput", "jain"]
+__all__ += ["latency_against_throughput", "needed_bdp", "phase", "queue", "synchronised", "windows"]
 
 share_against_buffer = Lines(
     "BBR's share against one CUBIC flow",
@@ -50,7 +40,7 @@ share_against_buffer = Lines(
     by="kernel",
     named="measured, Linux {}",
     marks=(Mark(50.0, "an equal share", axis="y"),),
-    height=440,
+    height=268,
 )
 
 
@@ -65,27 +55,24 @@ def assumptions(study: Study, *conditions: str) -> Table:
 
 
 def _of_bbr(run: Run) -> dict[str, float | None]:
-    """The row of one run; empty without a BBR flow, a rate or a queue of a size."""
-    traffic, senders = traffic_of(run), downward(run)
-    rate, size = traffic.path.down.rate_mbit, buffer_segments(traffic)
-    bbr = next((sender for sender in senders if sender.flow.control == "bbr"), None)
-    if bbr is None or rate is None or size is None:
+    """The row of one run; empty without a BBR flow in the first place, or a queue of a size."""
+    results, bbr = Results(run), downward(run)[0]
+    size, rate = buffer_segments(results.traffic), results.traffic.path.down.rate_mbit
+    share_pct, outside_pct = results.share_pct, results.outside_probe_rtt_pct
+    if bbr.flow.control != "bbr" or size is None or rate is None or share_pct is None:
         return {}
-    per_s = bytes_per_second(rate) / FRAME_BYTES
-    samples, steady_s = sockets(run), (steady_ns(run)[0] - begin_ns(run)) / SECOND_NS
-    samples = samples[(samples["flow"] == bbr.name) & (samples["t_s"] >= steady_s)]
-    rates, delays = goodputs_mbit(run), delays_ms(run)
-    share = rates[senders.index(bbr)] / sum(rates)
-    outside = outside_probe_rtt(run)
+    sent_ms = 1e3 * FRAME_BYTES / bytes_per_second(rate)
+    others = (1 - share_pct / 100) * size + PROBE_RTT_SEGMENTS
+    samples = in_steady_state(run, sockets(run))
+    samples = samples[samples["flow"] == bbr.name]
     return {
-        "Predicted share (%)": predicted(traffic).share_pct,
-        "Measured share (%)": 100 * share,
-        "Mean queue (% of the buffer)": 100 * sum(delays) / len(delays) / (1e3 * size / per_s),
+        "Predicted share (%)": results.predicted_share_pct,
+        "Measured share (%)": share_pct,
+        "Mean queue (% of the buffer)": 100 * mean(results.delays_ms) / (size * sent_ms),
         "RTT estimate (ms)": samples["bbr_min_rtt_us"].astype(float).median() / 1e3,
-        "The model's (ms)": traffic.path.rtt_ms
-        + 1e3 * ((1 - share) * size + PROBE_RTT_SEGMENTS) / per_s,
+        "The model's (ms)": results.traffic.path.rtt_ms + others * sent_ms,
         "Window (segments)": samples["snd_cwnd_segments"].median(),
-        "Time in ProbeRTT (%)": None if outside is None else 100 * (1 - outside),
+        "Time in ProbeRTT (%)": None if outside_pct is None else 100 - outside_pct,
     }
 
 
@@ -94,20 +81,18 @@ def powers(study: Study, *conditions: str) -> Table:
     and of their goodputs, and the power of 1/RTT that the goodputs follow."""
     rows = []
     for condition in conditions:
-        run = study.run(condition)
-        traffic = traffic_of(run)
-        (far, near), (far_ms, near_ms) = goodputs_mbit(run), mean_rtts_ms(run)
-        path_ms = [traffic.path.rtt_ms + sender.flow.extra_delay_ms for sender in downward(run)]
-        total = far + near
+        results = Results(study.run(condition))
+        (far, near), (far_ms, near_ms) = results.goodputs, mean_rtts_ms(results.run)
+        path_ms = [own_rtt_ms(results.traffic, flow.flow) for flow in results.flows_down]
         rows.append(
             {
                 "Condition": condition,
                 "Ratio of RTTs": path_ms[0] / path_ms[1],
                 "With the queue": far_ms / near_ms if far_ms and near_ms else None,
                 "Ratio of goodputs": near / far if far else None,
-                "Power of 1/RTT": power_of_rtt((far, near), (far_ms, near_ms)),
-                "Share of the distant flow (%)": 100 * far / total if total else None,
-                "Predicted (%)": predicted(traffic).share_pct,
+                "Power of 1/RTT": results.power_of_rtt,
+                "Share of the distant flow (%)": results.share_pct,
+                "Predicted (%)": results.predicted_share_pct,
             }
         )
     return Table(rows).round(2)

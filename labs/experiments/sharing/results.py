@@ -1,9 +1,7 @@
-"""The results of a run of the lab `sharing`."""
+"""The results of a run of the lab `sharing`: those of every run with several flows."""
 
 from __future__ import annotations
 
-from labs.read.readings.traffic_results import TrafficResults
+from labs.read.readings.traffic_results import TrafficResults as Results
 
-
-class Results(TrafficResults):
-    """The figures of one run: those of every run with several flows."""
+__all__ = ["Results"]

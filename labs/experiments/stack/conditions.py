@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 from labs.drive.condition import Condition, Group, read_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
@@ -85,7 +84,9 @@ BUSY_POLL_US = 50
 SHARES_PCT = (20, 50, 80, 95, 120)
 """The rates of the open loop, in per cent of what one thread can serve."""
 LOOP_CONNECTIONS = 16
-WITH_RULES = ("polling-rules-100", "blocking-rules-100")
+BLOCKING: Changes = {"timeout_ms": BLOCKING_MS}
+Counts = Mapping[str, int]
+"""The numbers of connections, by the end of a condition's name."""
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 INSTALL_VEGETA = "make vegeta"
 """Debian has no package of vegeta; setup/vegeta.sh compiles it."""
@@ -107,39 +108,37 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     those that this machine has no program for."""
     if p.capture:
         raise BadInput(NO_CAPTURE)
-    chosen, missing = _selected(p), lacking(p)
+    missing = lacking(p)
     left_out = {name for names in missing.values() for name in names}
-    if chosen and len(left_out) == len(chosen):
+    kept = tuple(condition for condition in _selected(p) if condition.name not in left_out)
+    if not kept:
         raise Missing(". ".join(missing))
-    return tuple(condition for condition in chosen if condition.name not in left_out)
+    return kept
 
 
 def lacking(p: Parameters) -> dict[str, list[str]]:
-    """The conditions that are left out because this machine lacks a program, by what is missing and
-    what to do. A condition that `only` names is never left out: `tools` raises Missing for it. Two
-    machines have no vegeta."""
+    """The conditions that are left out because a program is missing, by what to do about it.
+    BadInput if `only` names one of them: on this machine it is not left out, and `tools` raises
+    Missing for it."""
     left_out: dict[str, list[str]] = {}
-    if p.testbed == "vagrant":
-        loops = [condition.name for condition in _selected(p) if condition.group == LOOPS.name]
-        if loops and p.only:
-            raise BadInput(f"{', '.join(loops)}: {NO_LOOPS}")
-        return {NO_LOOPS: loops} if loops else {}
-    if p.only or p.testbed != "namespaces" or not _is_root():
-        return left_out
     for condition in _selected(p):
-        if advice := _not_installed(condition):
+        if advice := _missing(condition, p):
             left_out.setdefault(advice, []).append(condition.name)
+    for advice, names in left_out.items():
+        if p.only:
+            raise BadInput(f"{', '.join(names)}: {advice}")
     return left_out
+
+
+def _missing(condition: Condition, p: Parameters) -> str:
+    if p.testbed == "vagrant":
+        return NO_LOOPS if condition.group == LOOPS.name else ""
+    leaves_out = p.testbed == "namespaces" and not p.only and _is_root()
+    return _not_installed(condition) if leaves_out else ""
 
 
 def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
-
-
-def _selected(p: Parameters) -> list[Condition]:
-    table = chain(*_of_the_server(p), *_of_the_kernel(p), *_of_the_load(p))
-    base, link = Settings(duration_s=p.duration_s), Link(port=PORT)
-    return [entry.condition(base, link) for entry in select(p, table)]
 
 
 def _not_installed(condition: Condition) -> str:
@@ -151,95 +150,89 @@ def _not_installed(condition: Condition) -> str:
     return ""
 
 
-def _connections(p: Parameters) -> dict[str, int]:
-    """The numbers of connections, by the end of a condition's name."""
-    return {"c1": 1, "many": p.connections}
+def _selected(p: Parameters) -> list[Condition]:
+    counts = {"c1": 1, "many": p.connections}
+    table = (*_of_the_server(counts), *_of_the_kernel(p, counts), *_of_the_load(p, counts))
+    base, link = Settings(duration_s=p.duration_s), Link(port=PORT)
+    return [entry.condition(base, link) for entry in select(p, table)]
 
 
-def _of_the_server(p: Parameters) -> tuple[Iterator[Row], ...]:
+def _of_the_server(counts: Counts) -> Iterator[Row]:
     """How the server waits, with rules and without; in FACTORIAL three factors of two levels."""
     factorial = (
-        row(f"{way}-{end}", small=True, timeout_ms=timeout_ms, connections=count, rules=rules)
-        for rules, ways in ((NONE, ("polling", "blocking")), ("100", WITH_RULES))
-        for end, count in _connections(p).items()
-        for way, timeout_ms in zip(ways, (0, BLOCKING_MS), strict=True)
+        row(f"{way}{with_rules}-{end}", small=True, rules=rules, connections=count, **waits)
+        for with_rules, rules in (("", NONE), ("-rules-100", "100"))
+        for end, count in counts.items()
+        for way, waits in (("polling", {}), ("blocking", BLOCKING))
     )
-    return (
-        rows(FACTORIAL, factorial),
-        rows(
-            WAITING,
-            row("busy-poll-c1", small=True, busy_poll_us=BUSY_POLL_US, offloads=GRO),
-            row("polling-c10", connections=10),
-            row("blocking-c5", timeout_ms=BLOCKING_MS, connections=5),
-            row("awake-c1", timeout_ms=BLOCKING_MS, awake=True),
-        ),
-        rows(
-            RULES,
-            row("rules-idle-c1", small=True, rules=IDLE),
-            row("rules-10-c1", rules="10"),
-            row("rules-conntrack-c1", small=True, rules=CONNTRACK),
-        ),
+    yield from rows(FACTORIAL, factorial)
+    yield from rows(
+        WAITING,
+        row("busy-poll-c1", small=True, busy_poll_us=BUSY_POLL_US, offloads=GRO),
+        row("polling-c10", connections=10),
+        row("blocking-c5", connections=5, **BLOCKING),
+        row("awake-c1", awake=True, **BLOCKING),
+    )
+    yield from rows(
+        RULES,
+        row("rules-idle-c1", small=True, rules=IDLE),
+        row("rules-10-c1", rules="10"),
+        row("rules-conntrack-c1", small=True, rules=CONNTRACK),
     )
 
 
-def _of_the_kernel(p: Parameters) -> tuple[Iterator[Row], ...]:
-    counts, many = _connections(p), p.connections
-    busy: Changes = {"timeout_ms": BLOCKING_MS, "offloads": GRO, "work_us": p.work_us}
-    return (
-        rows(
-            QUEUES,
-            row("threads-2-c1", threads=2),
-            row("queues-2-c1", small=True, threads=2, queues=2, offloads=GRO),
-            row("threads-2-many", small=True, threads=2, connections=many),
-            row("queues-2-many", threads=2, queues=2, offloads=GRO, connections=many),
-            row("work-many", **busy, connections=many),
-            row("work-queues-2-many", **busy, connections=many, threads=2, queues=2),
-        ),
-        rows(
-            PLACES,
-            row("same-cpu-c1", small=True, pinning=SAME),
-            row("unpinned-c1", pinning=FREE),
-            row("irq-apart-c1", small=True, interrupts=APART),
-            row("irq-same-c1", small=True, interrupts=SAME),
-            each("rps-same-{}", counts, rps=SAME, connections=counts.get),
-        ),
-        rows(
-            DEVICE,
-            each("gro-{}", counts, small=("c1",), offloads=GRO, connections=counts.get),
-            row("offloads-off-c1", offloads=OFF),
-            row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
-            each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),
-            row("irqs-deferred-c1", small=True, offloads=GRO, deferred_irqs=True),
-            each("rx-usecs-{}-many", RX_USECS, rx_usecs=same, connections=many),
-            row("irqs-deferred-many", offloads=GRO, deferred_irqs=True, connections=many),
-        ),
+def _of_the_kernel(p: Parameters, counts: Counts) -> Iterator[Row]:
+    many: Changes = {"connections": p.connections}
+    queues: Changes = {"threads": 2, "queues": 2, "offloads": GRO}
+    busy: Changes = {"offloads": GRO, "work_us": p.work_us, **BLOCKING, **many}
+    deferred: Changes = {"offloads": GRO, "deferred_irqs": True}
+    yield from rows(
+        QUEUES,
+        row("threads-2-c1", threads=2),
+        row("queues-2-c1", small=True, **queues),
+        row("threads-2-many", small=True, threads=2, **many),
+        row("queues-2-many", **queues, **many),
+        row("work-many", **busy),
+        row("work-queues-2-many", **{**busy, **queues}),
+    )
+    yield from rows(
+        PLACES,
+        row("same-cpu-c1", small=True, pinning=SAME),
+        row("unpinned-c1", pinning=FREE),
+        row("irq-apart-c1", small=True, interrupts=APART),
+        row("irq-same-c1", small=True, interrupts=SAME),
+        each("rps-same-{}", counts, rps=SAME, connections=counts.get),
+    )
+    yield from rows(
+        DEVICE,
+        each("gro-{}", counts, small=("c1",), offloads=GRO, connections=counts.get),
+        row("offloads-off-c1", offloads=OFF),
+        row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
+        each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),
+        row("irqs-deferred-c1", small=True, **deferred),
+        each("rx-usecs-{}-many", RX_USECS, rx_usecs=same, **many),
+        row("irqs-deferred-many", **deferred, **many),
     )
 
 
-def _of_the_load(p: Parameters) -> tuple[Iterator[Row], ...]:
+def _of_the_load(p: Parameters, counts: Counts) -> Iterator[Row]:
     """Another server; and one load generator with and without a rate, whose requests take `work_us`
     of CPU time each."""
     servers = (
         row(f"{name}-{end}", server=server, connections=count)
-        for end, count in _connections(p).items()
+        for end, count in counts.items()
         for name, server in (("blocking-unpinned", EPOLL), ("nginx", NGINX))
     )
-    return (
-        rows(SERVERS, servers, timeout_ms=BLOCKING_MS, pinning=FREE),
-        rows(
-            LOOPS,
-            row("closed", small=True),
-            each(
-                "open-{}",
-                SHARES_PCT,
-                small=(50, 80, 120),
-                rate_per_s=lambda share: round(share / 100 * 1_000_000 / p.work_us),
-            ),
-            timeout_ms=BLOCKING_MS,
-            load=VEGETA,
-            work_us=p.work_us,
-            connections=LOOP_CONNECTIONS,
-        ),
+    yield from rows(SERVERS, servers, pinning=FREE, **BLOCKING)
+    per_s = 1_000_000 / p.work_us
+    loop: Changes = {"load": VEGETA, "work_us": p.work_us, "connections": LOOP_CONNECTIONS}
+    rates: Changes = {"rate_per_s": lambda share: round(share / 100 * per_s)}
+    yield from rows(
+        LOOPS,
+        row("closed", small=True),
+        each("open-{}", SHARES_PCT, small=(50, 80, 120), **rates),
+        **loop,
+        **BLOCKING,
     )
 
 

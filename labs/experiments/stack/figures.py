@@ -5,9 +5,8 @@ Conditions were repeated; disturbed runs are left out of all figures and tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +19,23 @@ from labs.experiments.stack.claims import instructions as counted_instructions
 from labs.experiments.stack.conditions import Parameters, lacking
 from labs.experiments.stack.results import (
     COMPARED,
-    Latencies,
     Results,
     article,
     loops,
     medians,
     merged,
     parameter,
+    percentile_us,
     server,
 )
 from labs.experiments.stack.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_digits, in_three_digits, is_known
+from labs.read.display.format import in_three_digits, is_known
 from labs.read.display.provenance import of_table
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.effects import draw_effects
@@ -96,6 +96,7 @@ FIGURES = {
 }
 LITTLES_LAW = ("connections", "requests_s", "mean_us")
 MS_US = 1000
+OF_CAPTION = ("testbed", "source", "link_ok", "link_shaped", "link_asked", "rtt_ms", "rate_mbit")
 
 
 def in_unit(us: float) -> str:
@@ -108,42 +109,13 @@ def in_unit(us: float) -> str:
 LATENCY = Axis("latency_us", "latency", log=True, ticks=DIGITS, written=in_unit)
 
 
-def _source(study: Study, compared: Iterable[Repeated], _: DataFrame) -> str:
-    """Testbed, kernels, link and source of the runs that are compared."""
-    table = study.results()
+def _with_source(rows: DataFrame, study: Study, compared: Iterable[Repeated]) -> DataFrame:
+    """The rows of conditions, with what a caption says about their runs."""
+    if rows.empty:
+        return rows
     kernels = {each.condition: each.runs[0].kernel.release for each in compared}
-    rows = table[table["condition"].isin(list(kernels))]
-    return of_table(rows.assign(kernel=rows["condition"].map(kernels)))
-
-
-def distribution(study: Study, *conditions: str) -> Figure:
-    """The latency by percentile, over the requests of all repetitions together.
-
-    Both axes are logarithmic; percentiles are placed by the share of slower requests. BadInput for
-    more conditions than there are colours.
-    """
-    _check_count("conditions", len(conditions))
-    compared = undisturbed(study.repeated, conditions)
-    latencies = {each.condition: merged(each.counted) for each in compared}
-    phrases = (
-        f"{name}: {in_three_digits(total.percentile_us(50))} µs"
-        for name, total in latencies.items()
-    )
-    ticks = {100 / (100 - percent): f"{percent:g} %" for percent in (50, 90, 99, 99.9, 99.99)}
-    return Lines(
-        "Distribution of the latency",
-        rows=_percentiles,
-        x=Axis("times_slower", "percentile, by slower requests", log=True, ticks=ticks),
-        y=LATENCY,
-        by="condition",
-        named={name: f"{name}, n = {total.requests:,}" for name, total in latencies.items()},
-        words=lambda row: f"{row['percent']:g} %: {row['latency_us']:,.0f} µs",
-        caption=partial(_source, study, compared),
-        note="the requests of all undisturbed repetitions together",
-        describe=lambda rows: f"Medians. {'; '.join(phrases)}.",
-        table=_table_of_percentiles,
-        height=470,
-    )(latencies)
+    table = rows.merge(study.results()[["condition", *OF_CAPTION]], on="condition")
+    return table.assign(kernel=table["condition"].map(kernels))
 
 
 def _check_count(what: str, count: int) -> None:
@@ -154,21 +126,55 @@ def _check_count(what: str, count: int) -> None:
         )
 
 
-def _percentiles(latencies: Mapping[str, Latencies]) -> DataFrame:
-    rows = [
-        (name, percent, 100 / (100 - percent), total.percentile_us(percent))
-        for name, total in latencies.items()
-        for percent in DRAWN_PERCENTILES
-        if (100 - percent) * max(total.requests, FEWEST_SLOWER + 1) >= 100 * FEWEST_SLOWER
-    ]
-    return DataFrame(rows, columns=["condition", "percent", "times_slower", "latency_us"])
+def _percentiles(study: Study, *conditions: str) -> DataFrame:
+    """The latency by percentile; BadInput for more conditions than there are colours."""
+    _check_count("conditions", len(conditions))
+    compared = undisturbed(study.repeated, conditions)
+    rows = []
+    for each in compared:
+        up_to = merged(each.counted)
+        count = int(up_to.iloc[-1])
+        series = f"{each.condition}, n = {count:,}"
+        for percent in DRAWN_PERCENTILES:
+            slower = 100 / (100 - percent)
+            if max(count, FEWEST_SLOWER + 1) >= FEWEST_SLOWER * slower:
+                us = percentile_us(up_to, percent)
+                rows.append((each.condition, series, f"{percent:g} %", slower, us))
+    columns = ["condition", "series", "percent", "times_slower", "latency_us"]
+    return _with_source(DataFrame(rows, columns=columns), study, compared)
+
+
+def _describe_medians(rows: DataFrame) -> str:
+    medians = rows[rows["percent"] == "50 %"].set_index("condition")["latency_us"]
+    phrases = (f"{name}: {in_three_digits(us)} µs" for name, us in medians.items())
+    return f"Medians. {'; '.join(phrases)}."
 
 
 def _table_of_percentiles(rows: DataFrame) -> DataFrame:
-    named = rows.assign(percent=rows["percent"].map("{:g} %".format))
-    latencies = named.set_index(["condition", "percent"])["latency_us"].astype(object)
+    latencies = rows.set_index(["condition", "percent"])["latency_us"].astype(object)
     table = latencies.unstack(sort=False)
     return table.where(table.notna(), None).reset_index()
+
+
+distribution = Lines(
+    "Distribution of the latency",
+    rows=_percentiles,
+    x=Axis(
+        "times_slower",
+        "percentile, by slower requests",
+        log=True,
+        ticks={100 / (100 - percent): f"{percent:g} %" for percent in (50, 90, 99, 99.9, 99.99)},
+    ),
+    y=LATENCY,
+    by="series",
+    words=lambda row: f"{row['percent']}: {row['latency_us']:,.0f} µs",
+    note="the requests of all undisturbed repetitions together",
+    describe=_describe_medians,
+    table=_table_of_percentiles,
+    height=298,
+)
+"""The latency by percentile, over the requests of all repetitions together. Both axes are
+logarithmic; percentiles are placed by the share of slower requests."""
 
 
 def load_and_latency(study: Study) -> Figure:
@@ -181,9 +187,10 @@ def load_and_latency(study: Study) -> Figure:
     if measured.empty or theory is None:
         return nothing(title, f"{NO_RUNS}; the closed loop is needed for the prediction")
     end = ROOM * max(theory.limit_per_s, measured["rate_s"].max())
-    capacity, table = describe_server(theory), study.results()
+    capacity, table = _describe_server(theory), study.results()
     return Lines(
         title,
+        rows=_points,
         x=Axis("per_s", "requests per second", unit="", range=(0, end)),
         y=LATENCY,
         by="series",
@@ -200,41 +207,40 @@ def load_and_latency(study: Study) -> Figure:
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
         table=lambda rows: _table_of_loops(measured, theory),
-        height=520,
-    )(pandas.concat(_points_of(measured, column) for column in PERCENTILES))
+        height=348,
+    )(measured)
 
 
-def _points_of(measured: DataFrame, column: str) -> DataFrame:
+def _points(measured: DataFrame) -> DataFrame:
+    """The percentiles of each loop, at the rate that is requested, or reached."""
     is_closed = measured["rate_s"] == 0
-    return DataFrame(
-        {
-            "condition": measured["condition"],
-            "per_s": measured["rate_s"].mask(is_closed, measured["requests_s"]),
-            "latency_us": measured[column],
-            "series": is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP})
-            + f", {PERCENTILES[column]}",
-        }
+    placed = measured.rename(columns=PERCENTILES).assign(
+        per_s=measured["rate_s"].mask(is_closed, measured["requests_s"]),
+        loop=is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP}),
     )
+    names = [*PERCENTILES.values()]
+    points = placed.melt(["condition", "per_s", "loop"], names, "percentile", "latency_us")
+    return points.assign(series=points["loop"] + ", " + points["percentile"])
 
 
 def _predicted_curves(theory: Server, end: float) -> Iterator[Prediction]:
     rates = [end * step / STEPS for step in range(1, STEPS + 1)]
     for column, percent in PERCENTS.items():
         look = Look(LOOK_OF[PERCENTILES[column]].colour, "dash", width=1.5)
-        curve = {rate: theory.evenly_spaced_us(rate, percent) for rate in rates}
-        yield _predicted("even intervals", curve, look)
-    means = {rate: us for rate in rates if (us := theory.random_moments_us(rate)) is not None}
-    yield _predicted("random moments, mean", means, Look(GREY, "dot"))
-    closed = {theory.limit_per_s: theory.closed_loop_us}
-    yield _predicted("the closed loop", closed, Look(GREEN, symbol="x-thin", size=12))
+        us = [theory.evenly_spaced_us(rate, percent) for rate in rates]
+        yield _predicted("even intervals", look, rates, us)
+    below = [rate for rate in rates if rate < theory.capacity_per_s]
+    means = [theory.random_moments_us(rate) or 0.0 for rate in below]
+    yield _predicted("random moments, mean", Look(GREY, "dot"), below, means)
+    look = Look(GREEN, symbol="x-thin", size=12)
+    yield _predicted("the closed loop", look, [theory.limit_per_s], [theory.closed_loop_us])
 
 
-def _predicted(what: str, points: Mapping[float, float], look: Look) -> Prediction:
-    drawn = [*points], [*points.values()]
-    return Prediction(curve=lambda rows: drawn, name=f"predicted for {what}", look=look)
+def _predicted(what: str, look: Look, rates: Sequence[float], us: Sequence[float]) -> Prediction:
+    return Prediction(curve=lambda rows: (rates, us), name=f"predicted for {what}", look=look)
 
 
-def describe_server(theory: Server) -> str:
+def _describe_server(theory: Server) -> str:
     """The limits of a server, and the time of a request."""
     return (
         f"plain limit: {theory.limit_per_s:,.0f} requests per second (WORK_US = {theory.work_us}); "
@@ -253,28 +259,14 @@ def _table_of_loops(measured: DataFrame, theory: Server) -> DataFrame:
     table = DataFrame({"condition": measured["condition"]})
     table["intended per second"] = [int(rate) or None for rate in rates]
     table["responses per second"] = measured["requests_s"].round().astype(int)
+    closed = {MEDIAN: in_unit(theory.closed_loop_us), TAIL: ""}
     for column, name in PERCENTILES.items():
-        closed = in_unit(theory.closed_loop_us) if column == MEDIAN else ""
         table[name] = measured[column].map(in_unit)
         table[f"{name}, predicted"] = [
-            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed
+            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed[column]
             for rate in rates
         ]
     return table
-
-
-def work_per_request(study: Study, *conditions: str) -> Figure:
-    """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
-    of its own. Counters are those of the whole machine, so they include the load generator."""
-    compared = undisturbed(study.repeated, conditions)
-    return Panels(
-        "Latency and work per request",
-        panels=tuple(_panel(column, *look) for column, look in WORK.items()),
-        caption=partial(_source, study, compared),
-        note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole "
-        "machine",
-        table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
-    )(medians(compared, WORK))
 
 
 def _panel(column: str, words: str, colour: str) -> Bars:
@@ -286,6 +278,21 @@ def _panel(column: str, words: str, colour: str) -> Bars:
         instead=lambda row: "" if is_known(row[column]) else "unknown",
         in_one_line=True,
     )
+
+
+work = Panels(
+    "Latency and work per request",
+    panels=tuple(_panel(column, *look) for column, look in WORK.items()),
+    note="medians of the undisturbed runs; switches, interrupts and softirqs of the whole machine",
+    table={"condition": "condition", **{name: words for name, (words, _) in WORK.items()}},
+)
+
+
+def work_per_request(study: Study, *conditions: str) -> Figure:
+    """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
+    of its own. Counters are those of the whole machine, so they include the load generator."""
+    compared = undisturbed(study.repeated, conditions)
+    return work(_with_source(medians(compared, WORK), study, compared))
 
 
 def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
@@ -350,18 +357,16 @@ def interactions(study: Study) -> Table:
     """One row per pair of settings: the effect of the first one alone, and together with the second
     one, as ratios of medians. The settings interact if the interval of the ratio of the two
     effects excludes 1."""
-    rows = [
-        (
-            pair.name,
-            COMPARED.describe_headline(pair.alone),
-            COMPARED.describe_headline(pair.together),
-            describe_ratio(pair.ratio),
-            "yes" if pair.matters else "not shown",
-        )
+    return Table(
+        {
+            "Settings": pair.name,
+            "Alone": COMPARED.describe_headline(pair.alone),
+            "Together": COMPARED.describe_headline(pair.together),
+            "Together / alone": describe_ratio(pair.ratio),
+            "They interact": "yes" if pair.matters else "not shown",
+        }
         for pair in COMPARED.interactions_of(study.repeated)
-    ]
-    columns = ["Settings", "Alone", "Together", "Together / alone", "They interact"]
-    return Table(rows, columns=columns) if rows else Table()
+    )
 
 
 def settings(study: Study) -> Table:
@@ -375,7 +380,7 @@ def settings(study: Study) -> Table:
         "effective": "Applied",
         "because": "Reason",
     }
-    table = Table([*COMPARED.settings_of(study.repeated)], columns=[*heads])
+    table = Table(COMPARED.settings_of(study.repeated), columns=[*heads])
     table = table.sort_values("effective", kind="stable", ignore_index=True)
     table["effective"] = table["effective"].map({True: "yes", False: "no"})
     return table.rename(columns=heads)
@@ -384,15 +389,18 @@ def settings(study: Study) -> Table:
 def littles_law(study: Study, *conditions: str) -> Table:
     """One row per closed loop: connections, responses per second, the mean latency that
     Little's law predicts from both, and the measured one."""
-    by_name, rows = _counted(study), []
-    shown = (by_name[name] for name in conditions if name in by_name)
-    for name, count, per_s, mean_us in medians(shown, LITTLES_LAW).itertuples(index=False):
-        rows.append(
-            (name, int(count), round(per_s), closed_loop_us(count, SECOND_US / per_s), mean_us)
-        )
-    predicted = ["Connections / throughput (µs)", "Measured mean (µs)"]
-    columns = ["Condition", "Connections", "Throughput (per second)", *predicted]
-    return Table(rows, columns=columns) if rows else Table()
+    by_name = _counted(study)
+    shown = medians((by_name[name] for name in conditions if name in by_name), LITTLES_LAW)
+    return Table(
+        {
+            "Condition": name,
+            "Connections": int(count),
+            "Throughput (per second)": round(per_s),
+            "Connections / throughput (µs)": closed_loop_us(count, SECOND_US / per_s),
+            "Measured mean (µs)": mean_us,
+        }
+        for name, count, per_s, mean_us in shown.itertuples(index=False)
+    )
 
 
 def article_figures(*studies: Study) -> Table:
@@ -400,19 +408,26 @@ def article_figures(*studies: Study) -> Table:
     figures depend on the machine, so they are not judged. Studies without runs are left out, and so
     are the figures of runs whose parameters are not the article's."""
     by_place = {place: _counted(study) for place, study in places(studies).items()}
+    return Table(
+        {
+            "Condition": condition,
+            "Figure": FIGURES[column],
+            "Article": figure,
+            **{
+                place: _median_of(by_name.get(condition), column, claim.id)
+                for place, by_name in by_place.items()
+            },
+        }
+        for claim in article().claims
+        for condition, figures in claim.rows.items()
+        for column, figure in figures.items()
+    )
 
-    def median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
-        if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
-            return None
-        return repeated.median(column)
 
-    rows = []
-    for claim in article().claims:
-        for condition, figures in claim.rows.items():
-            for column, figure in figures.items():
-                ours = (median_of(e.get(condition), column, claim.id) for e in by_place.values())
-                rows.append((condition, FIGURES[column], figure, *ours))
-    return Table(rows, columns=["Condition", "Figure", "Article", *by_place])
+def _median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
+    if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
+        return None
+    return repeated.median(column)
 
 
 def _as_in_the_article(run: Run, claim: str) -> bool:
@@ -431,14 +446,13 @@ def as_printed(study: Study) -> Table:
     by_name, lines = _counted(study), list[Printed]()
     for claim in article().claims:
         for condition, printed in claim.arguments.get("printed", {}).items():
-            if condition not in by_name:
-                continue
-            run = by_name[condition].middle
-            comparable = _as_in_the_article(run, claim.id)
-            for theirs in printed:
-                label = next(word for word in WRK_LINES if word in theirs)
-                ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
-                lines.append(Printed(f"wrk, {condition}", theirs if comparable else "", ours))
+            if condition in by_name:
+                run = by_name[condition].middle
+                as_there = _as_in_the_article(run, claim.id)
+                for theirs in printed:
+                    label = next(word for word in WRK_LINES if word in theirs)
+                    ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
+                    lines.append(Printed(f"wrk, {condition}", theirs if as_there else "", ours))
     return lines_as_printed(lines)
 
 
@@ -446,46 +460,37 @@ def instructions() -> Table:
     """One row per kernel of benchmarks/netfilter: the instructions per request, and their ratio to
     those of the kernel with neither option."""
     rounds = counted_instructions()
-    counts = {words: rounds[name] for name, words in KERNELS.items() if name in rounds}
     base = median(rounds["none"])
-    rows = [
-        (kernel, *map(round, (median(each), min(each), max(each))), round(median(each) / base, 4))
-        for kernel, each in counts.items()
-    ]
-    shown = ["Instructions per request", "Lowest round", "Highest round", "Ratio"]
-    return Table(rows, columns=["Kernel", *shown])
+    return Table(
+        {
+            "Kernel": words,
+            "Instructions per request": round(median(rounds[name])),
+            "Lowest round": round(min(rounds[name])),
+            "Highest round": round(max(rounds[name])),
+            "Ratio": round(median(rounds[name]) / base, 4),
+        }
+        for name, words in KERNELS.items()
+        if name in rounds
+    )
 
 
-def describe(table: DataFrame) -> str:
-    """One line per condition: latency, throughput, and the work per request."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_figures(row)}" for row in rows)
+describe = Summary(
+    (
+        "median {p50_us:3} µs, 99th percentile {p99_us:3} µs, {round(requests_s)} responses per s"
+        "[? of {rate_s} intended]; per request {switches:3} context switches and {interrupts:3} "
+        "interrupts[?, {cpu_us:3} µs of server CPU time]",
+    ),
+    empty="no response",
+)
 
 
 def describe_run(run: Run) -> str:
     """One run: its latencies, including the largest one, and the work per request."""
     results = Results(run)
-    values = values_of(results)
-    values["notes"] = "; ".join(note.text for note in results.notes())
-    largest = f"The largest latency of {results.requests:,} requests is {_us(results.max_us)}."
-    return f"`{run.condition}`: {_describe_figures(values)} {largest}"
-
-
-def _describe_figures(row: Mapping[Any, Any]) -> str:
-    intended = f" of {in_digits(row['rate_s'])} intended" if row["rate_s"] else ""
-    text = (
-        f"median {_us(row['p50_us'])}, 99th percentile {_us(row['p99_us'])}, "
-        f"{in_digits(round(row['requests_s']))} responses per s{intended}; per request "
-        f"{in_three_digits(row['switches'])} context switches and "
-        f"{in_three_digits(row['interrupts'])} interrupts"
-    )
-    if is_known(row["cpu_us"]):
-        text += f", {_us(row['cpu_us'])} of server CPU time"
-    return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
-
-
-def _us(value: float | None) -> str:
-    return "unknown" if value is None else f"{in_three_digits(value)} µs"
+    notes = "; ".join(note.text for note in results.notes())
+    largest = f"{results.requests:,} requests is {in_three_digits(results.max_us)} µs"
+    text = describe.of({**values_of(results), "notes": notes})
+    return f"`{run.condition}`: {text} The largest latency of {largest}."
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from pandas import DataFrame
+from pandas import DataFrame, Series
 
-from labs.drive.result_columns import Note, column, part
+from labs.drive.host_load import HERE
+from labs.drive.result_columns import Note, PartColumn, column, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
-from labs.read.parse.http_loads import Hit, Wrk, intended_us
+from labs.read.parse.http_loads import intended_us
 from labs.read.parse.server_report import ServerReport, Setting
+from labs.read.readings.run_results import RunResults, settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader
 from labs.read.runs.run import Run
 from labs.read.stats.effects import Comparisons, Factor
+from labs.read.stats.machines import machines
 from labs.read.stats.repetitions import Repeated
 from labs.read.theory.queueing import SECOND_US, Server
 
@@ -29,28 +30,40 @@ CLOSED = "closed"
 SENT_SHARE = 0.98
 """An open loop that sends a smaller share of its requests does not reach its nominal rate."""
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
+WAITS = ("blocking", "polling")
 article = partial(article_beside, __file__)
 hidden = partial(part, hidden=True)
 latency = partial(part, unit="us", kind=float)
-per_request = partial(part, kind=float)
 
 
 @dataclass(frozen=True)
 class Load:
-    """The requests of a run, those that failed, and the time that they took."""
+    """The requests of a run, those that failed, the time that they took, the number of requests
+    per latency, and the mean that wrk prints.
+
+    Latencies are in microseconds, from the moment of sending in a closed loop, and from the
+    intended moment in an open loop.
+    """
 
     requests: int
     failed: int
     took_us: float
+    latencies_us: Mapping[int, int]
+    printed_mean_us: float | None = None
 
     @property
     def per_s(self) -> float:
         return 1e6 * self.requests / self.took_us
 
+    @property
+    def mean_us(self) -> float:
+        counts = self.latencies_us
+        return sum(value * count for value, count in counts.items()) / sum(counts.values())
 
-def percentile_us(percent: float) -> Callable[[Run], float]:
+
+def of_percent(percent: float) -> Callable[[Run], float]:
     """What computes this percentile of the latency."""
-    return lambda run: float(latencies(run).percentile_us(percent))
+    return lambda run: float(percentile_us(latencies(run), percent))
 
 
 def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], float]:
@@ -66,15 +79,34 @@ def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], fl
     return counted
 
 
-class Results:
+def refused(factor: str) -> Callable[[Run], str | None]:
+    """What computes why a setting was not applied on this machine; None if it was."""
+    return lambda run: next(
+        (
+            f"{setting.factor} {setting.requested} ({setting.because})"
+            for setting in knobs(run)
+            if setting.factor == factor and not setting.effective
+        ),
+        None,
+    )
+
+
+def too_few_cpus(run: Run) -> str | None:
+    """Why threads of emulated machines cannot run at the same time; None if they can."""
+    cpus = {name: machine.cpus or 0 for name, machine in machines(run).items()}
+    host, wanted = cpus.pop(HERE, 0), sum(cpus.values())
+    few = run.testbed == "vagrant" and 0 < host < wanted
+    return f"{host} CPUs for {wanted} of its virtual machines" if few else None
+
+
+def per_request(compute: Callable[[Run], float], counted: str) -> PartColumn:
+    return part(compute, f"{counted} per request", kind=float)
+
+
+class Results(RunResults):
     """The figures of one run; None for those that it does not have."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
 
     @cached_property
     def load(self) -> Load:
@@ -84,48 +116,43 @@ class Results:
     def server(self) -> ServerReport | None:
         return server_of(self.run)
 
-    p50_us = latency(percentile_us(50), "median latency", headline=True)
+    p50_us = latency(of_percent(50), "median latency", headline=True)
 
-    @column("mean latency", unit="us")
-    def mean_us(self) -> float | None:
-        counts = latencies_us(self.run)
-        return sum(value * count for value, count in counts.items()) / sum(counts.values())
-
-    @column("mean latency that wrk prints", unit="us", hidden=True)
-    def printed_mean_us(self) -> float | None:
-        return of_wrk(self.run).added_mean_us if self.settings.load == WRK else None
-
-    p99_us = latency(percentile_us(99), "99th percentile of the latency")
-    p999_us = latency(percentile_us(99.9), "99.9th percentile", hidden=True)
-    p9999_us = latency(percentile_us(99.99), "99.99th percentile", hidden=True)
-    max_us = latency(percentile_us(100), "largest latency", hidden=True)
+    mean_us = part("load.mean_us", "mean latency", unit="us")
+    printed_mean_us = hidden("load.printed_mean_us", "mean latency that wrk prints", unit="us")
+    p99_us = latency(of_percent(99), "99th percentile of the latency")
+    p999_us = latency(of_percent(99.9), "99.9th percentile", hidden=True)
+    p9999_us = latency(of_percent(99.99), "99.99th percentile", hidden=True)
+    max_us = latency(of_percent(100), "largest latency", hidden=True)
     requests_s = part("load.per_s", "responses", unit="per s")
     rate_s = hidden("settings.rate_per_s", "requested rate (0: closed loop)", unit="per s")
     requests = hidden("load.requests", "requests")
     failed = hidden("load.failed", "requests that failed")
     cpu_us = part("server.cpu_us", "CPU time of the server per request", unit="us")
-    switches = per_request(
-        growth("stat", SWITCHES, "ctxt"), "context switches of the machine per request"
-    )
-    interrupts = per_request(
-        growth("interrupts", INTERRUPTS), "interrupts of the machine per request"
-    )
-    received_softirqs = per_request(
-        growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs per request"
-    )
+    switches = per_request(growth("stat", SWITCHES, "ctxt"), "context switches of the machine")
+    interrupts = per_request(growth("interrupts", INTERRUPTS), "interrupts of the machine")
+    received_softirqs = per_request(growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs")
     polls = hidden("server.polls", "calls of epoll_wait per request")
     serving = hidden("server.serving", "threads that answered requests")
     connections = hidden("settings.connections", "connections")
     timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
 
+    threads = hidden("settings.threads", "threads of the server")
+    refused_rx_usecs = hidden(refused("rx_usecs"), "why the interrupt delay was not applied")
+    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs")
+    refused_threads = hidden(refused("threads"), "why not all threads were used")
+    few_cpus = hidden(too_few_cpus, "why threads cannot run at the same time")
+
+    @column("median latency, if the interrupt delay was applied", unit="us", hidden=True)
+    def delayed_p50_us(self) -> float | None:
+        return None if self.refused_rx_usecs else self.p50_us
+
     @column("whether every setting was applied here", hidden=True)
     def effective(self) -> bool | None:
         return all(setting.effective for setting in knobs(self.run))
 
-    def notes(self) -> Iterator[Note]:
+    def lab_notes(self) -> Iterator[Note]:
         """Settings that were not applied, requests that failed or were never sent."""
-        if not self.run.link.ok:
-            yield Note("link", "link not as asked")
         for setting in knobs(self.run):
             if not setting.effective:
                 text = f"{setting.factor} {setting.requested}: not applied here"
@@ -140,13 +167,15 @@ class Results:
 @cache
 def load_of(run: Run) -> Load:
     """What the load generator of a run did."""
-    if run.settings_as(Settings).load == WRK:
-        report = of_wrk(run)
-        return Load(report.requests, report.failed, report.duration_us)
-    hits = of_vegeta(run)
+    settings = run.settings_as(Settings)
+    if settings.load == WRK:
+        wrk = run.read("client/wrk.txt", raw_files.WRK)
+        return Load(wrk.requests, wrk.failed, wrk.duration_us, wrk.latencies_us, wrk.added_mean_us)
+    hits = run.read("client/vegeta.csv", VEGETA)
     end_ns = max(hit.began_ns + hit.latency_ns for hit in hits)
     failed = sum(hit.status != 200 for hit in hits)
-    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000)
+    latencies_us = Counter(intended_us(hits, settings.rate_per_s))
+    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000, latencies_us)
 
 
 def server_of(run: Run) -> ServerReport | None:
@@ -162,22 +191,20 @@ def knobs(run: Run) -> tuple[Setting, ...]:
     applied, server = run.read("server/knobs.json", KNOBS), server_of(run)
     if server is None:
         return applied
-    if any(thread.napi_id for thread in server.threads):
-        return (*applied, *_of_server(run.settings_as(Settings), server))
-    without_napi = (
-        replace(setting, effective=False, because=setting.because or NO_CONTEXT)
-        if setting.factor == "deferred_irqs"
+    no_napi = "" if any(thread.napi_id for thread in server.threads) else NO_CONTEXT
+    settings = (
+        replace(setting, effective=False, because=setting.because or no_napi)
+        if no_napi and setting.factor == "deferred_irqs"
         else setting
         for setting in applied
     )
-    return (*without_napi, *_of_server(run.settings_as(Settings), server, NO_CONTEXT))
+    return (*settings, *_of_server(run.settings_as(Settings), server, no_napi))
 
 
-def _of_server(settings: Settings, server: ServerReport, no_napi: str = "") -> Iterator[Setting]:
+def _of_server(settings: Settings, server: ServerReport, no_napi: str) -> Iterator[Setting]:
     """What the server reads back of its settings; `no_napi` is why it cannot poll the device."""
-    waiting = "polling" if settings.timeout_ms == 0 else "blocking"
-    polled = any(thread.empty_waits for thread in server.threads)
-    yield Setting("waiting", waiting, "polling" if polled else "blocking", True, "")
+    asked, polled = settings.timeout_ms == 0, any(thread.empty_waits for thread in server.threads)
+    yield Setting("waiting", WAITS[asked], WAITS[polled], True, "")
     if settings.threads > 1:
         shown = f"{len(server.threads)}, of which {server.serving} answered requests"
         several = server.serving > 1 and settings.connections > 1
@@ -189,66 +216,43 @@ def _of_server(settings: Settings, server: ServerReport, no_napi: str = "") -> I
         yield Setting("busy_poll_us", str(settings.busy_poll_us), shown, not no_napi, no_napi)
 
 
-@dataclass(frozen=True, eq=False)
-class Latencies:
-    """Distinct latencies in microseconds, ascending, and the number of requests up to each."""
-
-    values_us: npt.NDArray[np.int64]
-    up_to: npt.NDArray[np.int64]
-
-    @property
-    def requests(self) -> int:
-        """The number of requests."""
-        return int(self.up_to[-1])
-
-    def percentile_us(self, percent: float) -> int:
-        """The least latency that at least `percent` of all requests do not exceed (nearest rank).
-
-        `percent` is taken to two decimals, so that the rank is computed in whole numbers. wrk has
-        the same rank, except that it takes the next one if the share is a whole number of requests
-        (stats.c, stats_percentile).
-        """
-        rank = -(-round(100 * percent) * self.requests // 10_000)
-        return int(self.values_us[np.searchsorted(self.up_to, max(1, rank))])
-
-
-@lru_cache(maxsize=1)
-def of_wrk(run: Run) -> Wrk:
-    """The report of wrk. The last one is cached."""
-    return run.read("client/wrk.txt", raw_files.WRK)
-
-
-@lru_cache(maxsize=1)
-def of_vegeta(run: Run) -> tuple[Hit, ...]:
-    """The requests of vegeta. The last ones are cached."""
-    return run.read("client/vegeta.csv", VEGETA)
-
-
-def latencies_us(run: Run) -> Mapping[int, int]:
-    """The number of requests per latency in microseconds: from the moment of sending in a closed
-    loop, and from the intended moment in an open loop."""
-    settings = run.settings_as(Settings)
-    if settings.load == WRK:
-        return of_wrk(run).latencies_us
-    return Counter(intended_us(of_vegeta(run), settings.rate_per_s))
-
-
 @cache
-def latencies(run: Run) -> Latencies:
-    """The latencies of one run."""
+def latencies(run: Run) -> Series[int]:
+    """The latencies of one run, as `merged`."""
     return merged((run,))
 
 
-def merged(runs: Iterable[Run]) -> Latencies:
-    """The latencies of the requests of several runs together."""
-    requests = sum((Counter(latencies_us(run)) for run in runs), Counter[int]())
-    values = np.array(sorted(requests), dtype=np.int64)
-    return Latencies(values, np.cumsum([requests[value] for value in values.tolist()]))
+def merged(runs: Iterable[Run]) -> Series[int]:
+    """The number of requests up to each latency in microseconds, of several runs together."""
+    counts = sum((Counter(load_of(run).latencies_us) for run in runs), Counter[int]())
+    return Series(counts, dtype=int).sort_index().cumsum().astype(int)
 
 
-def _each(over: str, under: str, ends: Iterable[object] = ("c1", "many")) -> dict[str, str]:
-    """A condition, and the one that it is compared with, for each end of their names."""
-    return {over.format(end): under.format(end) for end in ends}
+def percentile_us(up_to: Series[int], percent: float) -> int:
+    """The least latency that at least `percent` of all requests do not exceed (nearest rank).
+
+    `percent` is taken to two decimals, so that the rank is computed in whole numbers. wrk has the
+    same rank, except that it takes the next one if the share is a whole number of requests
+    (stats.c, stats_percentile).
+    """
+    rank = -(-round(100 * percent) * int(up_to.iloc[-1]) // 10_000)
+    place = int(up_to.searchsorted(max(1, rank)))
+    return int(up_to.index[place])
+
+
+def _factor(name: str, pairs: Mapping[str, str], setting: str = "") -> Factor:
+    """A factor; a pair with `{}` is two: with one connection, and with many."""
+    both = {
+        over.format(end): under.format(end)
+        for over, under in pairs.items()
+        for end in (("c1", "many") if "{}" in over else ("",))
+    }
+    return Factor(name, both, setting)
+
+
+def _delays(end: str) -> dict[str, str]:
+    """Coalescing with each delay and without one."""
+    return {f"rx-usecs-{delay}-{end}": f"rx-usecs-0-{end}" for delay in (1, 100, 500)}
 
 
 BASE, RULES = "polling-c1", "polling-rules-100"
@@ -256,43 +260,42 @@ COMPARED = Comparisons(
     what="latency",
     columns={"p50_us": "median", "p99_us": "99th percentile", "requests_s": ""},
     factors=(
-        Factor("blocking", _each("blocking-{}", "polling-{}"), "waiting"),
-        Factor(
+        _factor("blocking", {"blocking-{}": "polling-{}"}, "waiting"),
+        _factor(
             "connections",
-            {"polling-many": BASE, **_each("blocking-{}", "blocking-c1", ("many", "c5"))},
+            {
+                "polling-many": BASE,
+                **dict.fromkeys(("blocking-many", "blocking-c5"), "blocking-c1"),
+            },
         ),
-        Factor("CPUs kept awake", {"awake-c1": "blocking-c1"}),
-        Factor(
+        _factor("CPUs kept awake", {"awake-c1": "blocking-c1"}),
+        _factor(
             "rules",
             {
-                **_each("{}-c1", BASE, ("rules-idle", "rules-10", RULES)),
-                **_each(f"{RULES}-{{}}", "polling-{}", ("many",)),
+                **dict.fromkeys(("rules-idle-c1", "rules-10-c1", f"{RULES}-c1"), BASE),
+                f"{RULES}-many": "polling-many",
                 "rules-conntrack-c1": BASE,
             },
         ),
-        Factor("busy polling", {"busy-poll-c1": "gro-c1"}, "busy_poll_us"),
-        Factor("threads", _each("threads-2-{}", "polling-{}")),
+        _factor("busy polling", {"busy-poll-c1": "gro-c1"}, "busy_poll_us"),
+        _factor("threads", {"threads-2-{}": "polling-{}"}),
         # As in the article, each queue has a thread of its own.
-        Factor(
+        _factor(
             "queues and threads",
-            {**_each("queues-2-{}", "gro-{}"), "work-queues-2-many": "work-many"},
+            {"queues-2-{}": "gro-{}", "work-queues-2-many": "work-many"},
             "queues",
         ),
-        Factor("pinning", _each("{}-c1", BASE, ("same-cpu", "unpinned"))),
-        Factor("offloads", _each("{}-c1", BASE, ("gro", "offloads-off"))),
-        Factor(
+        _factor("pinning", dict.fromkeys(("same-cpu-c1", "unpinned-c1"), BASE)),
+        _factor("offloads", dict.fromkeys(("gro-c1", "offloads-off-c1"), BASE)),
+        _factor(
             "coalescing",
-            {
-                **_each("rx-usecs-{}-c1", "rx-usecs-0-c1", (1, 100, 500)),
-                **_each("rx-usecs-{}-many", "rx-usecs-0-many", (1, 100, 500)),
-                "rx-usecs-2000-c1": "rx-usecs-0-c1",
-            },
+            {**_delays("c1"), **_delays("many"), "rx-usecs-2000-c1": "rx-usecs-0-c1"},
             "rx_usecs",
         ),
-        Factor("deferred interrupts", _each("irqs-deferred-{}", "gro-{}"), "deferred_irqs"),
-        Factor("CPU of the interrupt", {"irq-same-c1": "irq-apart-c1"}, "interrupts"),
-        Factor("receive processing", _each("rps-same-{}", "polling-{}"), "rps"),
-        Factor("server", _each("nginx-{}", "blocking-unpinned-{}")),
+        _factor("deferred interrupts", {"irqs-deferred-{}": "gro-{}"}, "deferred_irqs"),
+        _factor("CPU of the interrupt", {"irq-same-c1": "irq-apart-c1"}, "interrupts"),
+        _factor("receive processing", {"rps-same-{}": "polling-{}"}, "rps"),
+        _factor("server", {"nginx-{}": "blocking-unpinned-{}"}),
     ),
     interactions={
         "blocking and connections": (BASE, "blocking-c1", "polling-many", "blocking-many"),
@@ -316,13 +319,11 @@ def medians(conditions: Iterable[Repeated], columns: Iterable[str]) -> DataFrame
 def loops(repeated: Iterable[Repeated]) -> DataFrame:
     """The closed loop, then the open loops by rate (0 in the closed one): medians of their
     repetitions. Loops without undisturbed runs are left out."""
-    shown = (
-        loop
-        for loop in repeated
-        if loop.counted and (loop.condition == CLOSED or loop.median("rate_s"))
+    rows = medians(
+        (loop for loop in repeated if loop.counted), ("rate_s", "requests_s", "p50_us", "p99_us")
     )
-    rows = medians(shown, ("rate_s", "requests_s", "p50_us", "p99_us"))
-    return rows.infer_objects().sort_values("rate_s", kind="stable")
+    is_loop = (rows["condition"] == CLOSED) | (rows["rate_s"] != 0)
+    return rows[is_loop].infer_objects().sort_values("rate_s", kind="stable")
 
 
 def server(repeated: Iterable[Repeated]) -> Server | None:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import Any
 
-import pandas
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
+from labs.experiments.sweeps.conditions import Parameters
 from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import results_of
-from labs.read.display.format import in_three_digits, is_known, size_in_words
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, POINTS, Axis
 from labs.read.figures.declaration import in_group
 from labs.read.figures.heatmap import HeatMap
 from labs.read.figures.lines import Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
+from labs.read.figures.several_tables import joined
 from labs.read.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from labs.read.readings.buffer_sweep import line_mib_s
 from labs.read.readings.bulk_transfer import HOST_OF
+from labs.read.runs.run import Run
+from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.old_socket_buffers import (
     connected_send_bytes,
@@ -34,11 +38,6 @@ from labs.read.theory.old_socket_buffers import (
     smallest_bytes,
 )
 from labs.read.theory.windows import granted_bytes, series
-
-if TYPE_CHECKING:
-    from labs.experiments.sweeps.conditions import Parameters
-    from labs.read.runs.run import Run
-    from labs.read.study import Study
 
 __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
 """What is not defined here."""
@@ -59,7 +58,7 @@ LOOKS = (
     Look(GREEN, "dot", "triangle-up"),
     Look(PURPLE, "dashdot", "x"),
 )
-PREDICTED = Look(ORANGE, symbol="circle-open", size=16)
+PREDICTED = Look(ORANGE, symbol="circle-open", size=16, mode="markers")
 REACHES_PCT = 95.0
 """A point with this share of the best goodput counts as reaching it."""
 WITHIN_PCT = 5.0
@@ -76,16 +75,21 @@ MOST_REQUESTS = 4
 """About the number of granted sizes that one sentence names."""
 
 
+def _size_name(size_kib: float) -> str:
+    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
+
+
+def _size_on_two_lines(size_kib: float) -> str:
+    return _size_name(size_kib).replace(" ", "<br>")
+
+
 def _rows(choose: Callable[[DataFrame], DataFrame], *having: str) -> Callable[..., DataFrame]:
-    """Makes the rows of a figure of several studies: of those with a value in these columns, each
-    condition once per kernel, the ones that are chosen."""
+    """Makes the rows of a figure of several studies: of those with a value in these columns, the
+    ones that are chosen."""
 
     def rows(*studies: Study) -> DataFrame:
-        tables = [study.results() for study in studies if study.runs]
-        if not tables:
-            return DataFrame()
-        table = pandas.concat(tables).drop_duplicates(["condition", "kernel"])
-        return choose(in_group(having=having)(table))
+        table = joined(*studies)
+        return table if table.empty else choose(in_group(having=having)(table))
 
     return rows
 
@@ -129,16 +133,16 @@ goodput_by_buffer = Lines(
     "Goodput against the requested buffer",
     rows=_rows(_in_series),
     of=Results,
-    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, unit_bytes=KIB),
+    x=Axis("size_kib", "requested size", log=True, ticks=POINTS, written=_size_name),
     y=Axis("steady_mib_s", "steady goodput", begins_at_0=True),
     by="series",
     looks=dict(zip(SERIES.values(), LOOKS, strict=True)),
-    predicted=Prediction(every=True, mode="markers", look=PREDICTED),
+    predicted=Prediction(each=True, look=PREDICTED),
     marks=(
         Mark(line_mib_s, "line rate {digits} MiB/s", "y"),
         Mark(_bdp_kib, _describe_bdp, dash="longdash"),
     ),
-    height=520,
+    height=348,
     describe=lambda rows: (
         f"Steady goodput by requested size; {_describe_bdp(rows)}. "
         f"{'; '.join(_describe_series(rows))}."
@@ -178,7 +182,7 @@ measured_and_predicted = Lines(
         Mark(-WITHIN_PCT, axis="y", colour=SKY, until=WITHIN_PCT),
         Mark(0.0, axis="y", dash="solid", width=1),
     ),
-    height=440,
+    height=268,
     describe=lambda rows: (
         f"{len(rows)} transfers; {_describe_error(rows)}; "
         f"{(rows['error_pct'].abs() <= WITHIN_PCT).sum()} are within {WITHIN_PCT:.0f} %."
@@ -193,31 +197,26 @@ measured_and_predicted = Lines(
 )
 
 
-def _of_pairs(table: DataFrame) -> DataFrame:
+def _pairs(*studies: Study) -> DataFrame:
     """The runs that fix both buffers, or leave the receiver's automatic. `is_best`: one of the
-    article's best pairs."""
-    rows = table[table["condition"].str.startswith(PAIRS)]
+    article's best pairs; none is if the BDP of a run is another."""
+    rows = _rows(
+        lambda table: table[table["condition"].str.startswith(PAIRS)],
+        "steady_mib_s",
+        "requested_send_kib",
+    )(*studies)
+    if rows.empty:
+        return rows
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
     best = [(send >= least) & (receive == size) for least, size in BEST]
+    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
+    comparable = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
     return rows.assign(
-        is_best=best[0] | best[1] | best[2],
+        is_best=(best[0] | best[1] | best[2]) & comparable,
         send=send.map(_size_name),
         receive=receive.map(_size_name),
     )
-
-
-def _pairs(*studies: Study) -> DataFrame:
-    """None is the article's if the BDP of a run is another."""
-    rows = _rows(_of_pairs, "steady_mib_s", "requested_send_kib")(*studies)
-    runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
-    if all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs):
-        return rows
-    return rows.assign(is_best=False)
-
-
-def _size_name(size_kib: float) -> str:
-    return "auto" if size_kib == AUTOMATIC else size_in_words(size_kib * KIB)
 
 
 def _describe_surface(rows: DataFrame) -> str:
@@ -240,14 +239,11 @@ surface = HeatMap(
     rows=_pairs,
     of=Results,
     value=Axis("steady_mib_s", "steady goodput"),
-    x=Axis("requested_send_kib", "requested send buffer", ""),
-    y=Axis("requested_receive_kib", "requested receive buffer", ""),
-    named=lambda size_kib: _size_name(size_kib).replace(" ", "<br>"),
+    x=Axis("requested_send_kib", "requested send buffer", written=_size_on_two_lines),
+    y=Axis("requested_receive_kib", "requested receive buffer", written=_size_on_two_lines),
     bold_pct=REACHES_PCT,
     framed="is_best",
     frames="the article's best pairs",
-    row_px=46,
-    least_px=0,
     describe=_describe_surface,
     table={"send": "send buffer", "receive": "receive buffer", **GOODPUT, "bound": "limited by"},
 )
@@ -294,7 +290,7 @@ in_flight_by_write = Lines(
             dash="dash",
         ),
     ),
-    height=460,
+    height=288,
     table={
         "write_bytes": "write, bytes",
         "writes_per_wake": "writes per wake-up",
@@ -346,59 +342,32 @@ def granted(condition: str, *studies: Study) -> Table:
 def unseen(study: Study, *conditions: str) -> Table:
     """One row per condition with a transfer: what the program that writes does not learn from its
     writes."""
-    rows = []
-    for condition in conditions:
-        results = Results(study.run(condition))
-        if results.written_ahead_bytes is None or results.acked_bytes is None:
-            raise BadInput(f"{condition} transferred nothing. Use a condition with a transfer")
-        rows.append(
-            {
-                "Condition": condition,
-                "Written, not acknowledged (MiB)": results.written_ahead_bytes / MIB,
-                "Dropped by the sender's queue": results.queue_drops,
-                "Counted as retransmitted": results.retransmitted_segments,
-                "Arrived (MiB)": results.acked_bytes / MIB,
-            }
-        )
-    return Table(rows)
-
-
-def describe(table: DataFrame) -> str:
-    """One line per run: buffers, window, goodput and limit."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    note = f" Note: {row['notes']}." if row.get("notes") else ""
-    if not is_known(row["steady_mib_s"]):
-        return f"no transfer.{note}"
-    return (
-        f"{_describe_buffer(row, 'send')}, {_describe_buffer(row, 'receive')}, "
-        f"window of at most {_size(row['advertised_kib'])}; {in_three_digits(row['steady_mib_s'])} "
-        f"MiB/s in steady state with {_size(row['in_flight_kib'])} in flight"
-        f"{_describe_prediction(row)}.{note}"
+    rows = study.results()[lambda table: table["condition"].isin(conditions)]
+    if rows["acked_bytes"].isna().any():
+        raise BadInput("a condition transferred nothing. Use conditions with a transfer")
+    return Table(
+        {
+            "Condition": rows["condition"],
+            "Written, not acknowledged (MiB)": rows["written_ahead_bytes"] / MIB,
+            "Dropped by the sender's queue": rows["queue_drops"],
+            "Counted as retransmitted": rows["retransmitted_segments"],
+            "Arrived (MiB)": rows["acked_bytes"] / MIB,
+        }
     )
 
 
-def _describe_buffer(row: Mapping[Any, Any], end: str) -> str:
-    requested = row[f"requested_{end}_kib"]
-    how = f" ({_size(requested)} requested)" if is_known(requested) else ", automatic"
-    return f"{end} buffer {_size(row[f'used_{end}_kib'])}{how}"
-
-
-def _describe_prediction(row: Mapping[Any, Any]) -> str:
-    if not is_known(row["predicted_mib_s"]):
-        return ""
-    predicted = in_three_digits(row["predicted_mib_s"])
-    low, high = (row[f"predicted_{end}_mib_s"] for end in ("low", "high"))
-    if is_known(low) and is_known(high):
-        predicted += f", between {in_three_digits(low)} and {in_three_digits(high)}"
-    return f" (predicted: {predicted}, limited by: {row['bound']})"
-
-
-def _size(size_kib: float | None) -> str:
-    return size_in_words((nan if size_kib is None else size_kib) * KIB) or "unknown"
+describe = Summary(
+    (
+        "send buffer {1024 * used_send_kib:size}[? ({1024 * requested_send_kib:size} requested)]",
+        "receive buffer {1024 * used_receive_kib:size}"
+        "[? ({1024 * requested_receive_kib:size} requested)]",
+        "window of at most {1024 * advertised_kib:size}",
+        "{steady_mib_s:3} MiB/s in steady state with {1024 * in_flight_kib:size} in flight",
+        "predicted {predicted_mib_s:3}"
+        "[?, between {predicted_low_mib_s:3} and {predicted_high_mib_s:3}], limited by: {bound}",
+    ),
+    empty="no transfer",
+)
 
 
 def describe_run(run: Run) -> str:
@@ -407,7 +376,7 @@ def describe_run(run: Run) -> str:
     notes = "; ".join(note.text for note in results.notes())
     if results.received is None:
         return _describe_grants(results) or notes or "no transfer"
-    text = f"{_describe_row({**values_of(results), 'notes': notes})} Writes of "
+    text = f"{describe.of({**values_of(results), 'notes': notes})} Writes of "
     text += f"{results.write_bytes:,} bytes{' with TCP_NODELAY' * bool(results.nodelay)}."
     waits = results.prediction.waits if results.prediction else {}
     idle = [

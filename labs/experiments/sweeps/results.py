@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from labs.read.readings.arrivals import arrivals
 from labs.read.readings.bulk_transfer import (
     AUTOMATIC,
     HOST_OF,
-    OF_HOST,
     RECEIVER,
     RMEM_MAX,
     SENDER,
@@ -25,24 +25,21 @@ from labs.read.readings.bulk_transfer import (
     WMEM_MAX,
     Buffer,
     BulkTransfer,
-    Window,
+    buffer_of,
     flow_of,
-    sysctl_sizes,
-    window,
 )
-from labs.read.readings.goodput import sampled_socket
 from labs.read.readings.instruments import shaper_drops
+from labs.read.readings.run_results import settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import Transfer, transfer
+from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_interval import Interval, shown
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    pass
 
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
@@ -60,9 +57,8 @@ class Results(BulkTransfer):
     """The figures of one run; None for those that it does not have. If iperf3 refused the size,
     only the request is known; a run that only requests buffers (`grants`) has no figures."""
 
-    @cached_property
-    def settings(self) -> Settings:
-        return self.run.settings_as(Settings)
+    settings = settings_as(Settings)
+    predict = staticmethod(transfer)
 
     @property
     def asked(self) -> Settings | None:
@@ -70,40 +66,30 @@ class Results(BulkTransfer):
         return None if self.settings.grants else self.settings
 
     @cached_property
-    def sends(self) -> Buffer:
-        return self._buffer(SENDER, self.settings.sndbuf_kib)
-
-    @cached_property
-    def receives(self) -> Buffer:
-        return self._buffer(RECEIVER, self.settings.rcvbuf_kib)
-
-    @property
     def ends(self) -> Mapping[str, Buffer]:
-        return {"send": self.sends, "receive": self.receives}
+        """The buffers that send and receive."""
+        settings = self.settings
+        fixed = {"send": settings.sndbuf_kib, "receive": settings.rcvbuf_kib}
+        return {end: self._buffer(HOST_OF[end], kib) for end, kib in fixed.items()}
 
     def _buffer(self, host: str, fixed_kib: int) -> Buffer:
         """A size that a sysctl fixes is the one that the kernel grants for half of it."""
-        requested, (end, sysctl, _) = self.settings.requested_bytes, OF_HOST[host]
-        if requested is not None:
-            return Buffer(SETSOCKOPT, requested, self.reported.get((host, end)) or 2 * requested)
-        *_, largest = sysctl_sizes(self.run.sysctl(host, sysctl))
-        if fixed_kib:
-            return Buffer(SYSCTL, fixed_kib * KIB, largest)
-        return Buffer(AUTOMATIC, None, largest)
-
-    @cached_property
-    def reported(self) -> Mapping[tuple[str, str], int | None]:
-        """What getsockopt returned to iperf3, by host and socket."""
-        return {(row.host, row.socket): row.granted_bytes for row in self.run.buffers}
+        buffer = buffer_of(self.run, host, self.settings.requested_bytes)
+        return replace(buffer, requested_bytes=fixed_kib * KIB) if fixed_kib else buffer
 
     @cached_property
     def granted(self) -> Mapping[str, int | None]:
-        """The sizes of both buffers before the connection exists; None if iperf3 reports none."""
-        reported = {end: self.reported.get((host, end)) for end, host in HOST_OF.items()}
-        by_sysctl = {
-            end: buffer.most_bytes for end, buffer in self.ends.items() if buffer.fixed_by == SYSCTL
+        """The sizes of both buffers before the connection exists: what getsockopt returned to
+        iperf3, or the sysctl; None if iperf3 reports none."""
+        if not self.asked:
+            return {}
+        reported = {(row.host, row.socket): row.granted_bytes for row in self.run.buffers}
+        return {
+            end: buffer.most_bytes
+            if buffer.fixed_by == SYSCTL
+            else reported.get((HOST_OF[end], end))
+            for end, buffer in self.ends.items()
         }
-        return reported | by_sysctl if self.asked else {}
 
     @cached_property
     def received(self) -> Arrivals | None:
@@ -112,61 +98,52 @@ class Results(BulkTransfer):
             return None
         return arrivals(self.run)
 
-    @property
-    def reached(self) -> Window | None:
-        """The largest sizes over the samples."""
-        return window(self.run) if self.received else None
-
     @cached_property
     def flow(self) -> Flow:
         """The transfer as the model takes it. BadInput for a link without a rate."""
         settings = self.settings
         return flow_of(
-            *(self.run, self.sends, self.receives),
+            self.run,
+            self.ends["send"],
+            self.ends["receive"],
             mss_bytes=settings.mss_bytes - TIMESTAMP_BYTES if settings.mss_bytes else MSS_BYTES,
             write_bytes=settings.write_bytes,
             nodelay=settings.nodelay,
             writes_per_wake=settings.writes_per_wake,
         )
 
-    @cached_property
-    def no_prediction(self) -> str | None:
+    @property
+    def modelled_bytes(self) -> int:
+        return self.settings.transfer_bytes
+
+    @property
+    def not_modelled(self) -> str | None:
         if self.received is None:
             return None
         if not self.run.link.ok:
             return "the link is not as requested"
-        sizes = [buffer.fixed_bytes for buffer in self.ends.values()]
-        if any(fixed is not None and fixed < SMALLEST_BYTES for fixed in sizes):
+        sizes = [buffer.fixed_bytes or SMALLEST_BYTES for buffer in self.ends.values()]
+        if min(sizes) < SMALLEST_BYTES:
             return f"a buffer below {SMALLEST_BYTES // KIB} KiB holds a few packets"
-        return transfer(self.flow, self.settings.transfer_bytes).cannot_say or None
-
-    @cached_property
-    def prediction(self) -> Transfer | None:
-        if self.received is None or self.no_prediction:
-            return None
-        return transfer(self.flow, self.settings.transfer_bytes)
-
-    @cached_property
-    def interval(self) -> Interval | None:
-        return shown(self.flow, self.settings.transfer_bytes) if self.prediction else None
+        return ""
 
     requested_send_kib = kib(
-        "sends.requested_bytes", "send buffer requested at the sender (none: automatic)"
+        "ends.send.requested_bytes", "send buffer requested at the sender (none: automatic)"
     )
     granted_send_kib = kib(
         "granted.send", "send buffer before connecting: getsockopt, or the sysctl"
     )
-    used_send_kib = kib("reached.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
+    used_send_kib = kib("window.send_buffer_bytes", "largest send buffer (sk_sndbuf)")
     requested_receive_kib = kib(
-        "receives.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
+        "ends.receive.requested_bytes", "receive buffer requested at the receiver (none: automatic)"
     )
     granted_receive_kib = kib(
         "granted.receive", "receive buffer before connecting: getsockopt, or the sysctl"
     )
-    used_receive_kib = kib("reached.receive_buffer_bytes", "largest receive buffer (sk_rcvbuf)")
-    advertised_kib = kib("reached.offered_bytes", "largest window that was advertised")
+    used_receive_kib = kib("window.receive_buffer_bytes", "largest receive buffer (sk_rcvbuf)")
+    advertised_kib = kib("window.offered_bytes", "largest window that was advertised")
     in_flight_kib = kib(
-        "reached.usually_in_flight_bytes", "payload in flight, median over the samples"
+        "window.usually_in_flight_bytes", "payload in flight, median over the samples"
     )
     goodput_mib_s = part(
         "goodput_bytes_s",
@@ -196,8 +173,8 @@ class Results(BulkTransfer):
     @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
     def connected_send_kib(self) -> float | None:
         """That of iperf3's own control connection on the sender, which has sent little."""
-        data = self.sender_samples
-        if data is None:
+        data = self.samples[SENDER]
+        if data.empty:
             return None
         rows = self.run.samples(SENDER)
         others = rows[(rows["cookie"] != data["cookie"].iloc[0]) & (rows["state"] == "ESTAB")]
@@ -241,16 +218,10 @@ class Results(BulkTransfer):
         }
 
     @cached_property
-    def sender_samples(self) -> DataFrame | None:
-        """The samples of the socket that sent the data."""
-        rows = sampled_socket(self.run, SENDER, "bytes_acked") if self.received else None
-        return None if rows is None or rows.empty else rows
-
-    @cached_property
     def counts(self) -> Mapping[str, int]:
         """The largest of these counters over the samples."""
-        rows = self.sender_samples
-        if rows is None:
+        rows = self.samples[SENDER]
+        if rows.empty:
             return {}
         in_flight = rows["bytes_sent"] - rows["bytes_retrans"] - rows["bytes_acked"]
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, as_settings
@@ -13,21 +14,7 @@ from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
 from labs.experiments.windows import paths
-from labs.experiments.windows.settings import (
-    ACCEPT,
-    BYTES,
-    CHUNKS,
-    DIRECT,
-    LATE,
-    LISTEN,
-    MESSAGES,
-    PIECES,
-    RATE,
-    ROUTER,
-    SLOW,
-    SPREAD,
-    Settings,
-)
+from labs.experiments.windows.settings import ACCEPT, DIRECT, LISTEN, ROUTER, Settings
 
 ARTICLE = Group("article", "The article's rig: the loopback device")
 HOSTS = Group("hosts", "The same on two hosts")
@@ -38,15 +25,16 @@ LISTENERS = Group("listeners", "Receive buffers, set on the listening socket")
 SCALES = Group("scales", "tcp_adv_win_scale")
 READERS = Group("readers", "A receiver that reads late or slowly")
 SEGMENT_SIZES = Group("segment_sizes", "Segment sizes")
-GROUPS = (*(ARTICLE, HOSTS, ROUTES, SENDERS), *(BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES))
-MARGIN = Margin(
-    0.95,
-    1.05,
-    (
-        "the window decides how much is queued, in both testbeds by the same code; only the memory "
-        "that a packet takes depends on the device"
-    ),
-)
+ON_LOOPBACK = (ARTICLE, ROUTES, SENDERS)
+GROUPS = (ARTICLE, HOSTS, ROUTES, SENDERS, BUFFERS, LISTENERS, SCALES, READERS, SEGMENT_SIZES)
+REASON = """\
+the window decides how much is queued, in both testbeds by the same code; only the memory that a \
+packet takes depends on the device"""
+MARGIN = Margin(0.95, 1.05, REASON)
+
+
+OTHERWISE = "for conditions without a size in their name"
+segments = partial(parameter, unit="segments", low=1, high=100_000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,32 +46,15 @@ class Parameters(LabParameters):
     """
 
     rcvbuf_kib: int = parameter(
-        32,
-        unit="KiB",
-        low=1,
-        high=4096,
-        help="SO_RCVBUF of the receiver, for conditions without a size in their name",
+        32, unit="KiB", low=1, high=4096, help=f"SO_RCVBUF of the receiver, {OTHERWISE}"
     )
     mss_bytes: int = parameter(
-        1024,
-        unit="bytes",
-        low=88,
-        high=32_767,
-        help="TCP_MAXSEG of both ends, for conditions without a size in their name",
+        1024, unit="bytes", low=88, high=32_767, help=f"TCP_MAXSEG of both ends, {OTHERWISE}"
     )
     delay_ms: float = parameter(200.0, unit="ms", low=0, high=1000, help="RTT of the path")
-    initcwnd: int = parameter(
-        10_000,
-        unit="segments",
-        low=1,
-        high=100_000,
-        help="initial congestion window (route option of the sender)",
-    )
-    initrwnd: int = parameter(
+    initcwnd: int = segments(10_000, help="initial congestion window (route option of the sender)")
+    initrwnd: int = segments(
         1000,
-        unit="segments",
-        low=1,
-        high=100_000,
         help="initial receive window of the condition `initrwnd` (route option of the receiver)",
     )
     duration_s: float = parameter(
@@ -92,16 +63,12 @@ class Parameters(LabParameters):
 
 
 PORT = 1234
-LARGE_KIB = 1024
-CLAMP_KIB = 16
-"""Half of the window that `article-scale1` offers."""
-ETHERNET_BYTES = 1448
-"""The payload of a full packet of Ethernet with timestamps."""
+SIZES_KIB = (16, 32, 64, 128, 256, 512)
 SLOW_S = 15.0
 """4 MiB at 64 KiB per round trip of 200 ms."""
-EARLIER, PROGRAM_S = 3, 6.25
-"""The article's program, four times: it waits for a second after connecting, and prints the
-counters five seconds later."""
+PROGRAM_S = 6.25
+"""The article's program waits for a second after connecting, and prints the counters five seconds
+later."""
 RMEM_MAX_BYTES = 212_992
 """The default of net.core.rmem_max until 6.17: the largest size that SO_RCVBUF may request."""
 RAISED_RMEM_MAX = {"net.core.rmem_max": str(4 * MIB)}
@@ -128,53 +95,49 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     )
     between = DIRECT if p.testbed == "vagrant" else ROUTER
     hosts = replace(article, path=between, capture_client=p.capture)
-    on_loopback = {group.name for group in (ARTICLE, ROUTES, SENDERS)}
-    return tuple(
-        _condition(entry, entry.change(article if entry.group in on_loopback else hosts), p)
-        for entry in select(p, chain(_on_loopback(p), _on_hosts(p)))
-    )
+    base = {group.name: article if group in ON_LOOPBACK else hosts for group in GROUPS}
+    table = select(p, chain(_on_loopback(p), _on_hosts(p)))
+    return tuple(_condition(entry, entry.change(base[entry.group]), p) for entry in table)
 
 
 def _condition(entry: Row, settings: Settings, p: Parameters) -> Condition:
     shaped_at = "router" if settings.path == ROUTER else "server"
     link = Link(delay_ms=p.delay_ms, shaped_at=shaped_at, port=PORT)
-    server = dict(ARTICLES_OWN)
-    if settings.adv_win_scale is not None:
-        server["net.ipv4.tcp_adv_win_scale"] = str(settings.adv_win_scale)
-    if settings.rcvbuf_kib * KIB > RMEM_MAX_BYTES:
-        server |= RAISED_RMEM_MAX
-    sysctls = {"server": server, "client": ARTICLES_OWN}
+    scale = {"net.ipv4.tcp_adv_win_scale": str(settings.adv_win_scale)}
+    raised = RAISED_RMEM_MAX if settings.rcvbuf_kib * KIB > RMEM_MAX_BYTES else {}
+    sysctls = {"server": {**ARTICLES_OWN, **scale, **raised}, "client": ARTICLES_OWN}
     return Condition(entry.name, link, sysctls, as_settings(settings), entry.group)
 
 
 def _on_loopback(p: Parameters) -> Iterator[Row]:
-    """The article's rig. Of the senders, `chunks-spread` spreads the chunks of the article's
-    program evenly over a round trip, so that none is acknowledged to the sender before the next
-    arrives."""
+    """The article's rig. `article-scale0-4x` runs the article's program four times. Of the senders,
+    `chunks-spread` spreads the chunks of that program evenly over a round trip, so that none is
+    acknowledged to the sender before the next arrives; `clamp-16k` is half of the window that
+    `article-scale1` offers, and 1448 the payload of a full packet of Ethernet with timestamps."""
     yield from rows(
         ARTICLE,
         row("article-scale0", small=1, machines=1, adv_win_scale=0),
-        row("article-scale0-4x", small=1, adv_win_scale=0, earlier=EARLIER, duration_s=PROGRAM_S),
+        row("article-scale0-4x", small=1, adv_win_scale=0, earlier=3, duration_s=PROGRAM_S),
         row("article-scale1", small=1, machines=1),
-        row("article-1m", small=1, rcvbuf_kib=LARGE_KIB),
+        row("article-1m", small=1, rcvbuf_kib=1024),
         row("automatic", small=1, rcvbuf_kib=0),
-        row(f"automatic-{ETHERNET_BYTES}", rcvbuf_kib=0, mss_bytes=ETHERNET_BYTES),
+        row("automatic-1448", rcvbuf_kib=0, mss_bytes=1448),
         row("unsampled", small=2, adv_win_scale=0, sampled=False),
-        row(f"clamp-{CLAMP_KIB}k", small=1, window_clamp_kib=CLAMP_KIB),
+        row("clamp-16k", small=1, window_clamp_kib=16),
     )
     yield from rows(
         ROUTES,
-        row("quickack", small=True, quickack=True),
-        row("initrwnd", small=True, rcvbuf_kib=LARGE_KIB, initrwnd=p.initrwnd),
-        row(PATCHED, by_name=True, rcvbuf_kib=LARGE_KIB, initrwnd=p.initrwnd),
+        row("quickack", small=1, quickack=True),
+        row("initrwnd", small=1, rcvbuf_kib=1024, initrwnd=p.initrwnd),
+        row(PATCHED, by_name=True, rcvbuf_kib=1024, initrwnd=p.initrwnd),
         row("initcwnd-10", initcwnd=10),
     )
     yield from rows(
         SENDERS,
-        row(CHUNKS, small=True, fill=CHUNKS),
-        row("chunks-spread", small=True, fill=SPREAD, quickack=True),
-        row(MESSAGES, small=True, fill=MESSAGES, reader=SLOW),
-        row(BYTES, fill=BYTES),
+        row("chunks", small=1, fill="chunks"),
+        row("chunks-spread", small=1, fill="spread", quickack=True),
+        row("messages", small=1, fill="messages", reader="slow"),
+        row("bytes", fill="bytes"),
     )
 
 
@@ -184,20 +147,20 @@ def _on_hosts(p: Parameters) -> Iterator[Row]:
     slow_s = max(p.duration_s, SLOW_S)
     yield from rows(
         HOSTS,
-        row("hosts-scale0", small=True, adv_win_scale=0),
-        row("hosts-scale1", small=True),
-        row("hosts-1m", rcvbuf_kib=LARGE_KIB),
+        row("hosts-scale0", small=1, adv_win_scale=0),
+        row("hosts-scale1", small=1),
+        row("hosts-1m", rcvbuf_kib=1024),
     )
     yield from rows(
         BUFFERS,
-        each("rcvbuf-{}k", (16, 32, 64, 128, 256, 512), small=(16,), rcvbuf_kib=same),
+        each("rcvbuf-{}k", SIZES_KIB, small=(16,), rcvbuf_kib=same),
         row("rcvbuf-1m", rcvbuf_kib=1024),
         row("rcvbuf-2m", rcvbuf_kib=2048, duration_s=slow_s),
         set_rcvbuf=ACCEPT,
     )
     yield from rows(
         LISTENERS,
-        each("listen-{}k", (16, 32, 64, 128, 256, 512), rcvbuf_kib=same),
+        each("listen-{}k", SIZES_KIB, rcvbuf_kib=same),
         row("listen-1m", rcvbuf_kib=1024),
         row("listen-2m", rcvbuf_kib=2048),
     )
@@ -206,8 +169,8 @@ def _on_hosts(p: Parameters) -> Iterator[Row]:
         each("scale-minus{}", (2, 1), adv_win_scale=lambda value: -value),
         each("scale-{}", (0, 1, 2, 3), adv_win_scale=same),
     )
-    yield from rows(READERS, each("reader-{}", (RATE, LATE, PIECES), reader=same))
-    yield from rows(SEGMENT_SIZES, each("mss-{}", (ETHERNET_BYTES, 536, 100), mss_bytes=same))
+    yield from rows(READERS, each("reader-{}", ("rate", "late", "pieces"), reader=same))
+    yield from rows(SEGMENT_SIZES, each("mss-{}", (1448, 536, 100), mss_bytes=same))
 
 
 def tools(condition: Condition) -> tuple[str, ...]:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import floor
+from operator import itemgetter
 from typing import Any
 
 import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.parameters.declare import unknown
 from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
-from labs.experiments.windows.results import DEFAULT_SCALE, Results, article, packets
-from labs.experiments.windows.settings import Settings
+from labs.experiments.windows.results import Results, article, packets
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import heading, in_digits, is_known, size_in_words
+from labs.read.display.format import heading, in_digits
 from labs.read.display.provenance import of_run
 from labs.read.display.rich_output import Table
+from labs.read.display.summary import Summary
 from labs.read.figures.axes import POINTS, Axis
 from labs.read.figures.lines import Lines
 from labs.read.figures.panels import Multiples
@@ -33,9 +33,7 @@ from labs.read.runs.run import Run
 from labs.read.study import Study
 from labs.read.theory.windows import granted_bytes, series
 
-__all__ = ["as_printed", "budget_at", "by_kernel", "by_packet", "by_part", "describe"]
-__all__ += ["describe_run", "drops", "findings", "granted_bytes", "opening", "opening_by_kernel"]
-__all__ += ["over_kernels", "over_scales", "remarks", "rounds", "same_packets"]
+__all__ = ["granted_bytes", "same_packets"]
 
 BUFFER = {"rcvbuf_bytes": "buffer (skmem_rb)"}
 SIZES = {
@@ -65,9 +63,9 @@ LOOKS = {
 }
 OF_CELLS = ("rcvbuf_bytes", "rmem_bytes", "recv_q_bytes", "rcv_ssthresh_bytes", "window_left_bytes")
 """The sizes that small charts have."""
-PACKET = Axis("packet", "packet number", "")
+AXES = {"packet": "packet number", "time": "seconds since the first packet"}
+PACKET = Axis("packet", AXES["packet"], "")
 BYTES = Axis("rmem_bytes", "size", "bytes")
-AXES = {"packet": PACKET, "time": Axis("time_s", "seconds since the first packet", "")}
 BELOW_AXIS, BELOW_CELL = -0.02675, -0.0749
 """Where the marks below the axis are, as a share of the largest size; small charts are low."""
 ROWS_OF_TABLE = 12
@@ -99,7 +97,7 @@ def _some(rows: DataFrame, sizes: Mapping[str, str], *counts: str) -> DataFrame:
 
 
 PACKETS = Lines(
-    lambda rows: "The receive buffer packet by packet",
+    "The receive buffer packet by packet",
     rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
     x=PACKET,
     y=BYTES,
@@ -107,41 +105,36 @@ PACKETS = Lines(
     looks=LOOKS,
     predicted=None,
     mode="lines",
-    height=560,
+    height=388,
     table=lambda rows: _some(rows, SIZES, *EVENTS),
 )
 
 
-def by_packet(run: Run, over: str = "packet") -> Figure:
-    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis.
+def by_packet(run: Run) -> Figure:
+    """The sizes of a receive buffer at each packet that arrived, in bytes on one axis; the buttons
+    above the plot switch to an axis of time.
 
-    `over` is "packet" or "time" (BadInput for others); the buttons above the plot switch between
-    them. The values of the socket were sampled after it had processed the packet. Marks: the packet
-    was coalesced with the one before it, the queue was collapsed, or the packet was dropped.
+    The values of the socket were sampled after it had processed the packet. Marks: the packet was
+    coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
-    if over not in AXES:
-        raise BadInput(unknown(over, AXES, "axis"))
-    form = replace(
+    figure = replace(
         PACKETS,
-        title=f"{PACKETS.title_of(None)}: {run.condition}",
+        title=f"{PACKETS.title}: {run.condition}",
         caption=lambda rows: of_run(run),
         describe=lambda rows: describe_run(run),
-    )
-    drawn = {name: replace(form, x=axis)(run) for name, axis in AXES.items()}
-    places = {name: [list(trace.x) for trace in plot.data] for name, plot in drawn.items()}
-    figure = drawn["packet"]
-    for trace, xs in zip(figure.data, places[over], strict=True):
-        trace.x = xs
+    )(run)
+    times = packets(run).set_index("packet")["time_s"]
+    numbers = [list(map(int, trace.x)) for trace in figure.data]
+    places = {"packet": numbers, "time": [times[xs].tolist() for xs in numbers]}
     buttons = [
         {
             "label": f"by {name}",
             "method": "update",
-            "args": [{"x": xs}, {"xaxis.title.text": AXES[name].words}],
+            "args": [{"x": xs}, {"xaxis.title.text": AXES[name]}],
         }
         for name, xs in places.items()
     ]
-    switch = {**SWITCH, "buttons": buttons, "active": [*AXES].index(over)}
-    return figure.update_xaxes(title_text=AXES[over].words).update_layout(updatemenus=[switch])
+    return figure.update_layout(updatemenus=[{**SWITCH, "buttons": buttons}])
 
 
 SWITCH = {
@@ -163,13 +156,6 @@ def budget(run: Run) -> DataFrame:
     return parts(packets(run)).assign(condition=run.condition, caption=of_run(run))
 
 
-def _describe_parts(rows: DataFrame) -> str:
-    """The parts at the last packet."""
-    last = rows.iloc[-1]
-    sizes = ", ".join(f"{name} {in_digits(last[column])}" for column, name in PARTS.items())
-    return f"At packet {int(last['packet']):,}, in bytes: {sizes}."
-
-
 by_part = Lines(
     lambda rows: f"What the receive buffer holds: {rows['condition'].iloc[0]}",
     rows=budget,
@@ -185,50 +171,32 @@ by_part = Lines(
     },
     predicted=None,
     mode="lines",
-    height=480,
+    height=308,
     caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
-    describe=_describe_parts,
     table=lambda rows: _some(rows, PARTS),
 )
 
 
-Chosen = list[tuple[Study, str, str]]
-"""Runs, each as its study, its condition and its name in a figure."""
-
-
-def _of_conditions(study: Study, *conditions: str) -> Chosen:
-    names = [name for name in conditions or study.conditions if name in study.conditions]
-    return [(study, name, name) for name in names]
-
-
-def _of_kernels(condition: str, *studies: Study) -> Chosen:
-    """The runs of a condition from the oldest kernel to the newest."""
-    having = [study for study in studies if condition in study.conditions]
-    releases = [(study.runs[0].kernel.release, study) for study in having]
-    releases.sort(key=lambda entry: series(entry[0]))
-    return [(study, condition, f"Linux {release}") for release, study in releases]
-
-
-def _of_scales(study: Study, *conditions: str) -> Chosen:
-    """The runs in the order of their tcp_adv_win_scale, by default the kernel's."""
-    scales = []
-    for _, condition, _ in _of_conditions(study, *conditions):
-        scale = study.run(condition).settings_as(Settings).adv_win_scale
-        scales.append((DEFAULT_SCALE if scale is None else scale, condition))
-    scales.sort(key=lambda entry: entry[0])
-    return [(study, name, f"tcp_adv_win_scale = {scale}") for scale, name in scales]
-
-
-def _rows(table_of: Callable[[Run], DataFrame], chosen: Chosen) -> DataFrame:
-    """A table of each run below each other, with its name and what a caption says about it."""
-    tables = []
-    for study, condition, name in chosen:
-        rows = study.results()
-        row = rows[rows["condition"] == condition].iloc[0]
-        source = {column: row[column] for column in SOURCE}
-        tables.append(table_of(study.run(condition)).assign(run=name, **source))
+def _rows(
+    table_of: Callable[[Run], DataFrame],
+    named: str,
+    studies: Sequence[Study],
+    conditions: Sequence[str],
+) -> DataFrame:
+    """A table of each run below each other, in the order of conditions and kernels, with its name
+    and what a caption says about it. `named` has columns of the results in braces."""
+    runs = [
+        (conditions.index(row["condition"]), series(row["kernel"]), row, run)
+        for study in studies
+        for row, run in zip(study.results().to_dict("records"), study.runs, strict=True)
+        if row["condition"] in conditions
+    ]
+    tables = [
+        table_of(run).assign(run=named.format_map(row), **{name: row[name] for name in SOURCE})
+        for *_, row, run in sorted(runs, key=itemgetter(0, 1))
+    ]
     return pandas.concat(tables, ignore_index=True) if tables else DataFrame()
 
 
@@ -240,19 +208,11 @@ def _opened(run: Run) -> DataFrame:
     return pandas.concat([first, results.rounds], ignore_index=True)
 
 
-def _describe_opening(rows: DataFrame) -> str:
-    """Where each line begins, and its highest point."""
-    phrases = [
-        f"{name}: from {size_in_words(table['window_bytes'].iloc[0])} to at most "
-        f"{size_in_words(table['window_bytes'].max())}, in {len(table) - 1} round trips"
-        for name, table in rows.groupby("run", sort=False)
-    ]
-    return f"Largest window offered in each round trip. {'; '.join(phrases)}."
-
-
 opening = Lines(
     "The window by round trip",
-    rows=lambda *sources: _rows(_opened, _of_conditions(*sources)),
+    rows=lambda study, *conditions: _rows(
+        _opened, "{condition}", [study], conditions or study.conditions
+    ),
     x=Axis("round_trip", "round trip (0: the handshake)", "", ticks=POINTS),
     y=Axis("window_bytes", "largest window offered", "bytes", begins_at_0=True),
     by="run",
@@ -260,8 +220,7 @@ opening = Lines(
         f"{row['window_bytes']:,} bytes in round trip {row['round_trip']}; "
         f"{row['payload_bytes']:,} bytes arrived"
     ),
-    height=460,
-    describe=_describe_opening,
+    height=288,
     table={
         "run": "run",
         "round_trip": "round trip",
@@ -275,7 +234,7 @@ opening = Lines(
 opening_by_kernel = replace(
     opening,
     title=lambda rows: ": ".join(["The window by round trip", *_conditions(rows)]),
-    rows=lambda *sources: _rows(_opened, _of_kernels(*sources)),
+    rows=lambda condition, *studies: _rows(_opened, "Linux {kernel}", studies, [condition]),
 )
 """The same for one condition on the kernel of each study."""
 
@@ -284,9 +243,9 @@ def _conditions(rows: DataFrame) -> list[str]:
     return [] if rows.empty else [*rows["condition"].unique()]
 
 
-def _cells(chosen: Chosen) -> DataFrame:
+def _cells(named: str, studies: Sequence[Study], conditions: Sequence[str]) -> DataFrame:
     """Packets of several runs, with the heights of marks in small charts."""
-    rows = _rows(packets, chosen)
+    rows = _rows(packets, named, studies, conditions)
     return rows if rows.empty else _with_marks(rows, BELOW_CELL, OF_CELLS)
 
 
@@ -313,7 +272,7 @@ def _last(rows: DataFrame) -> DataFrame:
 
 over_kernels = Multiples(
     lambda rows: " ".join(["Condition", *_conditions(rows), "by kernel"]),
-    rows=lambda *sources: _cells(_of_kernels(*sources)),
+    rows=lambda condition, *studies: _cells("Linux {kernel}", studies, [condition]),
     panel_of=replace(
         PACKETS,
         lines={
@@ -326,19 +285,21 @@ over_kernels = Multiples(
     ),
     by="run",
     named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
-    letters=11,
     remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
     describe=_describe_cells,
     table=_last,
 )
 """One condition on the kernel of each study, from the oldest to the newest."""
 
+
 over_scales = replace(
     over_kernels,
     title="The receive buffer by tcp_adv_win_scale",
-    rows=lambda *sources: _cells(_of_scales(*sources)),
+    rows=lambda study, *conditions: _cells(
+        "tcp_adv_win_scale = {adv_win_scale}", [study], conditions
+    ),
 )
-"""Conditions of a study in the order of their tcp_adv_win_scale."""
+"""Conditions of a study, by their tcp_adv_win_scale."""
 
 KERNEL_COLUMNS = {
     "condition": "Condition",
@@ -358,9 +319,10 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
     Studies without runs are left out.
     """
-    table = results_of(studies, KERNEL_COLUMNS, conditions)
-    order = sorted(table.index, key=lambda at: (table["Condition"][at], series(table["Linux"][at])))
-    return table.loc[order].reset_index(drop=True)
+    made = [study for study in studies if study.runs]
+    made.sort(key=lambda study: series(study.runs[0].kernel.release))
+    table = results_of(made, KERNEL_COLUMNS, conditions)
+    return table.sort_values("Condition", kind="stable", ignore_index=True)
 
 
 PART_COLUMNS = {
@@ -387,17 +349,15 @@ def _table(rows: DataFrame, heads: Mapping[str, str]) -> Table:
 
 def drops(run: Run) -> Table:
     """One row per dropped packet: its time, its first byte, and the window left before it."""
-    results = Results(run)
-    dropped, before = results.drops, results.table["window_left_bytes"].shift(1)
-    since_s = dropped["time_s"] - dropped["time_s"].min()
-    return Table(
-        {
-            "Packet": dropped["packet"].tolist(),
-            "After the first drop (s)": [round(value, 3) for value in since_s],
-            "First byte": dropped["seq"].tolist(),
-            "Window left before (bytes)": before[dropped.index].astype(int).tolist(),
-        }
-    )
+    dropped = Results(run).drops
+    since_s = (dropped["time_s"] - dropped["time_s"].min()).round(3)
+    heads = {
+        "packet": "Packet",
+        "time_s": "After the first drop (s)",
+        "seq": "First byte",
+        "before_window_left_bytes": "Window left before (bytes)",
+    }
+    return _table(dropped.assign(time_s=since_s), heads)
 
 
 def rounds(run: Run) -> Table:
@@ -431,72 +391,46 @@ def as_printed(run: Run) -> Table:
     )
 
 
-def describe(table: DataFrame) -> str:
-    """One line per run: memory, data, window and drops."""
-    rows = table.to_dict("records")
-    return "\n".join(f"- **{row['condition']}**: {_describe_row(row)}" for row in rows)
-
-
-def _describe_row(row: Mapping[Any, Any]) -> str:
-    over = row["overshoot_bytes"]
-    above = f"up to {in_digits(over)} above the" if is_known(over) and over else "of a"
-    text = (
-        f"{in_digits(row['recv_q'])} bytes of data in {in_digits(row['skmem_r'])} bytes of memory, "
-        f"{above} buffer of {in_digits(row['skmem_rb'])}; "
-        f"the largest window is {size_in_words(row['window_max_bytes'])}"
-    )
-    events = [
-        f"{in_digits(row[name])} {what}{'' if row[name] == 1 else 's'} {name}"
-        for name, what in zip(EVENTS, ("packet", "buffer", "packet"), strict=True)
-        if is_known(row[name]) and row[name]
-    ]
-    text = "; ".join(filter(None, [text, ", ".join(events)]))
-    if is_known(row["dropped_in_window"]) and row["dropped_in_window"]:
-        text += f", {in_digits(row['dropped_in_window'])} of them although the window was open"
-    return f"{text}. Note: {row['notes']}." if row.get("notes") else f"{text}."
+describe = Summary(
+    (
+        "{recv_q} bytes of data in {skmem_r} bytes of memory, of a buffer of {skmem_rb}"
+        "[?, at most {overshoot_bytes} above it]",
+        "the largest window is {window_max_bytes:size}",
+        "{packets} packets arrived[?, {coalesced} coalesced][?, {dropped} dropped]"
+        "[?, {dropped_in_window} of them although the window was open]"
+        "[?, {collapsed} buffers collapsed]",
+    ),
+    empty="no data",
+)
+_whole = Summary(
+    (
+        *describe.phrases,
+        "the queue is first collapsed at packet {first_collapse}",
+        "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
+        "packets[?, and deviates by at most {deviation_bytes} bytes]",
+    ),
+    empty=describe.empty,
+)
 
 
 def describe_run(run: Run) -> str:
     """One run: its state at the end, its events, and the accuracy of the predicted window."""
-    results = Results(run)
-    text = f"**{results.packets} packets** with data arrived: {_describe_row(values_of(results))}"
-    if results.collapses:
-        text += f" The queue is first collapsed at packet {results.first_collapse}."
-    if results.predicted_equal_pct is not None:
-        text += f" The predicted window is {_equal(results.predicted_equal_pct, 'at')}"
-        if results.deviation_bytes:
-            text += f"; the largest deviation is {in_digits(results.deviation_bytes)} bytes"
-        text += "."
-    return text
-
-
-def _equal(share_pct: float, at: str) -> str:
-    """The share of packets with the predicted window; one below 100 % is not rounded up to it."""
-    if share_pct == 100:
-        return "equal to the one on the wire at every packet"
-    return f"equal to the one on the wire {at} {floor(10 * share_pct) / 10:g} % of the packets"
+    return _whole.of({**values_of(Results(run)), "notes": ""})
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
     """The results of a study besides one row per run: the window by round trip for each
     condition. `runs` are the runs of a study by condition."""
-    tables = {name: Results(run).rounds.convert_dtypes() for name, run in runs.items()}
-    return {
-        "round_trips": {
-            name: table.astype(object).where(table.notna(), None).to_dict("records")
-            for name, table in tables.items()
-        }
-    }
+    tables = {name: Results(run).rounds.to_json(orient="records") for name, run in runs.items()}
+    return {"round_trips": {name: json.loads(table) for name, table in tables.items()}}
 
 
 def remarks(table: DataFrame) -> list[str]:
     """Remarks on the results as a whole: the share of packets with the predicted window."""
-    rows = table[table["predicted_equal_pct"].notna()]
-    if rows.empty:
-        return []
-    worst = max(rows.to_dict("records"), key=lambda row: row["deviation_bytes"])
-    text = f"predicted window: {_equal(rows['predicted_equal_pct'].min(), 'at no less than')}"
+    share = in_digits(table["predicted_equal_pct"].min())
+    text = f"predicted window: equal to the one on the wire at {share} % of the packets of each run"
+    worst = table.sort_values("deviation_bytes").iloc[-1]
     if worst["deviation_bytes"]:
         off = in_digits(worst["deviation_bytes"])
-        text += f" of each run; largest deviation {off} bytes ({worst['condition']})"
+        text += f" or more; largest deviation {off} bytes ({worst['condition']})"
     return [text]

@@ -121,29 +121,26 @@ def _order(verdict: Verdict) -> tuple[object, ...]:
     return place, testbed, _kernel(verdict) != DEFAULT, _series(verdict), verdict.reason
 
 
+def _with_all(first: Verdict, every: Iterable[Verdict], **changed: Any) -> Verdict:
+    """A verdict, changed, with the witness of all of these."""
+    return replace(first, witness=together(verdict.witness for verdict in every), **changed)
+
+
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:
     """Several verdicts as the first of them, with the witnesses of all."""
-    first = min(verdicts, key=_order)
     if len(verdicts) == 1:
-        return first
+        return verdicts[0]
     every = [witness for verdict in verdicts for witness in verdict.witnesses or (verdict,)]
-    witnesses = tuple(sorted(every, key=_order))
-    return _of_all(first, witnesses, witnesses)
-
-
-def _of_all(
-    first: Verdict, every: Iterable[Verdict], witnesses: tuple[Verdict, ...], **changed: Any
-) -> Verdict:
-    """The first of several verdicts, changed, with the witness of all of them."""
-    witness = together(verdict.witness for verdict in every)
-    return replace(first, witnesses=witnesses, witness=witness, **changed)
+    every.sort(key=_order)
+    return _with_all(min(verdicts, key=_order), every, witnesses=tuple(every))
 
 
 def _without_word(every: Sequence[Verdict]) -> Verdict:
     """Figures of the author's machine, or figures that could decide nothing, side by side."""
-    some = [verdict for verdict in every if verdict.verdict == HARDWARE] or every
-    shown = [verdict for verdict in some if verdict.measured is not None or some is not every]
-    joined = _joined([verdict for verdict in shown if verdict.witness is not None] or some[:1])
+    hardware = [verdict for verdict in every if verdict.verdict == HARDWARE]
+    shown = hardware or [verdict for verdict in every if verdict.measured is not None]
+    some = [verdict for verdict in shown if verdict.witness is not None]
+    joined = _joined(some or (hardware or every)[:1])
     figures = min(shown, key=lambda each: (each.measured is None, _order(each)), default=joined)
     return replace(figures, witnesses=joined.witnesses, witness=joined.witness)
 
@@ -153,9 +150,8 @@ def _on_one_kernel(verdicts: Sequence[Verdict], compare: Compare) -> Verdict:
     first, reasons = verdicts[0], list[str]()
     agreed = {verdict.witness: verdict for verdict in verdicts}
     for verdict, other in combinations(verdicts, 2):
-        every = compare(verdict, other)
-        differ, rows = _differ(verdict, other), [row for row in every if row.ratio is not None]
-        worst = grade(every)
+        every, differ = compare(verdict, other), _differ(verdict, other)
+        rows, worst = [row for row in every if row.ratio is not None], grade(every)
         if worst == DISAGREE:
             reasons += [
                 f"{row.condition} disagrees, ratio {_ratio(row)}: {row.because}"
@@ -171,16 +167,21 @@ def _on_one_kernel(verdicts: Sequence[Verdict], compare: Compare) -> Verdict:
             agreed[other.witness] = replace(other, reason=f"{because}; {other.reason}")
     if not reasons:
         return _joined(list(agreed.values()))
-    reason = "; ".join([*map(_describe, verdicts), *dict.fromkeys(reasons)])
-    return _of_all(first, verdicts, tuple(verdicts), verdict=DISPUTED, factor=None, reason=reason)
+    told = [
+        f"{verdict.witness}: {verdict.words}"
+        + (f", {figures_in_words(verdict.measured)}" if verdict.measured is not None else "")
+        for verdict in verdicts
+    ]
+    reason = "; ".join([*told, *dict.fromkeys(reasons)])
+    changed = {"verdict": DISPUTED, "factor": None, "reason": reason}
+    return _with_all(first, verdicts, witnesses=tuple(verdicts), **changed)
 
 
 def _differ(first: Verdict, second: Verdict) -> bool:
     """Whether two verdicts contradict each other: by their words, or because one of two figures is
     above the article's and the other below it."""
-    factors = [each.factor for each in (first, second) if each.factor is not None]
-    apart = len(factors) == 2 and len({factor > 1 for factor in factors}) == 2
-    return apart or first.verdict != second.verdict
+    above = {each.factor > 1 for each in (first, second) if each.factor is not None}
+    return len(above) == 2 or first.verdict != second.verdict
 
 
 def _beside(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
@@ -192,8 +193,7 @@ def _beside(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
     by_word: dict[str, list[Verdict]] = {}
     for group in groups:
         by_word.setdefault(_as_one(group).verdict, []).extend(group)
-    single_word = len(by_word) == 1
-    note = Note(claim.changed, claim.source) if claim.changed and not single_word else None
+    note = Note(claim.changed, claim.source) if claim.changed and len(by_word) > 1 else None
     of_kernels = note is not None or _has_common_testbed(by_word.values())
     parts = [
         replace(
@@ -203,16 +203,15 @@ def _beside(claim: Claim, on_kernels: Sequence[Verdict]) -> Verdict:
         )
         for group in groups
     ]
-    if not of_kernels:
-        note = Note(UNKNOWN_CAUSE, "")
-    phrases = [f"{part.words}: {part.because}" for part in parts]
-    return _of_all(
+    note = note if of_kernels else Note(UNKNOWN_CAUSE, "")
+    phrases = [f"{part.words}: {part.because}" for part in parts] + [str(note)] * (note is not None)
+    return _with_all(
         min(on_kernels, key=_order),
         parts,
-        (),
-        verdict=parts[0].verdict if single_word else _on_each(by_word, of_kernels),
+        witnesses=(),
+        verdict=_on_each(by_word, of_kernels) if len(by_word) > 1 else parts[0].verdict,
         factor=None,
-        reason=". ".join([*phrases, *([str(note)] if note else [])]),
+        reason=". ".join(phrases),
         note=note,
         parts=tuple(parts),
     )
@@ -292,8 +291,3 @@ def _measured(row: ConditionComparison) -> str:
 def _ratio(row: ConditionComparison) -> str:
     assert row.ratio is not None
     return f"{row.ratio.middle:.2f} ({row.ratio.low:.2f} to {row.ratio.high:.2f})"
-
-
-def _describe(verdict: Verdict) -> str:
-    measured = f", {figures_in_words(verdict.measured)}" if verdict.measured is not None else ""
-    return f"{verdict.witness}: {verdict.words}{measured}"

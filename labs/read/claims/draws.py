@@ -9,26 +9,16 @@ own draws (the setting `draw`) are judged together by their claim's function ins
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from statistics import median
+from statistics import median, mode
 
 from labs.drive.condition import Condition
 from labs.read.claims.figures import reduced
 from labs.read.claims.judged_runs import of_several
 from labs.read.claims.ledger import Figure
-from labs.read.claims.verdict import (
-    DIFFERS,
-    FEWEST_DRAWS,
-    HOLDS,
-    NO_WORD,
-    NOT_JUDGED,
-    UNDECIDED,
-    Drawn,
-    Verdict,
-)
+from labs.read.claims.verdict import DIFFERS, FEWEST_DRAWS, HOLDS, NOT_JUDGED, UNDECIDED, Verdict
 from labs.read.readings.flows import traffic_of_plan
 
 COMPETING = "competing flows"
@@ -64,44 +54,45 @@ def chance_of(conditions: Iterable[Condition]) -> str:
 def of_draws(verdicts: Sequence[Verdict], seeds: Sequence[int], why: str) -> Verdict:
     """The verdict of the draws of one testbed and kernel, each judged on its own; `why` says what
     is drawn. Not judged with too few draws."""
-    drawn = tuple(Drawn(*verdict) for verdict in zip(seeds, verdicts, strict=True))
-    told = [verdict for verdict in verdicts if verdict.verdict not in NO_WORD]
-    if not told:
+    drawn = [replace(verdict, seed=seed) for verdict, seed in zip(verdicts, seeds, strict=True)]
+    first = next((verdict for verdict in drawn if verdict.is_judged), None)
+    if first is None:
         return replace(verdicts[0], chance=why)
-    behind = [verdict.behind for verdict in told if verdict.behind is not None]
-    joined = pooled(told[0], drawn, why)
-    return replace(joined, behind=of_several(behind) if behind else None)
+    behind = [draw.behind for draw in drawn if draw.is_judged and draw.behind is not None]
+    return replace(pooled(first, drawn, why), behind=of_several(behind) if behind else None)
 
 
-def pooled(like: Verdict, drawn: tuple[Drawn, ...], why: str) -> Verdict:
+def pooled(like: Verdict, drawn: Sequence[Verdict], why: str) -> Verdict:
     """One verdict on a claim from all draws of one kernel, or of kernels whose ranges overlap;
     other fields are those of `like`. Draws that could not be judged are counted, and have no part
     in the figures."""
     judged = [draw for draw in drawn if draw.is_judged]
-    every = [draw.verdict for draw in judged]
-    measured = reduced(median, [draw.measured for draw in every])
-    factors = [draw.factor for draw in every if draw.factor is not None]
-    word = _word([draw.verdict for draw in every], len(drawn))
-    joined = replace(
+    unjudged = [draw for draw in drawn if not draw.is_judged]
+    measured = reduced(median, [draw.measured for draw in judged])
+    factors = [draw.factor for draw in judged if draw.factor is not None]
+    word = _word([draw.verdict for draw in judged], len(drawn))
+    lacking = f"; seed {unjudged[0].seed}: {unjudged[0].reason}" if unjudged else ""
+    if word == NOT_JUDGED:
+        reason = _too_few(len(judged), like.id, why)
+    else:
+        holding = sum(draw.verdict == HOLDS for draw in judged)
+        of_them = f", {len(unjudged)} of them not judged" if unjudged else ""
+        middle = min(judged, key=lambda draw: _from(measured, draw.measured))
+        reason = (
+            f"holds in {holding} of {len(drawn)} draws ({why}){of_them}; "
+            f"seed {middle.seed}: {middle.reason}"
+        )
+    return replace(
         like,
         verdict=word,
         factor=median(factors) if word == DIFFERS and factors else None,
         measured=measured,
-        predicted=reduced(median, [draw.predicted for draw in every]),
-        judged=0 if word in NO_WORD else max(draw.judged for draw in every),
+        predicted=reduced(median, [draw.predicted for draw in judged]),
+        judged=0 if word == NOT_JUDGED else max(draw.judged for draw in judged),
+        reason=f"{reason}{lacking}",
         chance=why,
-        drawn=drawn,
+        drawn=tuple(drawn),
     )
-    unjudged = [draw for draw in drawn if not draw.is_judged]
-    lacking = f"; seed {unjudged[0].seed}: {unjudged[0].verdict.reason}" if unjudged else ""
-    if word == NOT_JUDGED:
-        return replace(joined, reason=f"{_too_few(len(every), like.id, why)}{lacking}")
-    holding = sum(draw.verdict == HOLDS for draw in every)
-    told = f"holds in {holding} of {len(drawn)} draws ({why})"
-    if unjudged:
-        told += f", {len(unjudged)} of them not judged"
-    middle = min(judged, key=lambda draw: _from(measured, draw.verdict.measured))
-    return replace(joined, reason=f"{told}; seed {middle.seed}: {middle.verdict.reason}{lacking}")
 
 
 def _word(words: Sequence[str], draws: int) -> str:
@@ -112,7 +103,7 @@ def _word(words: Sequence[str], draws: int) -> str:
     unclear = len(words) < draws or UNDECIDED in words
     if unclear or len({word == HOLDS for word in words}) > 1:
         return UNDECIDED
-    return Counter(words).most_common(1)[0][0]
+    return mode(words)
 
 
 def _too_few(judged: int, id_: str, why: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from labs.read.claims.ledger import Figure
+from labs.read.claims.ledger import Figure, as_figure, by_name
 from labs.read.display.format import counted, figures_in_words, printable
 
 Range = tuple[Figure | None, Figure | None]
@@ -14,20 +14,21 @@ ALIKE_PCT = 5.0
 """How far figures are apart that are shown as one."""
 
 
+def _are_numbers(values: Sequence[object]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
+
+
 def reduced(by: Callable[[list[float]], float], figures: Sequence[Figure | None]) -> Figure | None:
-    """Several figures as one, name by name; None or a text only if all are equal."""
-    first = figures[0]
-    named: list[Mapping[str, Any]] = [figure for figure in figures if isinstance(figure, Mapping)]
-    if isinstance(first, Mapping) and len(named) == len(figures):
-        common = [name for name in first if all(name in figure for figure in named)]
-        every = {name: reduced(by, [figure[name] for figure in named]) for name in common}
-        return {
-            name: figure for name, figure in every.items() if isinstance(figure, int | float | str)
-        }
-    numbers = [float(figure) for figure in figures if isinstance(figure, int | float)]
-    if len(numbers) == len(figures):
-        return by(numbers)
-    return first if all(figure == first for figure in figures) else None
+    """Several figures as one, name by name; without a text that is not the same in all."""
+    every = [by_name(figure) for figure in figures]
+    result = {}
+    for name in every[0]:
+        values: list[Any] = [figure.get(name) for figure in every]
+        if _are_numbers(values):
+            result[name] = by(list(map(float, values)))
+        elif len(set(values)) == 1:
+            result[name] = values[0]
+    return as_figure(result)
 
 
 def alike(
@@ -36,52 +37,50 @@ def alike(
     """Whether two figures are so close, compared with the largest of them and of the article's,
     that one stands for both; `spare` apart they always are, and nothing is like anything. Of
     several figures those with the same name are compared."""
+
+    def close(*values: Any) -> bool:
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if not _are_numbers(values[:2]):
+            return bool(values[0] == values[1])
+        most: float = max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
+        return bool(abs(values[0] - values[1]) <= most)
+
     if first is None or second is None:
         return True
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        wanted = expected if isinstance(expected, Mapping) else {}
-        common = first.keys() & second.keys()
-        return all(alike(first[name], second[name], wanted.get(name), spare) for name in common)
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        numbers = [each for each in (first, second, expected) if isinstance(each, int | float)]
-        return abs(first - second) <= max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
-    return first == second
+    one_side, other, wanted = by_name(first), by_name(second), by_name(expected)
+    common = one_side.keys() & other.keys()
+    return all(close(one_side[name], other[name], wanted.get(name)) for name in common)
 
 
 def overlap(first: Range, second: Range) -> bool:
     """Whether two ranges have a value in common; of several figures, each of them."""
-    (low, high), (least, most) = first, second
-    for a, b in ((low, most), (least, high)):
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            if any(_above(a[name], b[name]) for name in a.keys() & b.keys()):
-                return False
-        elif _above(a, b):
-            return False
-    return True
+    (low, high), (least, most) = (map(by_name, ends) for ends in (first, second))
+    common = low.keys() & least.keys()
+    return not any(
+        _above(low[name], most[name]) or _above(least[name], high[name]) for name in common
+    )
 
 
-def _above(first: Figure | None, second: Figure | None) -> bool:
+def _above(first: Any, second: Any) -> bool:
     """Whether a number is above another, or a text is another one."""
-    if isinstance(first, int | float) and isinstance(second, int | float):
-        return first > second
-    return first != second
+    return bool(first > second if _are_numbers((first, second)) else first != second)
 
 
 def describe_with_range(middle: Figure, ends: Range, count: int) -> str:
     """The median of draws with their range: `0.79 (0.74 to 0.81, 5 draws)`."""
-    low, high = ends
-    draws = counted(count, "draw")
-    if isinstance(middle, Mapping) and isinstance(low, Mapping) and isinstance(high, Mapping):
-        each = (
-            f"{printable(name)}: {figures_in_words(value)}{_span(low[name], high[name])}"
-            for name, value in middle.items()
-        )
-        return f"{', '.join(each)} ({draws})"
-    span = _span(low, high)
-    return f"{figures_in_words(middle)}{f'{span[:-1]}, {draws})' if span else f' ({draws})'}"
+    (low, high), draws = map(by_name, ends), counted(count, "draw")
+    if not isinstance(middle, Mapping):
+        span = _span(low[""], high[""])
+        return f"{figures_in_words(middle)} ({f'{span}, ' * bool(span)}{draws})"
+    each = [
+        f"{printable(name)}: {figures_in_words(value)}{span and f' ({span})'}"
+        for name, value in middle.items()
+        for span in [_span(low[name], high[name])]
+    ]
+    return f"{', '.join(each)} ({draws})"
 
 
-def _span(low: Figure | None, high: Figure | None) -> str:
-    """` (0.74 to 0.81)`; empty if both are the same in words."""
+def _span(low: Figure, high: Figure) -> str:
+    """`0.74 to 0.81`; empty if both are the same in words."""
     ends = [figures_in_words(low), figures_in_words(high)]
-    return f" ({' to '.join(ends)})" if ends[0] != ends[1] else ""
+    return " to ".join(ends) if ends[0] != ends[1] else ""

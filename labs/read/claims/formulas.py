@@ -1,6 +1,8 @@
 """Formulas of a ledger: arithmetic and comparisons of figures.
 
     off.packets > 1.05 * on.packets            columns of conditions, and numbers
+    a~b.p50_us                                 of the repetitions of two conditions: the ratio of
+                                               the medians, between the ends of its interval
     median(abs(flow-*.share_pct - 50))         of a pattern of conditions, a value for each of them
     {with -k} >= 50                            a figure of the claim by its name, `allowed`: the
                                                claim's tolerance as a share
@@ -19,11 +21,11 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import ceil, inf, nan
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from labs.errors import BadInput
@@ -35,10 +37,6 @@ Look = Callable[[str], Value]
 TOKEN = re.compile(r"\{[^{}]*\}|[(),]|[^\s(),{}]+")
 NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
 LONGEST = 400
-OPERATORS: Mapping[str, type[ast.AST]] = {
-    **{"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div},
-    **{"<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq},
-}
 
 
 def _divided(over: float, under: float) -> float:
@@ -47,29 +45,82 @@ def _divided(over: float, under: float) -> float:
     return nan if not over else inf
 
 
-def farthest_from(figure: float, values: Sequence[float]) -> float:
+OPERATORS: Mapping[str, tuple[type[ast.AST], Callable[[Any, Any], Any]]] = {
+    "+": (ast.Add, operator.add),
+    "-": (ast.Sub, operator.sub),
+    "*": (ast.Mult, operator.mul),
+    "/": (ast.Div, _divided),
+    "<": (ast.Lt, operator.lt),
+    "<=": (ast.LtE, operator.le),
+    ">": (ast.Gt, operator.gt),
+    ">=": (ast.GtE, operator.ge),
+    "==": (ast.Eq, operator.eq),
+}
+COMPUTED = dict(OPERATORS.values())
+
+
+def _each(compute: Callable[..., Value], *values: Value) -> Value:
+    """A function of values, or of each of the lists among them; None if one of them is unknown."""
+    lengths = {len(value) for value in values if isinstance(value, list)}
+    if not lengths:
+        return None if any(value is None for value in values) else compute(*values)
+    if len(lengths) > 1:
+        return None
+    columns = [value if isinstance(value, list) else [value] * max(lengths) for value in values]
+    return [_each(compute, *row) for row in zip(*columns, strict=True)]
+
+
+def _over(compute: Callable[[list[Any]], Any], *values: Value) -> Value:
+    """A function of all values that are known; None without any."""
+    every = [each for value in values for each in (value if isinstance(value, list) else [value])]
+    known_values = [each for each in every if each is not None]
+    return compute(known_values) if known_values else None
+
+
+def farthest(figure: float, *values: Value) -> Value:
     """The value that is farthest from a figure, as a ratio."""
-    return max(values, key=lambda value: abs(value / figure - 1))
+    return _over(lambda every: max(every, key=lambda value: abs(value / figure - 1)), *values)
 
 
-COMPUTED: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided},
-    **{ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge},
-    ast.Eq: operator.eq,
+def _points(values: list[Any], sizes: list[Any]) -> list[tuple[float, float]]:
+    """The sizes with their values, by size, without those that are unknown."""
+    pairs = zip(sizes, values, strict=True)
+    return sorted((at, value) for at, value in pairs if None not in (at, value))
+
+
+def reaches(share: float, values: list[Any], sizes: list[Any]) -> float | None:
+    """The smallest size whose value is at least this share of the largest value."""
+    points = _points(values, sizes)
+    most = max((value for _, value in points), default=0)
+    return next((at for at, value in points if value >= share * most), None)
+
+
+def after(share: float, values: list[Any], sizes: list[Any]) -> float | None:
+    """The smallest value from that size on."""
+    first, points = reaches(share, values, sizes), _points(values, sizes)
+    return None if first is None else min(value for at, value in points if at >= first)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "median": partial(_over, median),
+    "min": partial(_over, min),
+    "max": partial(_over, max),
+    "count": lambda *values: _over(len, *values) or 0,
+    "abs": partial(_each, abs),
+    "round": partial(_each, round),
+    "ceil": partial(_each, ceil),
+    "highest": partial(_each, max),
+    "lowest": partial(_each, min),
+    "farthest": farthest,
+    "reaches": reaches,
+    "after": after,
 }
-REDUCTIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    **{"median": median, "mean": mean, "min": min, "max": max, "count": len, "sum": sum}
-}
-OF_EACH: Mapping[str, Callable[[Any], Any]] = {"abs": abs, "round": round, "ceil": ceil}
-ACROSS: Mapping[str, Callable[..., Any]] = {"highest": max, "lowest": min}
-FUNCTIONS = (*REDUCTIONS, *ACROSS, *OF_EACH, "farthest", "reaches", "after")
 
 
 @dataclass(frozen=True)
 class Formula:
     """A formula as a tree, with what it refers to by the names in the tree."""
 
-    text: str
     tree: ast.expr
     references: Mapping[str, str]
 
@@ -82,17 +133,18 @@ class Formula:
 def parse(text: str) -> Formula:
     """Read a formula; BadInput for what is none."""
     references: dict[str, str] = {}
-    words = list(_words(text, references))
+    words = " ".join(_words(text[: LONGEST + 1], references))
     try:
-        tree = ast.parse(" ".join(words), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = None
-    if tree is None or len(text) > LONGEST or not _is_formula(tree):
-        raise BadInput(
-            f"{text!r} is not a formula. Allowed: columns, as condition.column, numbers, "
-            f"{' '.join(OPERATORS)} between blanks, and {', '.join(FUNCTIONS)} with parentheses"
-        )
-    return Formula(text, tree, references)
+        formula = Formula(ast.parse(words, mode="eval").body, references)
+        formula.value(lambda name: [])  # KeyError for what is not a part of formulas
+        if len(text) <= LONGEST:
+            return formula
+    except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError):
+        pass
+    raise BadInput(
+        f"{text!r} is not a formula. Allowed: columns, as condition.column, numbers, "
+        f"{' '.join(OPERATORS)} between blanks, and {', '.join(FUNCTIONS)} with parentheses"
+    )
 
 
 def _words(text: str, references: dict[str, str]) -> Iterator[str]:
@@ -106,20 +158,6 @@ def _words(text: str, references: dict[str, str]) -> Iterator[str]:
         yield name
 
 
-def _is_formula(tree: ast.AST) -> bool:
-    """Whether a tree has nothing but what `_value` computes."""
-    match tree:
-        case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]):
-            return type(op) in COMPUTED and _is_formula(left) and _is_formula(right)
-        case ast.Call(ast.Name(name), arguments, []):
-            return name in FUNCTIONS and bool(arguments) and all(map(_is_formula, arguments))
-        case ast.Name(name):
-            return name not in FUNCTIONS
-        case ast.Constant(value):
-            return isinstance(value, int | float)
-    return False
-
-
 def _value(tree: ast.AST, look: Look) -> Value:
     match tree:
         case ast.Constant(value):
@@ -128,57 +166,6 @@ def _value(tree: ast.AST, look: Look) -> Value:
             return look(name)
         case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]):
             return _each(COMPUTED[type(op)], _value(left, look), _value(right, look))
-        case ast.Call(ast.Name(name), arguments):
-            return _called(name, [_value(argument, look) for argument in arguments])
-    raise AssertionError(tree)
-
-
-def _each(compute: Callable[..., Value], *values: Value) -> Value:
-    """A function of values, or of each of the lists among them; None if one of them is unknown."""
-    lengths = {len(value) for value in values if isinstance(value, list)}
-    if not lengths:
-        return None if any(value is None for value in values) else compute(*values)
-    if len(lengths) > 1:
-        return None
-    rows = zip(
-        *(value if isinstance(value, list) else [value] * max(lengths) for value in values),
-        strict=True,
-    )
-    return [_each(compute, *row) for row in rows]
-
-
-def reaches(share: float, values: list[Any], sizes: list[Any]) -> float | None:
-    """The smallest size whose value is at least this share of the largest value."""
-    points = _points(values, sizes)
-    most = max((value for _, value in points), default=None)
-    return None if most is None else next(at for at, value in points if value >= share * most)
-
-
-def after(share: float, values: list[Any], sizes: list[Any]) -> float | None:
-    """The smallest value from that size on."""
-    first = reaches(share, values, sizes)
-    if first is None:
-        return None
-    return min(value for at, value in _points(values, sizes) if at >= first)
-
-
-def _points(values: list[Any], sizes: list[Any]) -> list[tuple[float, float]]:
-    """The sizes with their values, by size, without those that are unknown."""
-    pairs = zip(sizes, values, strict=True)
-    return sorted((at, value) for at, value in pairs if None not in (at, value))
-
-
-def _called(name: str, values: list[Value]) -> Value:
-    """A function of the values that are known; None without any."""
-    if name in ("reaches", "after"):
-        return (reaches if name == "reaches" else after)(*values)
-    if name in OF_EACH or name in ACROSS:
-        return _each({**OF_EACH, **ACROSS}[name], *values)
-    figure = values.pop(0) if name == "farthest" else 1.0
-    every = [each for value in values for each in (value if isinstance(value, list) else [value])]
-    every = [each for each in every if each is not None]
-    if name == "count":
-        return len(every)
-    if not every:
-        return None
-    return farthest_from(figure, every) if name == "farthest" else REDUCTIONS[name](every)
+        case ast.Call(ast.Name(name), [_, *_] as arguments, []):
+            return FUNCTIONS[name](*(_value(argument, look) for argument in arguments))
+    raise KeyError(tree)

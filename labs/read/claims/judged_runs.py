@@ -13,6 +13,7 @@ from labs.read.runs.run import Run
 HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
 """Parameters that say how much is run, and not how: studies that differ in nothing else belong
 together."""
+PERFORMED_BY = ("kernels", "code", "tools")
 DIGITS = 12
 """Of a digest: as many as the name of a run has of its key."""
 
@@ -30,20 +31,15 @@ class JudgedRuns:
     count: int
     conditions: Mapping[str, str]
     parameters: Mapping[str, object]
-    kernels: tuple[str, ...]
-    code: tuple[str, ...]
-    tools: tuple[str, ...]
-    files: tuple[str, ...]
+    kernels: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The identity of the runs as plain data; where they are kept is not part of it."""
-        return {
-            "count": self.count,
-            "conditions": dict(self.conditions),
-            "kernels": list(self.kernels),
-            "code": list(self.code),
-            "tools": list(self.tools),
-        }
+        plain = {"count": self.count, "conditions": dict(self.conditions)}
+        return plain | {name: list(getattr(self, name)) for name in PERFORMED_BY}
 
 
 def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> JudgedRuns | None:
@@ -70,29 +66,24 @@ def of_digests(
     """What identifies runs of which only the digests are kept, in a file."""
     conditions = {name: _digest(sorted(some)) for name, some in digests.items()}
     count = sum(map(len, digests.values()))
-    return JudgedRuns(lab, count, conditions, parameters, (), (), (), (file,))
+    return JudgedRuns(lab, count, conditions, parameters, files=(file,))
 
 
 def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns:
     """What identifies the runs of several draws on one kernel."""
-    first, *others = every
-    if not others:
-        return first
-    conditions: dict[str, list[str]] = {}
-    for judged in every:
-        for name, of_runs in judged.conditions.items():
-            conditions.setdefault(name, []).append(of_runs)
-
-    def all_of(part: str) -> tuple[str, ...]:
-        return tuple(sorted({name for judged in every for name in getattr(judged, part)}))
-
-    return JudgedRuns(
-        first.lab,
-        sum(judged.count for judged in every),
-        {name: _digest(sorted(digests)) for name, digests in conditions.items()},
-        first.parameters,
-        *map(all_of, ("kernels", "code", "tools", "files")),
-    )
+    if len(every) == 1:
+        return every[0]
+    names = dict.fromkeys(name for judged in every for name in judged.conditions)
+    conditions = {
+        name: _digest(sorted(some.conditions[name] for some in every if name in some.conditions))
+        for name in names
+    }
+    joined: dict[str, Any] = {
+        part: tuple(sorted({name for judged in every for name in getattr(judged, part)}))
+        for part in (*PERFORMED_BY, "files")
+    }
+    count = sum(judged.count for judged in every)
+    return replace(every[0], count=count, conditions=conditions, **joined)
 
 
 def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:

@@ -34,7 +34,7 @@ return those that can.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
-from labs.read.claims.formulas import parse
+from labs.read.claims.formulas import Formula, parse
 from labs.read.claims.sentences import check
 from labs.read.display.format import printable
 from labs.read.json_schema import objection
@@ -57,60 +57,63 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).with_name("article.schema.json")
 LINK = ("rate_mbit", "delay_ms", "loss_pct", "jitter_ms", "shaped_at")
+RATIO = "~"
+"""Between two conditions: the ratio of a column's medians, with its interval."""
 WILD = "*?"
 """Wildcards in the names of conditions: for any characters, and for one character."""
 MOST_BYTES, LONGEST_LINE = 1 << 20, 10_000
 ALLOWED = f"Allowed: a TOML file of at most {MOST_BYTES:,} bytes"
-DEEPEST = 8
-NESTED = f"it is nested too deeply. Allowed: {DEEPEST} levels"
 LARGEST = 1e300
 SHOWN = 200
 """The number of a value's characters that a message shows."""
-VERDICT_FIELDS = frozenset(
-    {"verdict", "measured", "predicted", "factor", "reason", "witness", "word", "result"}
-)
 NAMED = ("measured", "factor", "within")
 """What a sentence or a comparison may name besides the figures of its claim."""
-COMPARED = ("within", "at_most", "at_least", "equal")
+COMPARED = ("within", "at_most", "at_least")
 """Rules that compare each figure with the article's."""
 TESTS = ("all", "each")
-KINDS = (*TESTS, *COMPARED, "shown")
-OF_PARAMETERS = ("parameters", "shown_at")
-"""Fields of a claim that name parameters, and `link` for those of the link."""
 Figure = float | str | Mapping[str, float | str]
 """One figure, or several by name; text where the article gives no number."""
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
 """The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
+Formulas = str | Mapping[str, str]
+"""One formula, or several by the names of the figures."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """How a claim is judged; the docstring of `labs.read.claims.rules` says what each field means.
 
-    `figures` and `predicted` are formulas by the names of the figures; one alone has the empty
-    name.
+    `comparisons` are those of the kinds `all` and `each`.
     """
 
     kind: str
-    figures: Mapping[str, str] = field(default_factory=dict)
-    comparisons: tuple[str, ...] = ()
-    predicted: Mapping[str, str] = field(default_factory=dict)
+    figures: Formulas = field(default_factory=dict)
+    comparisons: Sequence[str] = ()
+    predicted: Formulas = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    judged_if: Mapping[str, str] = field(default_factory=dict)
     happens: Mapping[str, str] = field(default_factory=dict)
-    wrong_unless: tuple[str, ...] = ()
-    right_number: tuple[str, ...] = ()
-    exact: tuple[str, ...] = ()
-    by_source: Mapping[str, str] = field(default_factory=dict)
+    wrong_unless: Sequence[str] = ()
+    right_number: Sequence[str] = ()
+    exact: Sequence[str] = ()
+    by_source: Formulas = field(default_factory=dict)
     factor: str = ""
     degree: bool = True
 
     @property
-    def formulas(self) -> tuple[str, ...]:
-        tables = (self.figures, self.predicted, self.happens, self.by_source)
-        tests = (*self.comparisons, *self.wrong_unless, *self.right_number, *self.needs)
-        every = (*(text for table in tables for text in table.values()), *tests, self.factor)
-        return tuple(filter(None, every))
+    def formulas(self) -> Iterator[str]:
+        for table in (self.figures, self.predicted, self.names, self.happens, self.by_source):
+            yield from by_name(table).values()
+        for tests in (self.comparisons, self.wrong_unless, self.right_number):
+            yield from tests
+        yield from (*self.needs, *self.judged_if, *filter(None, [self.factor]))
+
+    @property
+    def reasons(self) -> Iterable[str]:
+        """Why nothing is judged, as sentences."""
+        return (*self.needs.values(), *self.judged_if.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,20 +126,20 @@ class Claim:
     unit: str
     tolerance_pct: float | None = None
     tolerance_reason: str = ""
-    conditions: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    figure_parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    conditions: Sequence[str] = ()
+    parameters: Sequence[str] = ()
+    figure_parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    column: str | Mapping[str, str] | None = None
+    column: Formulas | None = None
     rule: Rule | None = None
     because: str = ""
     because_not: str = ""
-    beside: tuple[str, ...] = ()
+    beside: Sequence[str] = ()
     judge: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    shown: tuple[str, ...] = ()
+    shown: Sequence[str] = ()
     rows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    shown_at: tuple[str, ...] = ()
+    shown_at: Sequence[str] = ()
     hardware: bool = False
     major: bool = False
     changed: str = ""
@@ -155,37 +158,24 @@ class Claim:
         return (1 - self.allowed if self.allowed <= 1 else 1 / most), most
 
     @property
-    def allowed_in_words(self) -> str:
-        """The tolerance for a reason: `5 % allowed`."""
-        return f"{tolerance_in_words(self.tolerance_pct or 0)} allowed"
+    def figures(self) -> Mapping[str, Any]:
+        """The article's figures by name, numbers or texts; one alone has the empty name."""
+        return {
+            name: value if isinstance(value, str) else float(value)
+            for name, value in by_name(self.expected).items()
+        }
 
     @property
     def figure(self) -> float:
         """The article's one number; BadInput if `expected` is not one."""
-        if isinstance(self.expected, int | float):
-            return float(self.expected)
-        how = "column or rule" if self.judge is None else f"judge {self.judge}"
-        raise BadInput(f"{self.id}: expected must be one number, as its {how} needs")
-
-    @property
-    def figures(self) -> Mapping[str, float]:
-        """The article's numbers by name; one alone has the empty name. BadInput for a text."""
-        if not isinstance(self.expected, Mapping):
-            return {"": self.figure}
-        for name, value in self.expected.items():
-            if isinstance(value, str):
-                raise BadInput(f"{self.id}: expected.{name} is a text. Allowed: a number")
-        return {name: float(value) for name, value in self.expected.items()}
-
-    @property
-    def named_figures(self) -> Mapping[str, float | str]:
-        """The article's figures by name, numbers or texts; one alone has the empty name."""
-        return by_name(self.expected)
+        if not isinstance(self.expected, int | float):
+            raise BadInput(f"{self.id}: expected must be one number, as its judge needs")
+        return float(self.expected)
 
     @property
     def given(self) -> Mapping[str, Any]:
         """What formulas and sentences may name that is not measured."""
-        expected = {f"expected {name}".strip(): value for name, value in self.named_figures.items()}
+        expected = {f"expected {name}".strip(): value for name, value in self.figures.items()}
         return {**self.arguments, "allowed": self.allowed, "expected": self.expected, **expected}
 
     @property
@@ -193,14 +183,18 @@ class Claim:
         """The columns of the results by the names of the figures; one alone has the empty name."""
         return {} if self.column is None else by_name(self.column)
 
+    @property
+    def needed(self) -> Sequence[str]:
+        """The conditions that are judged, and those whose results are required."""
+        return list(dict.fromkeys((*self.conditions, *self.requires)))
+
     def without(self, names: Iterable[str]) -> Claim:
         """The claim without some of its figures."""
-        left_out = set(names)
 
         def rest(figures: Any) -> Any:
             if not isinstance(figures, Mapping):
                 return figures
-            return {name: value for name, value in figures.items() if name not in left_out}
+            return {name: value for name, value in figures.items() if name not in names}
 
         rule = self.rule and replace(
             self.rule, figures=rest(self.rule.figures), predicted=rest(self.rule.predicted)
@@ -208,15 +202,18 @@ class Claim:
         return replace(self, expected=rest(self.expected), column=rest(self.column), rule=rule)
 
     @property
-    def references(self) -> tuple[str, ...]:
+    def references(self) -> Iterable[str]:
         """The columns that the rule and the sentences name, most as `condition.column`."""
-        rule = self.rule or Rule(kind="within")
-        formulas = [parse(text) for text in rule.formulas]
-        for sentence in (self.because, self.because_not, *rule.needs.values()):
+        names, formulas = {*NAMED, *self.given, *self.figures}, list[Formula]()
+        sentences = [self.because, self.because_not]
+        if self.rule is not None:
+            names |= {*by_name(self.rule.figures), *self.rule.happens, *self.rule.names}
+            formulas += map(parse, self.rule.formulas)
+            sentences += self.rule.reasons
+        for sentence in sentences:
             formulas += check(sentence)
-        names = {*NAMED, *self.given, *self.named_figures, *rule.figures, *rule.happens}
         every = [name for formula in formulas for name in formula.references.values()]
-        return tuple(name for name in dict.fromkeys(every) if name.strip("{}") not in names)
+        return [name for name in dict.fromkeys(every) if name.strip("{}") not in names]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,11 +238,10 @@ class Article:
 
     def claim(self, id_: str) -> Claim:
         """The claim of that id; BadInput, with those there are, for another."""
-        for claim in self.claims:
-            if claim.id == id_:
-                return claim
-        ids = [claim.id for claim in self.claims]
-        raise BadInput(unknown(id_, ids, f"claim of article {self.number}"))
+        by_id = {claim.id: claim for claim in self.claims}
+        if id_ not in by_id:
+            raise BadInput(unknown(id_, by_id, f"claim of article {self.number}"))
+        return by_id[id_]
 
 
 def by_name(value: Any) -> Mapping[str, Any]:
@@ -253,11 +249,15 @@ def by_name(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {"": value}
 
 
+def as_figure(figures: Mapping[str, Any]) -> Figure | None:
+    """Figures by name, without those that are unknown; one alone has the empty name."""
+    there = {name: value for name, value in figures.items() if value is not None}
+    return there.get("", there or None)
+
+
 def read(path: Path) -> Article:
     """Read a ledger; BadInput, in one line with the file and the claim's id, if it is not one."""
     content = _content(path)
-    for name, value in content.items():
-        _check_value(f"{path.name}: {printable(name)}", value)
     _check_schema(path.name, content)
     head = content["article"]
     claims = [_claim(path.name, entry, head["parameters"]) for entry in content.get("claim", ())]
@@ -269,31 +269,39 @@ def read(path: Path) -> Article:
 def _content(path: Path) -> dict[str, Any]:
     """What the file has in TOML; BadInput for what cannot be a ledger."""
     try:
-        content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
-        text = content.decode("utf-8")
+        data = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=ALLOWED)
+        text = data.decode("utf-8")
         if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
             raise ValueError(f"it has a line of more than {LONGEST_LINE:,} characters. Break it")
-        return tomllib.loads(text)
+        content = tomllib.loads(text)
+        for part in _parts(content):
+            _check_part(part)
+        return content
     except Damaged as error:
         raise BadInput(f"{path.name} is not a ledger: {error}") from error
     except ValueError as error:
         raise BadInput(f"{path.name}: {' '.join(str(error).split())}") from error
     except RecursionError:
-        raise BadInput(f"{path.name}: {NESTED}") from None
+        raise BadInput(f"{path.name}: it is nested too deeply. {ALLOWED}") from None
 
 
-def _check_value(where: str, value: object, depth: int = 0) -> None:
-    """BadInput for what TOML can say and nothing here can use: deep nesting, numbers that are not
-    finite or beyond all measure, and characters that are not printed."""
-    parts = dict(enumerate(value)) if isinstance(value, list) else value
-    for name, part in parts.items() if isinstance(parts, Mapping) else ():
-        if depth == DEEPEST:
-            raise BadInput(f"{where}: {NESTED}")
-        _check_value(f"{where}.{printable(str(name))}", part, depth + 1)
-    if isinstance(value, str) and not value.isprintable():
-        raise BadInput(f"{where} has a control character. Allowed: printable text in one line")
-    if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-        raise BadInput(f"{where} is not a finite number. Allowed: {-LARGEST:g} to {LARGEST:g}")
+def _parts(value: Any) -> Iterator[Any]:
+    """The names, texts and numbers in a value, however deep."""
+    for part in (*value, *value.values()) if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _check_part(part: object) -> None:
+    """ValueError for what TOML can say and nothing here can use: numbers that are not finite or
+    beyond all measure, and characters that are not printed."""
+    if isinstance(part, str) and not part.isprintable():
+        what = printable(part)[:SHOWN]
+        raise ValueError(f"{what} has a control character. Allowed: printable text in one line")
+    if isinstance(part, int | float) and not -LARGEST <= part <= LARGEST:
+        raise ValueError(f"{str(part)[:SHOWN]} is not a finite number. Allowed: up to {LARGEST:g}")
 
 
 def _check_order(file: str, article: Article) -> None:
@@ -317,17 +325,16 @@ def _check_order(file: str, article: Article) -> None:
 def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -> Claim:
     """A claim that fits the schema; BadInput, with its place, for what the schema cannot say."""
     try:
-        of_figures = {
-            figure: _parameters(names, parameters)
-            for figure, names in entry.get("figure_parameters", {}).items()
+        of_figures = entry.get("figure_parameters", {})
+        changed: dict[str, Any] = {
+            "parameters": _parameters(entry.get("parameters", ()), parameters),
+            "shown_at": _parameters(entry.get("shown_at", ()), parameters),
+            "figure_parameters": {
+                figure: _parameters(names, parameters) for figure, names in of_figures.items()
+            },
+            "rule": _rule(entry["rule"]) if "rule" in entry else None,
         }
-        plain: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in entry.items()
-        }
-        plain |= {name: _parameters(entry.get(name, ()), parameters) for name in OF_PARAMETERS}
-        rule = _rule(entry["rule"]) if "rule" in entry else None
-        claim = Claim(**{**plain, "figure_parameters": of_figures, "rule": rule})
+        claim = Claim(**{**entry, **changed})
         _check_figures(claim)
         _check_references(claim)
     except BadInput as error:
@@ -338,50 +345,51 @@ def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -
 def _rule(declared: Mapping[str, Any]) -> Rule:
     """A rule that fits the schema: `all` or `each` of the comparisons, or a kind with its
     figures."""
-    kind = next(name for name in KINDS if name in declared)
-    comparisons = tuple(declared[kind]) if kind in TESTS else ()
-    figures = by_name(declared.get("measured", {}) if comparisons else declared[kind])
-    rest = {name: value for name, value in declared.items() if name not in (*KINDS, "measured")}
-    for name, value in rest.items():
-        rest[name] = tuple(value) if isinstance(value, list) else value
-        rest[name] = by_name(value) if name in ("predicted", "by_source") else rest[name]
-    plain: dict[str, Any] = {"degree": not comparisons, **rest}
-    return Rule(kind=kind, figures=figures, comparisons=comparisons, **plain)
+    kind = next(name for name in (*TESTS, *COMPARED, "shown") if name in declared)
+    rest = {name: value for name, value in declared.items() if name not in (kind, "measured")}
+    if kind not in TESTS:
+        return Rule(kind=kind, figures=declared[kind], **rest)
+    figures = declared.get("measured", {})
+    return Rule(kind=kind, figures=figures, comparisons=declared[kind], **{"degree": False, **rest})
 
 
-def _parameters(names: Iterable[str], parameters: Mapping[str, Any]) -> tuple[str, ...]:
+def _parameters(names: Iterable[str], parameters: Mapping[str, Any]) -> Sequence[str]:
     """The parameters that are named, with those of the link; BadInput for an unknown one."""
     every = [each for name in names for each in (LINK if name == "link" else (name,))]
     for name in every:
-        if name not in parameters:
-            raise BadInput(unknown(name, ["link", *parameters], "parameter"))
-    return tuple(every)
+        _check_name(name, ["link", *parameters], "parameter")
+    return every
+
+
+def _check_name(name: str, allowed: Iterable[str], what: str) -> None:
+    """BadInput for a name that is not one of those that are allowed."""
+    if name not in allowed:
+        raise BadInput(unknown(name, filter(None, allowed), what))
 
 
 def _check_figures(claim: Claim) -> None:
     """BadInput for figures that the article does not have, or that cannot be compared."""
-    names, rule = {*claim.named_figures}, claim.rule
+    figures, rule = claim.figures, claim.rule
     for figure in (*claim.figure_parameters, *claim.shown):
-        if figure not in names:
-            raise BadInput(unknown(figure, names - {""}, "figure"))
-    if claim.column is not None and {*claim.columns} != names:
+        _check_name(figure, figures, "figure")
+    if claim.column is not None and claim.columns.keys() != figures.keys():
         raise BadInput("expected and column must name the same figures")
-    if claim.column is not None and not claim.hardware and 0 in claim.named_figures.values():
+    if claim.column is not None and not claim.hardware and 0 in figures.values():
         raise BadInput("expected is 0, for which no tolerance in % is possible. Name a judge")
-    if rule is not None and rule.kind in COMPARED and names - {*rule.figures}:
+    if rule is not None and rule.kind in COMPARED and figures.keys() - by_name(rule.figures):
         raise BadInput("rule must name the figures of expected")
 
 
 def _check_references(claim: Claim) -> None:
     """BadInput for a formula or a sentence that cannot be read, and for a condition or a figure
     that the claim does not have."""
-    conditions = (*claim.conditions, *claim.requires, *claim.beside)
+    patterns = (*claim.needed, *claim.beside)
     for reference in claim.references:
-        condition, _, _ = reference.rpartition(".")
         if reference.startswith("{"):
-            raise BadInput(unknown(reference.strip("{}"), claim.named_figures, "figure"))
-        if condition and not any(fnmatchcase(condition, pattern) for pattern in conditions):
-            raise BadInput(unknown(condition, conditions, "condition of the claim"))
+            _check_name(reference.strip("{}"), claim.figures, "figure")
+        for name in filter(None, reference.rpartition(".")[0].split(RATIO)):
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                raise BadInput(unknown(name, patterns, "condition of the claim"))
 
 
 def has_number(figure: Figure) -> bool:
@@ -410,32 +418,23 @@ def _check_schema(file: str, content: Mapping[str, Any]) -> None:
 
 
 def _objection(error: ValidationError, path: Sequence[str | int]) -> str:
-    """What is wrong at a place of the file, and what is allowed there."""
-    schema, failed, instance = _described(error)
+    """What is wrong at a place of the file, and what is allowed there, as the nearest part of the
+    schema around it says."""
+    around: Any = error
+    while around.parent is not None and "description" not in around.schema:
+        around = around.parent
+    schema, failed, instance = around.schema, str(around.validator), around.instance
     if "description" not in schema and failed == "additionalProperties":
         name = next(name for name in instance if name not in schema["properties"])
-        if name in VERDICT_FIELDS:
-            return f"{name} is computed from runs and is not a field. Remove it"
-        return unknown(name, list(schema["properties"]), "field")
+        return unknown(name, schema["properties"], "field")
     if "description" not in schema and failed == "required":
         missing = [name for name in schema["required"] if name not in instance]
         return f"it has no {' and no '.join(missing)}"
     allowed = str(schema.get("description", error.message))
     if not path or failed in ("oneOf", "required", "dependentRequired"):
         return allowed
-    where = ".".join(map(str, path))
     given = " ".join(repr(instance).split())
-    given = given if len(given) <= SHOWN else f"{given[:SHOWN]} ..."
-    return f"{where} = {given} is not possible; {allowed}"
-
-
-def _described(error: ValidationError) -> tuple[Mapping[str, Any], str, Any]:
-    """The nearest part of the schema around an error that says what is allowed, the keyword of it
-    that fails, and what fails it."""
-    around: Any = error
-    while around.parent is not None and "description" not in around.schema:
-        around = around.parent
-    return around.schema, str(around.validator), around.instance
+    return f"{'.'.join(map(str, path))} = {given[:SHOWN]} is not possible; {allowed}"
 
 
 @cache
@@ -465,8 +464,8 @@ def figures_by_column(
     """
     for claim in article.claims:
         figures = dict(claim.rows.get(run.condition, {}))
-        if claim.column is not None and claim.conditions == (run.condition,):
-            figures |= {claim.columns[name]: figure for name, figure in claim.figures.items()}
+        if list(claim.conditions) == [run.condition]:
+            figures |= {column: claim.figures[name] for name, column in claim.columns.items()}
         if figures:
             comparable = has_articles_parameters(article, run, claim.id, of_lab)
             return (claim.id, figures) if comparable else None
@@ -476,12 +475,11 @@ def figures_by_column(
 def figure_of_claim(
     article: Article, run: Run, id_: str, of_lab: OwnParameter | None = None
 ) -> float | None:
-    """The one figure of a claim; None where the claim's conditions do not include the run's, or
+    """The one figure of a claim; None where the claim's conditions do not include the run, or
     the run's parameters are not the article's."""
     claim = article.claim(id_)
-    if not any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions):
-        return None
-    return claim.figure if has_articles_parameters(article, run, id_, of_lab) else None
+    about = any(fnmatchcase(run.condition, pattern) for pattern in claim.conditions)
+    return claim.figure if about and has_articles_parameters(article, run, id_, of_lab) else None
 
 
 def has_articles_parameters(

@@ -115,9 +115,9 @@ class Moved:
 class Comparison:
     """The verdicts that moved, of how many claims, and the claims with other figures alone."""
 
+    compared: int
     moved: tuple[Moved, ...]
     other_figures: tuple[str, ...]
-    compared: int
 
     def lines(self) -> list[str]:
         """The comparison as text, the counts last."""
@@ -126,9 +126,7 @@ class Comparison:
         return [*lines, f"{len(self.moved)} of {self.compared} verdicts moved{figures}"]
 
     def as_json(self) -> dict[str, Any]:
-        moved = [verdict.as_json() for verdict in self.moved]
-        other_figures = list(self.other_figures)
-        return {"compared": self.compared, "moved": moved, "other_figures": other_figures}
+        return {**asdict(self), "moved": [verdict.as_json() for verdict in self.moved]}
 
 
 def read_verdicts(path: Path) -> list[PlainVerdict]:
@@ -148,8 +146,8 @@ def held_to_schema(content: Any, path: Path) -> list[PlainVerdict]:
     if (wrong := objection(SCHEMA, content)) is not None:
         where = ".".join(map(str, wrong.absolute_path)) or "the whole"
         raise Damaged(f"{path}: {where} is not a verdict. {AGAIN}")
-    assert isinstance(content, list)
-    return content
+    verdicts: list[PlainVerdict] = content
+    return verdicts
 
 
 def compare_verdicts(before: Sequence[PlainVerdict], now: Sequence[PlainVerdict]) -> Comparison:
@@ -157,63 +155,56 @@ def compare_verdicts(before: Sequence[PlainVerdict], now: Sequence[PlainVerdict]
     old, new = ({str(verdict["id"]): verdict for verdict in side} for side in (before, now))
     moved: list[Moved] = []
     other_figures: list[str] = []
-    ids = list(dict.fromkeys([*new, *old]))
+    ids = list(new | old)
     for id_ in ids:
         first, second = old.get(id_), new.get(id_)
-        change = _moved(id_, first, second)
-        words = any(place.moved for place in change.witnesses)
-        if words or change.verdicts[0] != change.verdicts[1]:
+        change = _moved(id_, first or {}, second or {})
+        if any(place.moved for place in change.witnesses) or len(set(change.verdicts)) == 2:
             moved.append(change)
         elif first and second and _figures(first) != _figures(second):
             other_figures.append(id_)
-    return Comparison(tuple(moved), tuple(other_figures), len(ids))
+    return Comparison(len(ids), tuple(moved), tuple(other_figures))
 
 
-def _moved(id_: str, first: PlainVerdict | None, second: PlainVerdict | None) -> Moved:
+def _moved(id_: str, first: PlainVerdict, second: PlainVerdict) -> Moved:
     left, right = _by_place(first), _by_place(second)
-    unit = str((second or first or {}).get("unit", ""))
-    every = [_witness(place[0], unit, left.get(place), right.get(place)) for place in left | right]
-    both = first and second
+    unit = str((second or first).get("unit", ""))
+    every = [
+        _witness(place[0], unit, left.get(place, {}), right.get(place, {}))
+        for place in left | right
+    ]
+    both = bool(first and second)
     telling = (place for place in every if place.moved or (both and None in place.verdicts))
-    fields = {name: _sides(name, first, second) for name in OF_THE_CLAIM}
     claim = {
-        name: sides
-        for name, sides in fields.items()
-        if first and second and name in first and name in second and sides[0] != sides[1]
+        name: (first[name], second[name])
+        for name in OF_THE_CLAIM
+        if name in first and name in second and first[name] != second[name]
     }
     return Moved(id_, _sides("verdict", first, second), claim, tuple(telling))
 
 
-def _sides(name: str, *both: PlainVerdict | None) -> Sides:
+def _sides(name: str, before: PlainVerdict, now: PlainVerdict) -> Sides:
     """A field on both sides."""
-    before, now = (None if side is None else side.get(name) for side in both)
-    return before, now
+    return before.get(name), now.get(name)
 
 
-def _by_place(verdict: PlainVerdict | None) -> dict[tuple[str, tuple[int, int]], PlainVerdict]:
+def _by_place(verdict: PlainVerdict) -> dict[tuple[str, tuple[int, int]], PlainVerdict]:
     """The verdicts of each testbed and kernel series."""
     return {
         (witness["testbed"], series(witness["kernel"]) if witness["kernel"] else (0, 0)): witness
-        for witness in (verdict or {}).get("witnesses", ())
+        for witness in verdict.get("witnesses", ())
     }
 
 
-def _witness(testbed: str, unit: str, *both: PlainVerdict | None) -> MovedWitness:
-    kernels, verdicts, measured, runs = (
-        _sides(name, *both) for name in ("kernel", "verdict", "measured", "runs")
-    )
-    return MovedWitness(testbed, kernels, verdicts, measured, unit, *_behind(*runs))
-
-
-def _behind(
-    before: PlainVerdict | None, now: PlainVerdict | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The conditions whose runs differ, and what else differs behind them."""
-    if before is None or now is None:
-        return (), ()
-    old, new = before["conditions"], now["conditions"]
-    differing = (name for name in {**new, **old} if old.get(name) != new.get(name))
-    return tuple(differing), tuple(BEHIND[key] for key in BEHIND if before[key] != now[key])
+def _witness(testbed: str, unit: str, before: PlainVerdict, now: PlainVerdict) -> MovedWitness:
+    names = ("kernel", "verdict", "measured", "runs")
+    kernels, verdicts, measured, behind = (_sides(name, before, now) for name in names)
+    runs, inputs = list[str](), list[str]()
+    if None not in behind:
+        old, new = (side["conditions"] for side in behind)
+        runs = [name for name in new | old if old.get(name) != new.get(name)]
+        inputs = [words for key, words in BEHIND.items() if behind[0][key] != behind[1][key]]
+    return MovedWitness(testbed, kernels, verdicts, measured, unit, tuple(runs), tuple(inputs))
 
 
 def _figures(verdict: PlainVerdict) -> Any:

@@ -5,7 +5,6 @@
     rule = { within = FIGURES }             each figure is the article's within the tolerance
     rule = { at_most = FIGURES }            none is above the article's, or below its lower limit
     rule = { at_least = FIGURES }
-    rule = { equal = FIGURES }              each is the article's exactly, number or text
     rule = { measured = FIGURES, all = [COMPARISON, ...] }     all of these are true; nothing is
                                             measured where the rule has `predicted` alone
     rule = { measured = FIGURES, each = [COMPARISON, ...] }    all are, or it is undecided if some
@@ -16,7 +15,9 @@
 FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides:
 
     predicted      the theory's figures, in the same form
+    names          figures that the other formulas and the sentences may name
     needs          comparisons without which nothing is judged, each with its reason
+    judged_if      comparisons without which the figures are shown and not judged, in the same form
     happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
     wrong_unless   comparisons without which the claim is wrong, whatever else does not hold
     right_number   comparisons with which the number is right for a wrong reason, where the rule
@@ -38,14 +39,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isinf, isnan
 from numbers import Real
-from typing import Any
 
 from labs.drive.parameters.declare import unknown
 from labs.errors import BadInput
 from labs.read.claims import sentences
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.formulas import Value, parse
-from labs.read.claims.ledger import COMPARED, WILD, Article, Claim, Figure, Rule
+from labs.read.claims.ledger import (
+    COMPARED,
+    RATIO,
+    WILD,
+    Article,
+    Claim,
+    Figure,
+    Formulas,
+    Rule,
+    as_figure,
+    by_name,
+    tolerance_in_words,
+)
 from labs.read.claims.verdict import (
     BY_SOURCE,
     DIFFERS,
@@ -59,10 +71,9 @@ from labs.read.claims.verdict import (
 )
 from labs.read.display.format import in_digits
 from labs.read.lab import BESIDE_RESULTS, Lab
+from labs.read.stats.repetitions import FEWEST
 
 Figures = Mapping[str, Value]
-Outcome = tuple[str, float | None, str]
-"""The word, the factor if it differs, and what is compared, in words."""
 NOT_SETTLED = "not_settled"
 """The code of the note that a run had not reached a steady state."""
 SAME = 0.0005
@@ -70,6 +81,10 @@ SAME = 0.0005
 MANY = 10
 """A figure that is this many times the article's is said to be so, and not in %."""
 DIGITS_OF_IPERF = 3
+FEW = (
+    f"needs at least {FEWEST} undisturbed runs of each condition; `labs run` says what disturbed "
+    "the others"
+)
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 
 
@@ -93,13 +108,17 @@ class Look:
             if name in figures:
                 return figures[name]
         condition, column = split_reference(self.claim, name)
+        if RATIO in condition:
+            over, _, under = condition.partition(RATIO)
+            ratio = self.seen.ratio(over, under, column)
+            return ratio and [ratio.low, ratio.middle, ratio.high]
         if any(sign in condition for sign in WILD):
             matching = sorted(self.seen.matching(condition), key=_numbered)
             return [self._cell(each, column) for each in matching]
         return self._cell(condition, column)
 
     def _cell(self, condition: str, column: str) -> Value:
-        if condition not in self.seen.conditions:
+        if condition not in self.seen.rows:
             return None
         value = self.seen.row(condition)[column]
         return None if _is_nan(value) else value
@@ -107,16 +126,21 @@ class Look:
     def naming(self, figures: Figures, **more: Value) -> Look:
         """The same with further figures by name; one alone is also `measured`."""
         single = {"measured": next(iter(figures.values()))} if len(figures) == 1 else {}
-        return replace(self, named={**figures, **single, **more})
+        return replace(self, named={**self.named, **figures, **single, **more})
 
     def value(self, formula: str) -> Value:
         return parse(formula).value(self)
 
-    def values(self, formulas: Mapping[str, str]) -> dict[str, Value]:
-        return {name: self.value(formula) for name, formula in formulas.items()}
+    def values(self, formulas: Formulas) -> dict[str, Value]:
+        return {name: self.value(formula) for name, formula in by_name(formulas).items()}
 
     def all(self, comparisons: Iterable[str]) -> bool:
         return all(map(self.value, comparisons))
+
+    def objection(self, comparisons: Mapping[str, str]) -> str:
+        """The reason of the first comparison that is not true; empty if all are."""
+        unmet = (reason for formula, reason in comparisons.items() if not self.value(formula))
+        return self.describe(next(unmet, ""))
 
     def describe(self, text: str) -> str:
         return sentences.describe(text, self)
@@ -135,11 +159,10 @@ def split_reference(claim: Claim, reference: str) -> tuple[str, str]:
 
 def check_columns(lab: Lab, article: Article) -> None:
     """BadInput, in one line with the file and the claim's id, for a column that the lab lacks."""
-    columns = {*lab.columns, *BESIDE_RESULTS}
     for claim in article.claims:
-        named = [split_reference(claim, reference)[1] for reference in claim.references]
-        for column in (*claim.columns.values(), *named):
-            if column not in columns:
+        for reference in (*claim.columns.values(), *claim.references):
+            column = split_reference(claim, reference)[1]
+            if column not in lab.columns and column not in BESIDE_RESULTS:
                 wrong = unknown(column, lab.columns, "column of Results")
                 raise BadInput(f"{lab.ledger}: {claim.id}: {wrong}")
 
@@ -148,87 +171,84 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
     """The finding of the claim's rule, or of its columns."""
     rule = claim.rule or _of_columns(claim, seen.lab)
     look = Look(claim, seen)
-    for comparison, reason in rule.needs.items():
-        if not look.value(comparison):
-            return not_judged(look.describe(reason))
+    look = replace(look, named=look.values(rule.names))
+    if reason := look.objection(rule.needs):
+        return not_judged(reason)
     if not claim.hardware and (restless := _restless(rule, look)):
         return not_judged(f"{', '.join(restless)} did not reach a steady state")
     happened = look.values(rule.happens)
     if not all(happened.values()):
-        reason = _reason(look.naming(happened), WRONG, "")
+        reason = look.naming(happened).describe(claim.because_not or claim.because)
         return Finding(verdict=WRONG, measured=as_figure(happened), reason=reason)
-    measured, theory = look.values(rule.figures), look.values(rule.predicted)
-    if rule.kind in COMPARED and rule.kind != "equal":
-        measured = _as_floats(measured)
-    if claim.column is not None:
-        theory = _as_floats(theory)
+    measured = look.values(rule.figures)
+    if rule.kind in COMPARED:  # a text can be compared with nothing
+        measured = {name: _as_float(value) for name, value in measured.items()}
     if claim.hardware or rule.kind == "shown":
         return _shown(look.naming(measured), measured)
-    theory = {name: value for name, value in theory.items() if value is not None}
-    predicted = as_figure(theory) if theory else None
     for name, value in measured.items():
         if value is None or _is_nan(value):
-            return not_judged(f"these runs have no figure{f' for {name}' * bool(name)}")
-    return _judged(rule, look, measured, predicted)
+            few = any(RATIO in text for text in rule.formulas)
+            return not_judged(FEW if few else f"these runs have no figure{name and f' for {name}'}")
+    if reason := look.naming(measured).objection(rule.judged_if):
+        return not_judged(reason, as_figure(measured))
+    return _judged(rule, look.naming(measured), measured)
 
 
 def _of_columns(claim: Claim, lab: Lab) -> Rule:
     """The rule of a claim about columns, with the predictions that the lab declares for them."""
-    predicted = {
-        name: lab.columns[column].predicted_by or ""
-        for name, column in claim.columns.items()
-        if column in lab.columns and lab.columns[column].predicted_by
-    }
-    return Rule(kind="within", figures=claim.columns, predicted=predicted)
+    declared = {name: lab.columns.get(column) for name, column in claim.columns.items()}
+    predicted = {name: column and column.predicted_by for name, column in declared.items()}
+    named = {name: column for name, column in predicted.items() if column}
+    return Rule(kind="within", figures=claim.columns, predicted=named)
 
 
 def _restless(rule: Rule, look: Look) -> list[str]:
     """The conditions of figures in steady state that did not reach it."""
     columns, seen = look.seen.lab.columns, look.seen
-    named = [
-        split_reference(look.claim, reference)
-        for text in rule.figures.values()
+    steady = [
+        condition
+        for text in by_name(rule.figures).values()
         for reference in parse(text).references.values()
+        for condition, column in [split_reference(look.claim, reference)]
+        if column in columns and columns[column].steady
     ]
-    steady = [name for name, column in named if column in columns and columns[column].steady]
     return [name for name in seen.matching(*steady) if seen.has_note(name, NOT_SETTLED)]
 
 
-def _as_floats(figures: Figures) -> dict[str, Value]:
-    """The figures as numbers; None for a text, which can be compared with none."""
-    return {
-        name: float(value) if isinstance(value, Real) else None for name, value in figures.items()
-    }
-
-
-def _judged(rule: Rule, look: Look, measured: Figures, predicted: Figure | None) -> Finding:
-    """The finding for complete figures by the claim's rule."""
-    finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
-    look = look.naming(measured)
-    verdict, factor, compared = RULES[rule.kind](rule, look, measured)
-    if not finite:
-        factor, compared = None, "nothing to divide by"
-    if not look.all(rule.wrong_unless):
-        verdict, factor = WRONG, None
-    elif verdict == DIFFERS:
-        verdict, factor = _not_held(rule, look, factor)
-    look = look.naming(measured, within=compared, factor=factor)
-    return Finding(
-        verdict=verdict,
-        factor=factor,
-        reason=_reason(look, verdict, compared),
-        measured=as_figure(measured) if measured and finite else None,
-        predicted=predicted,
-    )
+def _as_float(value: Value) -> float | None:
+    return float(value) if isinstance(value, Real) else None
 
 
 def _is_nan(value: Value) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
+def _judged(rule: Rule, look: Look, measured: Figures) -> Finding:
+    """The finding for complete figures by the claim's rule."""
+    finite = not any(isinstance(value, float) and isinf(value) for value in measured.values())
+    judging = _compared if rule.kind in COMPARED else _comparisons
+    verdict, factor, compared = judging(rule, look, measured)
+    if not finite:
+        factor, compared = None, "nothing to divide by"
+    if not look.all(rule.wrong_unless):
+        verdict, factor = WRONG, None
+    elif verdict == DIFFERS:
+        verdict, factor = _not_held(rule, look, factor)
+    claim, look = look.claim, look.naming({}, within=compared, factor=factor)
+    text = claim.because if verdict == HOLDS or not claim.because_not else claim.because_not
+    reason = [look.describe(text), "" if "{within}" in text else compared]
+    return Finding(
+        verdict=verdict,
+        factor=factor if verdict == DIFFERS else None,
+        reason="; ".join(filter(None, reason)),
+        measured=as_figure(measured) if finite else None,
+        predicted=as_figure(look.values(rule.predicted)),
+    )
+
+
 def _not_held(rule: Rule, look: Look, factor: float | None) -> tuple[str, float | None]:
     """The word for a claim whose rule does not hold, and the factor if it differs."""
-    figures, by_source = look.claim.named_figures, look.values(rule.by_source)
+    figures, by_source = look.claim.figures, look.values(rule.by_source)
     if by_source and all(printed(by_source[name]) == printed(figures[name]) for name in by_source):
         return BY_SOURCE, None
     if rule.right_number and look.all(rule.right_number):
@@ -238,39 +258,29 @@ def _not_held(rule: Rule, look: Look, factor: float | None) -> tuple[str, float 
     return DIFFERS, look.value(rule.factor) if rule.factor else factor
 
 
-def printed(kib: Any) -> str:
+def printed(kib: float) -> str:
     """A size in all digits that iperf 2 prints."""
     return f"{kib:.{DIGITS_OF_IPERF}g}"
-
-
-def _reason(look: Look, verdict: str, compared: str) -> str:
-    """The claim's sentence for this outcome, then what the rule says, if it is not in there."""
-    claim = look.claim
-    text = claim.because if verdict == HOLDS or not claim.because_not else claim.because_not
-    phrases = (look.describe(text), "" if "{within}" in text else compared)
-    return "; ".join(filter(None, phrases))
 
 
 def _shown(look: Look, measured: Figures) -> Finding:
     """A figure that is not judged: with `hardware` that of the author's own machine."""
     claim, names = look.claim, look.seen.matching(*look.claim.conditions)
-    excluded = [text for name in names for text in look.seen.excluded(name)]
-    complete = not excluded and None not in measured.values()
-    figures = as_figure(measured) if complete else None
+    excluded = look.seen.excluded(names)
+    figures = as_figure(measured) if names and not excluded else None
     reason = look.describe(claim.because)
     if not claim.hardware:
-        return not_judged(reason or "these runs lack a figure", figures)
+        return not_judged(reason, figures)
     reason = reason or "this is the speed of the author's machines"
     if not names:
         reason = f"{reason}; there is no run to compare"
     elif excluded:
         reason = f"{reason}; here: {excluded[0]}"
-    return Finding(verdict=HARDWARE, measured=figures if names else None, reason=reason)
+    return Finding(verdict=HARDWARE, measured=figures, reason=reason)
 
 
-def as_figure(figures: Mapping[str, Any]) -> Figure:
-    """Figures by name; one alone has the empty name."""
-    return figures[""] if list(figures) == [""] else dict(figures)
+Outcome = tuple[str, float | None, str]
+"""The word, the factor if it differs, and what is compared, in words."""
 
 
 def _factors(look: Look, measured: Figures) -> dict[str, float]:
@@ -282,17 +292,31 @@ def _factors(look: Look, measured: Figures) -> dict[str, float]:
     }
 
 
-def _within(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    factors, (least, most) = _factors(look, measured), look.claim.factors
-    name = max(factors, key=lambda each: abs(factors[each] - 1))
+def _compared(rule: Rule, look: Look, measured: Figures) -> Outcome:
+    """Whether each figure is the article's within the tolerance, not above it, or not below it."""
+    claim, factors, above = look.claim, _factors(look, measured), rule.kind == "at_most"
+    least, most = claim.factors
+    name = max(factors, key=lambda each: FARTHEST[rule.kind](factors[each]))
+    limit = f"{tolerance_in_words(claim.tolerance_pct or 0)} allowed"
+    if rule.kind == "within":
+        phrase = f"{_deviation(factors[name], claim.figures[name])} ({limit})"
+    else:
+        limit = in_digits(claim.figures[name] * (most if above else least))
+        phrase = f"{in_digits(measured[name])}; {rule.kind.replace('_', ' ')} {limit} allowed"
+    least, most = -inf if above else least, inf if rule.kind == "at_least" else most
     holds = all(
-        factor == 1 if name in rule.exact else least <= factor <= most
-        for name, factor in factors.items()
+        factor == 1 if each in rule.exact else least <= factor <= most
+        for each, factor in factors.items()
     )
-    factor = factors[name]
-    phrase = f"{f'{name}: ' * bool(name)}{_deviation(factor, look.claim.figures[name])}"
-    compared = f"{phrase} ({look.claim.allowed_in_words})"
-    return (HOLDS, None, compared) if holds else (DIFFERS, factor, compared)
+    return HOLDS if holds else DIFFERS, factors[name], f"{name and f'{name}: '}{phrase}"
+
+
+FARTHEST: Mapping[str, Callable[[float], float]] = {
+    "within": lambda factor: abs(factor - 1),
+    "at_most": lambda factor: factor,
+    "at_least": lambda factor: -factor,
+}
+"""Of several figures, that with the largest of these decides."""
 
 
 def _deviation(factor: float, figure: float) -> str:
@@ -305,41 +329,9 @@ def _deviation(factor: float, figure: float) -> str:
     return f"{100 * abs(factor - 1):.1f} % {beyond} the article's {in_digits(figure)}"
 
 
-def _limited(above: bool) -> Callable[[Rule, Look, Figures], Outcome]:
-    """The rule that no figure is above the article's, or none below it."""
-
-    def limit(rule: Rule, look: Look, measured: Figures) -> Outcome:
-        factors, allowed = _factors(look, measured), look.claim.factors[above]
-        name = (max if above else min)(factors, key=lambda each: factors[each])
-        word, most = ("at most" if above else "at least"), look.claim.figures[name] * allowed
-        phrase = f"{in_digits(measured[name])}; {word} {in_digits(most)} allowed"
-        compared = f"{name}: {phrase}" if name else phrase
-        holds = measured[name] <= most if above else measured[name] >= most
-        return (HOLDS, None, compared) if holds else (DIFFERS, factors[name], compared)
-
-    return limit
-
-
-def _equal(rule: Rule, look: Look, measured: Figures) -> Outcome:
-    expected = look.claim.named_figures
-    others = [name for name, value in measured.items() if value != expected[name]]
-    compared = ", ".join(f"{name} is {measured[name]}" for name in others) or "all are equal"
-    return (DIFFERS if others else HOLDS), None, compared
-
-
 def _comparisons(rule: Rule, look: Look, measured: Figures) -> Outcome:
     """Whether each comparison of the rule is true; of a pattern, in each condition."""
     results = map(look.value, rule.comparisons)
     every = [each for value in results for each in (value if isinstance(value, list) else [value])]
     some = rule.kind == "each" and any(every)
-    return (HOLDS if all(every) else UNDECIDED if some else DIFFERS), None, ""
-
-
-RULES: Mapping[str, Callable[[Rule, Look, Figures], Outcome]] = {
-    "within": _within,
-    "at_most": _limited(above=True),
-    "at_least": _limited(above=False),
-    "equal": _equal,
-    "all": _comparisons,
-    "each": _comparisons,
-}
+    return HOLDS if all(every) else UNDECIDED if some else DIFFERS, None, ""

@@ -32,8 +32,8 @@ from labs.read.display.format import (
 )
 
 UNKNOWN = "unknown"
-RANGE = "range"
-"""The format of a list as its median with its range."""
+RANGE, INTERVAL = "range", "interval"
+"""The formats of a list as its median with its range, and of a ratio with its interval."""
 OPTIONAL = re.compile(r"\[\?(.*?)\]")
 PLACE = re.compile(r"\{([^{}]+)\}")
 FORMATS: Mapping[str, Callable[[Any], str]] = {
@@ -54,7 +54,7 @@ def check(text: str) -> Iterator[Formula]:
     """The formulas of a sentence; BadInput for an unknown format, or for what is no formula."""
     for place in PLACE.findall(text):
         name, _, how = place.partition(":")
-        if how not in (*FORMATS, RANGE) and not SPEC.fullmatch(how):
+        if how not in (*FORMATS, RANGE, INTERVAL) and not SPEC.fullmatch(how):
             raise BadInput(
                 f"{{{place}}} has an unknown format. Allowed: "
                 f"{', '.join(filter(None, FORMATS))}, {RANGE}, or such as .1f"
@@ -87,6 +87,9 @@ def describe(text: str, look: Look) -> str:
 def _filled(place: str, look: Look) -> str:
     name, _, how = place.partition(":")
     value = formula_of(name).value(look)
+    if isinstance(value, list) and how == INTERVAL:
+        low, middle, high = value
+        return f"{middle:.3g} (95 % bootstrap interval {low:.3g} to {high:.3g})"
     if isinstance(value, list) and how == RANGE:
         return _range([each for each in value if each is not None])
     if isinstance(value, list):

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 
-from labs.drive.condition import Condition
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
 from labs.read.claims.composition import composed
-from labs.read.claims.draw_index import Draw, recorded_draws
+from labs.read.claims.draw_index import recorded_draws
 from labs.read.claims.draws import chance_of, of_draws
 from labs.read.claims.evidence import Evidence, seed_of_study
-from labs.read.claims.judge import is_as_in_the_article, judge, judges_of, needed
+from labs.read.claims.judge import judge, judges_of, unlike_the_article
 from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import Claim, read
 from labs.read.claims.rules import check_columns
@@ -40,24 +38,30 @@ class Source:
     """Runs that belong together: one per condition, of studies with the same parameters.
 
     `name` is for people: the newest of the studies, whose parameters `parameters` are. `every` has
-    all repetitions of the runs. A `draw` has rows of results instead of runs.
+    all repetitions of the runs. A recorded draw has rows of results instead of runs.
     """
 
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[Run, ...] = ()
     every: tuple[Run, ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict)
-    draw: Draw | None = None
+    draw: Evidence | None = None
+
+    def evidence(self, lab: Lab) -> Iterator[Evidence]:
+        """What it has of each testbed and kernel series."""
+        if self.draw is not None:
+            yield self.draw
+            return
+        for place in dict.fromkeys(map(_place, self.runs)) or [None]:
+            runs = {run.condition: run for run in self.runs if _place(run) == place}
+            every = [run for run in self.every if _place(run) == place]
+            yield Evidence(lab, runs, every, self.parameters, self.name)
 
 
 Place = tuple[str, tuple[int, int]]
 """A testbed and a kernel series."""
-Part = tuple[Source, Evidence]
-"""The part of a source that is of one place."""
 OF_A_DRAW = ("seed", "kernel", "testbed")
 """Parameters in which draws of one experiment may differ, or which the place has."""
-NOWHERE: Place = ("", (0, 0))
-"""For a source without runs."""
 
 
 def verdicts_from(
@@ -73,90 +77,67 @@ def verdicts_from(
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     if not sources:
         raise BadInput(f"there are no runs of {lab.name} with which to judge its claims")
-    article = read(lab.ledger)
+    article, judges = read(lab.ledger), judges_of(lab)
     check_columns(lab, article)
-    judges = judges_of(lab)
-    places: dict[Place, list[Part]] = {}
+    places: dict[object, list[Evidence]] = {}
     for source in sources:
-        for place, seen in evidence_of(lab, source):
-            places.setdefault(place, []).append((source, seen))
+        for seen in source.evidence(lab):
+            row = next(iter(seen.rows.values()), None)
+            place = row and (row["testbed"], series(str(row["kernel"])))
+            places.setdefault(place, []).append(seen)
+    runs = [run for source in sources for run in (source.every or source.runs)]
 
-    def by(claim: Claim, source: Source, seen: Evidence) -> Verdict:
-        verdict = judge(claim, seen, judges, article.parameters)
-        return replace(verdict, runs=source.name, behind=seen.judged(needed(claim)))
+    def on(claim: Claim, every: Sequence[Evidence]) -> Verdict:
+        def unlike(seen: Evidence) -> bool:
+            return bool(unlike_the_article(claim, seen, article.parameters))
 
-    def on(claim: Claim, evidence: Sequence[Part]) -> Verdict:
-        as_in_article = sorted(
-            evidence, key=lambda part: not is_as_in_the_article(claim, part[1], article.parameters)
-        )
-        return _first(
-            verdict
-            for experiment in _experiments(as_in_article)
-            for verdict in _of_experiment(claim, experiment, partial(by, claim))
-        )
+        def judged(seen: Evidence) -> Verdict:
+            return judge(claim, seen, judges, article.parameters)
 
-    every = [run for source in sources for run in (source.every or source.runs)]
+        experiments = _experiments(sorted(every, key=unlike))
+        return _first(verdict for some in experiments for verdict in _verdicts(claim, some, judged))
+
     return tuple(
         composed(
             claim,
             [on(claim, evidence) for evidence in places.values()],
-            partial(_compared, lab, claim, every),
+            partial(_compared, lab, claim, runs),
         )
         for claim in article.claims
         if not ids or claim.id in ids
     )
 
 
-def evidence_of(lab: Lab, source: Source) -> Iterator[tuple[Place, Evidence]]:
-    """What a source has of each testbed and kernel series."""
-    if source.draw is not None:
-        witness = source.draw.witness
-        yield (witness.testbed, series(witness.kernel)), Evidence(lab, {}, draw=source.draw)
-        return
-    for place in dict.fromkeys(map(_place, source.runs)) or [NOWHERE]:
-        runs, every = (
-            [run for run in some if _place(run) == place] for some in (source.runs, source.every)
-        )
-        by_name = {run.condition: run for run in runs}
-        yield place, Evidence(lab, by_name, every, source.parameters)
+def _place(run: Run) -> Place:
+    return run.testbed, series(run.kernel.release)
 
 
-def _experiments(evidence: Sequence[Part]) -> Iterable[Sequence[Part]]:
+def _experiments(every: Iterable[Evidence]) -> Iterable[Sequence[Evidence]]:
     """The evidence of one testbed and kernel: what is alike but for the seed together. Rows and
     runs are kept apart."""
-    alike: dict[object, list[Part]] = {}
-    for source, seen in evidence:
-        how = {
-            name: str(value)
-            for name, value in but_how_much(source.parameters).items()
-            if name not in OF_A_DRAW
-        }
-        key = (source.draw is None, *sorted(how.items())) if how else source.name or id(source)
-        alike.setdefault(key, []).append((source, seen))
+    alike: dict[object, list[Evidence]] = {}
+    for seen in every:
+        how = but_how_much(seen.parameters).items()
+        key = [(name, str(value)) for name, value in sorted(how) if name not in OF_A_DRAW]
+        alike.setdefault((seen.file, *key) if key else seen.name or id(seen), []).append(seen)
     return alike.values()
 
 
-def _of_experiment(
-    claim: Claim, evidence: Sequence[Part], by: Callable[[Source, Evidence], Verdict]
+def _verdicts(
+    claim: Claim, every: Sequence[Evidence], judged: Callable[[Evidence], Verdict]
 ) -> Iterator[Verdict]:
     """The verdict of each source; with chance, one of all draws."""
-    asked = [
-        seen.condition(name) for _, seen in evidence for name in seen.matching(*claim.conditions)
-    ]
-    why = "" if claim.hardware else chance_of(asked)
+    rows = [[seen.row(name) for name in seen.matching(*claim.conditions)] for seen in every]
+    why = "" if claim.hardware else chance_of(row["asked"] for some in rows for row in some)
     if not why:
-        yield from starmap(by, evidence)
+        yield from map(judged, every)
         return
     by_seed = {
-        seen.seed(seen.matching(*claim.conditions)): (source, seen)
-        for source, seen in reversed(evidence)
+        some[0]["seed"] if some else 0: seen
+        for seen, some in reversed(list(zip(every, rows, strict=True)))
     }
     seeds = sorted(by_seed)
-    yield of_draws([by(*by_seed[seed]) for seed in seeds], seeds, why)
-
-
-def _place(run: Run) -> Place:
-    return run.testbed, series(run.kernel.release)
+    yield of_draws([judged(by_seed[seed]) for seed in seeds], seeds, why)
 
 
 def _first(verdicts: Iterable[Verdict]) -> Verdict:
@@ -168,14 +149,14 @@ def _first(verdicts: Iterable[Verdict]) -> Verdict:
         seen.append(verdict)
 
     def place(verdict: Verdict) -> tuple[bool, bool, int]:
-        draws = 0 if verdict.draws is None else verdict.draws.count
-        return verdict.measured is None, verdict.witness is None, -draws
+        judged = [draw for draw in verdict.drawn if draw.is_judged]
+        return verdict.measured is None, verdict.witness is None, -len(judged)
 
     return min(seen, key=place)
 
 
 def _compared(
-    lab: Lab, claim: Claim, every: Sequence[Run], first: Verdict, second: Verdict
+    lab: Lab, claim: Claim, every: Iterable[Run], first: Verdict, second: Verdict
 ) -> Sequence[ConditionComparison]:
     """The conditions of a claim on the testbeds and kernels of two verdicts."""
     runs = {
@@ -203,20 +184,17 @@ def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:
     study there is a source per seed. BadInput if there are no runs, or then several of one
     condition.
     """
-    sources = _of_studies(lab, where, name)
-    if sources is None:
-        by_seed: dict[int, list[Run]] = {}
-        for run in every_run(where):
-            if run.lab == lab.name:
-                by_seed.setdefault(seed_of_study(run), []).append(run)
-        _check_once(by_seed.values(), where)
-        sources = [
-            Source(name or str(where), in_the_middle(lab, runs), tuple(runs))
-            for runs in by_seed.values()
-        ]
-    if not sources:
+    groups = [
+        (name or str(where / STUDIES / f"{studies[0].name}.json"), runs, studies[0].parameters)
+        for studies in _studies(lab, where)
+        if (runs := _runs(studies))
+    ] or [(name or str(where), runs, {}) for runs in _by_seed(lab, where)]
+    if not groups:
         raise BadInput(f"{where} has no run of {lab.name}. Run: labs run {lab.name} --into DIR")
-    return tuple(sources)
+    return tuple(
+        Source(of, in_the_middle(lab, runs), tuple(runs), parameters)
+        for of, runs, parameters in groups
+    )
 
 
 def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
@@ -232,7 +210,7 @@ def recorded_sources(lab: Lab, name: str = "") -> tuple[Source, ...]:
         if (place / STUDIES / f"{lab.name}.json").is_file()
         for source in sources_of(lab, place, name)
     ]
-    return (*of_runs, *_drawn(name, recorded_draws(lab))) if of_runs else ()
+    return (*of_runs, *_drawn(recorded_draws(lab, name))) if of_runs else ()
 
 
 def with_recorded_draws(lab: Lab, sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -240,12 +218,12 @@ def with_recorded_draws(lab: Lab, sources: Sequence[Source]) -> tuple[Source, ..
     if not sources:
         return ()
     digests = {run.digest for source in sources for run in source.runs}
-    return (*sources, *_drawn(sources[0].name, recorded_draws(lab, digests)))
+    return (*sources, *_drawn(recorded_draws(lab, sources[0].name, digests)))
 
 
-def _drawn(name: str, draws: Iterable[Draw]) -> Iterator[Source]:
+def _drawn(draws: Iterable[Evidence]) -> Iterator[Source]:
     for draw in draws:
-        yield Source(name, (), (), draw.parameters, draw)
+        yield Source(draw.name, draw=draw)
 
 
 def labs_of(where: Path) -> frozenset[str]:
@@ -253,53 +231,43 @@ def labs_of(where: Path) -> frozenset[str]:
     return frozenset(run.lab for run in every_run(where))
 
 
-def _check_once(by_seed: Collection[Sequence[Run]], where: Path) -> None:
-    """BadInput unless the runs of each seed are one per condition, requested alike for all."""
-    asked: dict[str, Condition] = {}
-    twice = [
-        run.condition
-        for runs in by_seed
-        for run in runs
-        if asked.setdefault(run.condition, run.condition_asked) != run.condition_asked
-    ]
-    for runs in by_seed:
-        counted = Counter(run.condition for run in runs if "repetition" not in run.inputs)
+def _by_seed(lab: Lab, where: Path) -> Collection[list[Run]]:
+    """The runs of each seed. BadInput unless they are one per condition, requested alike for
+    all."""
+    by_seed: dict[int, list[Run]] = {}
+    for run in every_run(where):
+        if run.lab == lab.name:
+            by_seed.setdefault(seed_of_study(run), []).append(run)
+    runs = [run for some in by_seed.values() for run in some]
+    asked = {run.condition: run.condition_asked for run in runs}
+    twice = [run.condition for run in runs if asked[run.condition] != run.condition_asked]
+    for some in by_seed.values():
+        counted = Counter(run.condition for run in some if "repetition" not in run.inputs)
         twice += [condition for condition, count in counted.items() if count > 1]
     if twice:
         raise BadInput(
             f"{where} has several runs of {', '.join(dict.fromkeys(twice))}, and no study that "
             "says which belong together. Name a study file"
         )
+    return by_seed.values()
 
 
-def _of_studies(lab: Lab, where: Path, name: str) -> list[Source] | None:
-    """A source for each set of parameters among the studies of a folder; None without studies."""
+def _studies(lab: Lab, where: Path) -> Collection[Sequence[StudyFile]]:
+    """The studies of a folder with the same parameters together, newest first; none for what is
+    not a folder with studies."""
     if not is_packed(where) and (not where.is_dir() or is_run(where)):
-        return None
+        return ()
     folder = runs_folder(where)
     newest = folder / STUDIES / f"{lab.name}.json"
     if not newest.is_file():
-        return None
+        return ()
     others = [study for study in map(open_study, study_files(folder)) if study.lab == lab.name]
     others.sort(key=lambda study: study.path.stat().st_mtime_ns, reverse=True)
-    alike: list[list[StudyFile]] = []
+    alike: dict[str, list[StudyFile]] = {}
     for study in (open_study(newest), *others):
         how = but_how_much(study.parameters)
-        same = (studies for studies in alike if but_how_much(studies[0].parameters) == how)
-        if (studies := next(same, None)) is None:
-            alike.append([study])
-        else:
-            studies.append(study)
-    return [
-        Source(
-            name or str(where / STUDIES / f"{studies[0].name}.json"),
-            in_the_middle(lab, runs),
-            tuple(runs),
-            studies[0].parameters,
-        )
-        for studies in alike
-        if (runs := _runs(studies))
-    ]
+        alike.setdefault(str(sorted(how.items())), []).append(study)
+    return alike.values()
 
 
 def _runs(studies: Iterable[StudyFile]) -> list[Run]:

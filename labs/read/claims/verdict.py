@@ -111,18 +111,6 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The verdict on the runs of one seed."""
-
-    seed: int
-    verdict: Verdict
-
-    @property
-    def is_judged(self) -> bool:
-        return self.verdict.verdict not in NO_WORD
-
-
-@dataclass(frozen=True)
 class Draws:
     """How many draws were judged, from which seeds, and the range of their figures."""
 
@@ -143,7 +131,7 @@ class Verdict:
     they are; `judged` is how many of the article's `figures` were judged.
 
     `chance` says why the figure depends on chance, if it does; `drawn` are then the verdicts of the
-    single draws, and `measured` is the median of those that are judged.
+    single draws, each with its `seed`, and `measured` is the median of those that are judged.
 
     `witnesses` are the verdicts of the testbeds and kernels that say so, if there are several.
     Where these differ, `parts` has one verdict for those that agree, each with its place in
@@ -171,7 +159,8 @@ class Verdict:
     where: str = ""
     note: Note | None = None
     chance: str = ""
-    drawn: tuple[Drawn, ...] = ()
+    seed: int = 0
+    drawn: tuple[Verdict, ...] = ()
     witnesses: tuple[Verdict, ...] = ()
     parts: tuple[Verdict, ...] = ()
 
@@ -193,7 +182,7 @@ class Verdict:
         judged = [draw for draw in self.drawn if draw.is_judged]
         if not judged:
             return None
-        figures = [draw.verdict.measured for draw in judged]
+        figures = [draw.measured for draw in judged]
         seeds = tuple(sorted({draw.seed for draw in judged}))
         return Draws(len(figures), reduced(min, figures), reduced(max, figures), seeds)
 
@@ -226,11 +215,13 @@ class Verdict:
         return in_few_words(self.reason if self.note is None else self.note.changed)
 
     @property
+    def is_judged(self) -> bool:
+        return self.verdict not in NO_WORD
+
+    @property
     def is_known(self) -> bool:
         """Whether it is informative: a verdict, or a measured figure of hardware."""
-        return self.verdict not in NO_WORD or (
-            self.verdict == HARDWARE and self.measured is not None
-        )
+        return self.is_judged or (self.verdict == HARDWARE and self.measured is not None)
 
     @property
     def basis(self) -> str:
@@ -250,46 +241,39 @@ class Verdict:
     def evidence(self) -> tuple[str, ...]:
         """What is behind the verdict, in lines: the reason of each witness with its figures, equal
         ones once; what was judged; the tolerance; why kernels differ."""
+        note = [] if self.note is None else [str(self.note)]
         if self.parts:
             lines = [line for part in self.parts for line in (part.words, *part.evidence)]
-            note = None if self.note is None else str(self.note)
-            return tuple(lines if note is None or note in lines else [*lines, note])
-        phrases: dict[str, list[Witness | None]] = {}
-        for verdict in self.witnesses or (self,):
+            return (*lines, *(line for line in note if line not in lines))
+        every, phrases = self.witnesses or (self,), dict[str, list[Witness | None]]()
+        for verdict in every:
             same = verdict.measured is None or verdict.measured == self.measured
             figures = "" if same else f"{verdict.measured_in_words} ({verdict.unit}): "
             phrases.setdefault(f"{figures}{verdict.reason}", []).append(verdict.witness)
-        basis = dict.fromkeys(
-            verdict.basis for verdict in self.witnesses or (self,) if verdict.is_known
-        )
-        return (
-            *([self.reason] if self._is_more_than_its_witnesses else []),
-            *(f"{together(by)}: {text}" if any(by) else text for text, by in phrases.items()),
-            *(f"Judged on: {verdict}" for verdict in basis if verdict),
-            *([f"Tolerance: {self.tolerance}"] if self.tolerance else []),
-            *([str(self.note)] if self.note else []),
-        )
-
-    @property
-    def _is_more_than_its_witnesses(self) -> bool:
-        """Whether no witness says the reason: testbeds disagree, or draws are judged together."""
+        # No witness says that testbeds disagree, or what draws say together.
         of_draws = self.drawn and self.witnesses and self.verdict != NOT_JUDGED
-        return self.verdict == DISPUTED or bool(of_draws)
+        basis = dict.fromkeys(verdict.basis for verdict in every if verdict.is_known)
+        return (
+            *([self.reason] if of_draws or self.verdict == DISPUTED else []),
+            *(f"{together(by)}: {text}" if any(by) else text for text, by in phrases.items()),
+            *(f"Judged on: {text}" for text in basis if text),
+            *([f"Tolerance: {self.tolerance}"] if self.tolerance else []),
+            *note,
+        )
 
     def _figures(self) -> dict[str, Any]:
         told = ("verdict", "factor", "predicted", "measured")
-        draws = None if self.draws is None else asdict(self.draws)
-        return {name: getattr(self, name) for name in told} | {"draws": draws}
+        return {name: getattr(self, name) for name in told} | {"draws": _plain(self.draws)}
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain data, with the evidence in lines, and `witnesses`: the verdict of
         each testbed and kernel, with the digests of its runs."""
-        composed = ("note", "witnesses", "parts", "where", "behind", "witness", "drawn")
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain = {name: value for name, value in plain.items() if name not in composed}
+        for name in ("where", "behind", "seed", "drawn"):
+            del plain[name]
         return plain | {
             **self._figures(),
-            "witness": None if self.witness is None else asdict(self.witness),
+            "witness": _plain(self.witness),
             "because": self.because,
             "evidence": list(self.evidence),
             "note": None if self.note is None else str(self.note),
@@ -298,7 +282,7 @@ class Verdict:
                     "where": part.where,
                     **part._figures(),
                     "because": part.because,
-                    "witness": None if part.witness is None else asdict(part.witness),
+                    "witness": _plain(part.witness),
                 }
                 for part in self.parts
             ],
@@ -306,12 +290,16 @@ class Verdict:
                 {
                     **asdict(item.witness),
                     **item._figures(),
-                    "runs": None if item.behind is None else item.behind.as_json(),
+                    "runs": item.behind and item.behind.as_json(),
                 }
                 for item in self.single
                 if item.witness is not None
             ],
         }
+
+
+def _plain(value: Draws | Witness | None) -> dict[str, Any] | None:
+    return None if value is None else asdict(value)
 
 
 def in_few_words(text: str, most: int = MOST_WORDS) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
@@ -22,12 +22,13 @@ RTT_BELOW_MS = 0.1
 SMALLEST = 0.0005
 WHOLE = 10_000
 """A number of at least this size is written without decimals in a cell of a notebook."""
-SHA256_DIGITS, SHOWN_DIGITS = 64, 12
+SHOWN_DIGITS = 12
 LINES = "\n\t"
 """The control characters of a text of several lines."""
 NBSP = "\N{NO-BREAK SPACE}"
 """Between a number and its unit in a cell that a notebook may wrap."""
 _NOT_ASCII = re.compile(r"[^ -~]")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 UNITS = {
     "_mib_s": "MiB/s",
     "_bytes_s": "bytes/s",
@@ -84,11 +85,8 @@ def in_three_digits(value: float) -> str:
 
 def in_digits(value: float) -> str:
     """A figure in four digits, whole numbers whole: 0.5, 13.4, 114, 52,427,352."""
-    if not isfinite(value):
-        return str(value)
-    if value == int(value) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    is_whole = isfinite(value) and (value == int(value) or abs(value) >= 1000)
+    return f"{value:,.0f}" if is_whole else f"{value:.4g}"
 
 
 def figures_in_words(figure: float | str | Mapping[str, float | str] | None) -> str:
@@ -105,11 +103,10 @@ def size_in_words(size: float) -> str:
     """A size: 64 KiB, 23.8 MiB; empty for NaN."""
     if size != size:
         return ""
-    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
-        if size >= unit:
-            share = size / unit
-            return f"{share:,.0f} {name}" if share >= 999.5 else f"{share:.3g} {name}"
-    return f"{size:.0f} bytes"
+    if size < KIB:
+        return f"{size:.0f} bytes"
+    share, unit = (size / MIB, "MiB") if size >= MIB else (size / KIB, "KiB")
+    return f"{share:,.0f} {unit}" if share >= 999.5 else f"{share:.3g} {unit}"
 
 
 def size_in_mb(size: float) -> str:
@@ -155,9 +152,9 @@ def notebook_cell(value: object) -> str:
     if isinstance(value, Integral):
         return f"{int(value):,}"
     number = float(value)
-    if round(abs(number)) >= WHOLE:
-        return f"{number:,.0f}"
-    return "<0.001" if 0 < abs(number) < SMALLEST else f"{number:.4g}"
+    if 0 < abs(number) < SMALLEST:
+        return "<0.001"
+    return f"{number:,.0f}" if round(abs(number)) >= WHOLE else f"{number:.4g}"
 
 
 def terminal_cell(value: object) -> str:
@@ -190,22 +187,23 @@ def terminal_table(
     head, *lines = ("  ".join(words).rstrip() for words in zip(*padded, strict=True))
     if len(set(titles)) < 2:
         return "\n".join([head, *lines])
-    below = iter(lines)
-    groups = [[title, *islice(below, len(list(group)))] for title, group in groupby(titles)]
-    return "\n\n".join(["\n".join(group) for group in [[head], *groups]])
+    text, last = head, None
+    for title, line in zip(titles, lines, strict=True):
+        text += f"\n{line}" if title == last else f"\n\n{title}\n{line}"
+        last = title
+    return text
 
 
 def input_value(value: object) -> str:
     """An input of a run: numbers in full, of a sha256 its first digits, "none" for nothing."""
+    if isinstance(value, Mapping):
+        value = " ".join(f"{name}={below}" for name, below in value.items()) or None
     if value is None:
         return "none"
-    if isinstance(value, Mapping):
-        return printable(" ".join(f"{name}={below}" for name, below in value.items())) or "none"
     if isinstance(value, float):
         return f"{value:.10g}"
     text = str(value)
-    is_sha256 = len(text) == SHA256_DIGITS and set(text) <= set("0123456789abcdef")
-    return text[:SHOWN_DIGITS] if is_sha256 else printable(text)
+    return text[:SHOWN_DIGITS] if _SHA256.fullmatch(text) else printable(text)
 
 
 def few(words: Sequence[str], most: int, separator: str = ", ") -> str:

@@ -82,8 +82,6 @@ def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> 
     """Why one kernel is faster than another with an enlarged send buffer, from the rows of their
     results for that condition."""
     slow, fast = sorted((first, second), key=lambda row: float(row["steady_mib_s"]))
-    if slow["kernel"] == fast["kernel"]:
-        return f"Both tables are of Linux {slow['kernel']}."
     speeds = (
         f"If only the send buffer is enlarged (`{slow['condition']}`), Linux {slow['kernel']} "
         f"reaches {in_three_digits(slow['steady_mib_s'])} MiB/s and Linux {fast['kernel']} "
@@ -94,15 +92,16 @@ def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> 
         return f"{speeds} The limit is {limits[0]} on the first, and {limits[1]} on the second."
     if slow["bound"] != RECEIVE_WINDOW:
         return f"{speeds} The limit is {limits[0]} on both."
-    sizes = [float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3 for row in (slow, fast)]
-    largest = [float(row["receive_most_bytes"]) for row in (slow, fast)]
-    shares = [f"{100 * size / most:.0f} %" for size, most in zip(sizes, largest, strict=True)]
-    rules = ""
+    sizes = [row["steady_bytes_s"] * row["rtt_ms"] / 1e3 for row in (slow, fast)]
+    slows, fasts = (
+        100 * size / row["receive_most_bytes"]
+        for size, row in zip(sizes, (slow, fast), strict=True)
+    )
     old, new = sorted((slow["kernel"], fast["kernel"]), key=series)
-    if series(old) < RATIO_SINCE <= series(new):
-        rules = RULES.format(old=old, new=new)
+    rules = RULES.format(old=old, new=new) * (series(old) < RATIO_SINCE <= series(new))
     return (
         f"{speeds} The limit is the receive window on both: "
-        f"{' and '.join(map(size_in_words, sizes))} are in flight, which is "
-        f"{' and '.join(shares)} of the largest receive buffer, {size_in_words(largest[0])}.{rules}"
+        f"{' and '.join(map(size_in_words, sizes))} are in flight, which is {slows:.0f} % and "
+        f"{fasts:.0f} % of the largest receive buffer, {size_in_words(slow['receive_most_bytes'])}."
+        f"{rules}"
     )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
 SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")
-SOCKET = re.compile(r"bytes_received:(\d+).*? rcv_space:(\d+) rcv_ssthresh:(\d+) minrtt:[\d.]+")
+SOCKET = re.compile(r"bytes_received:([1-9]\d*).*? rcv_space:(\d+) rcv_ssthresh:(\d+) minrtt:")
 ALL_PCT = 100
 
 
@@ -29,12 +29,8 @@ def wget_lines(run: Run, at_pct: int) -> str:
 def ss_sample(run: Run, received: float) -> str:
     """The sample of ss that is closest, in bytes received, to a number."""
     matches = SOCKET.finditer(run.text("client/ss.txt"))
-    samples = [tuple(map(int, sample.groups())) for sample in matches]
-    near = min(
-        (sample for sample in samples if sample[0]),
-        key=lambda sample: abs(log(sample[0] / received)),
-        default=(),
-    )
+    samples = [tuple(map(int, match.groups())) for match in matches]
+    near = min(samples, key=lambda sample: abs(log(sample[0] / received)), default=())
     return describe_socket(near) if near else ""
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isclose
-from statistics import median
-from typing import Any
+from collections.abc import Sequence
+
+from pandas import DataFrame
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
 from labs.errors import BadInput
-from labs.read.display.format import few, is_known, milliseconds
+from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
 
 LIVE, RECORDED = "live", "recorded"
 NOT_SHAPED, WRONG = "not shaped", "LINK NOT AS ASKED"
-TOLERANCES = RTT_TOLERANCE, RATE_TOLERANCE
+TOLERANCES = [RTT_TOLERANCE, RATE_TOLERANCE]
 NAMED = 3
 """How many rows with a wrong link a caption names."""
 
@@ -65,69 +64,56 @@ def of_run(run: Run) -> str:
         "source": source(run),
         "link_ok": link.ok,
         "link_shaped": link.asked.shaped,
+        "link_asked": asked(link.asked),
         "rtt_ms": link.measured.rtt_ms,
         "rate_mbit": link.measured.rate_mbit,
     }
-    return _caption([row], _link_words([row]))
+    return of_table(DataFrame([row]))
 
 
-def of_table(table: Any) -> str:
+def of_table(table: DataFrame) -> str:
     """The line below a chart of a table of results (`study.results()`), from its own columns:
     `virtual · Linux 6.1.192 · link as asked (200.0 ms, 1000 Mbit/s) · recorded`."""
-    rows = table.to_dict("records")
+    shaped = table["link_shaped"].astype(bool)
     # Where flows have a path, the link is its wires, which nothing shapes.
-    paths = {row["link_asked"] for row in rows if not row["link_shaped"]} - {NOT_SHAPED}
-    if paths and all(row["link_ok"] for row in rows):
-        return _caption(rows, f"path: {'; '.join(sorted(paths))}")
-    return _caption(rows, _link_words(rows))
+    paths = set(table["link_asked"][~shaped]) - {NOT_SHAPED}
+    if wrong := list(table["condition"][~table["link_ok"].astype(bool)]):
+        return _caption(table, f"{WRONG}: {', '.join(wrong)}")
+    if paths:
+        return _caption(table, f"path: {'; '.join(sorted(paths))}")
+    return _caption(table, f"link as asked ({'; '.join(_links(table[shaped])) or NOT_SHAPED})")
 
 
-def of_points(table: Any, over: Sequence[str]) -> str:
+def _links(table: DataFrame) -> list[str]:
+    """The figures of the links; two that differ no more than measurements of one link may are
+    one."""
+    links = table[["rtt_ms", "rate_mbit"]].astype(float).sort_values(["rtt_ms", "rate_mbit"])
+    others = (links.pct_change(fill_method=None).abs() > TOLERANCES).any(axis=1).cumsum()
+    return sorted({_figures(*link) for link in links.groupby(others).median().to_numpy()})
+
+
+def of_points(table: DataFrame, over: Sequence[str]) -> str:
     """The line below a chart of a table with varied parameters, from the columns that it has."""
-    rows, link = table.to_dict("records"), ""
+    link = ""
     if "link_ok" in table:
-        wrong = [
-            " ".join([str(row["condition"]), *(f"{name} {row[name]}" for name in over)])
-            for row in rows
-            if not row["link_ok"]
-        ]
+        wrong = table[~table["link_ok"].astype(bool)]
+        words = [wrong["condition"], *(f"{name} " + wrong[name].astype(str) for name in over)]
+        names = [" ".join(row) for row in zip(*words, strict=True)]
         link = f"link as asked in all {len(table)} rows"
-        link = f"{WRONG}: {few(wrong, NAMED, '; ')}" if wrong else link
+        if names:
+            link = f"{WRONG}: {few(names, NAMED, '; ')}"
     # Where the kernel is varied, `kernel` is what was asked for.
-    return _caption(rows, link, "run_kernel" if "run_kernel" in table else "kernel")
+    return _caption(table, link, "run_kernel" if "run_kernel" in table else "kernel")
 
 
-def _caption(rows: list[dict[str, Any]], link: str, kernel: str = "kernel") -> str:
+def _caption(table: DataFrame, link: str, kernel: str = "kernel") -> str:
     testbeds, kernels, sources = (
-        ", ".join(dict.fromkeys(str(row[name]) for row in rows if name in row))
+        ", ".join(map(str, table[name].unique())) if name in table else ""
         for name in ("testbed", kernel, "source")
     )
     return " · ".join(filter(None, [testbeds, kernels and f"Linux {kernels}", link, sources]))
 
 
-def _link_words(rows: list[dict[str, Any]]) -> str:
-    """The wrong links, or the figures of each group of links whose measured rates and round-trip
-    times differ by no more than two measurements of one link may."""
-    if wrong := [row["condition"] for row in rows if not row["link_ok"]]:
-        return f"{WRONG}: {', '.join(wrong)}"
-    groups: list[list[tuple[float, float]]] = []
-    for link in sorted((row["rtt_ms"], _rate(row)) for row in rows if row["link_shaped"]):
-        alike = (group for group in groups if all(map(_close, link, group[0], TOLERANCES)))
-        if (group := next(alike, None)) is None:
-            groups.append(group := [])
-        group.append(link)
-    shaped = {_figures(*map(median, zip(*group, strict=True))) for group in groups}
-    return f"link as asked ({'; '.join(sorted(shaped)) or NOT_SHAPED})"
-
-
-def _rate(row: Mapping[str, Any]) -> float:
-    return float(row["rate_mbit"]) if is_known(row["rate_mbit"]) else 0.0
-
-
-def _close(value: float, other: float, tolerance: float) -> bool:
-    return isclose(value, other, rel_tol=tolerance)
-
-
 def _figures(rtt_ms: float, rate_mbit: float) -> str:
-    rate = f", {rate_mbit:{'.0f' if rate_mbit >= 100 else '.3g'}} Mbit/s" if rate_mbit else ""
-    return milliseconds(rtt_ms) + rate
+    digits = ".0f" if rate_mbit >= 100 else ".3g"
+    return milliseconds(rtt_ms) + (f", {rate_mbit:{digits}} Mbit/s" if rate_mbit > 0 else "")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MOST_OTHERS = 3
+WAITING = {"waiting": "Who waits", "waited_for": "For whom", "reason": "Reason"}
+GAPS = {"size": "Requests", "min": "Minimum (ms)", "median": "Median (ms)", "max": "Maximum (ms)"}
 
 
 def sequences(requests: Mapping[str, DataFrame]) -> Table:
@@ -25,37 +27,27 @@ def sequences(requests: Mapping[str, DataFrame]) -> Table:
     rows = []
     for name, table in requests.items():
         followed = usual(table)
-        for steps, count in ((followed.steps, followed.follow), *followed.others.items()):
+        for steps, count in {followed.steps: followed.follow, **followed.others}.items():
             bare = steps[:-1] if steps[-1:] == (AND_SO_ON,) else steps
-            some = table[(table["steps"] == steps) | (table["steps"] == bare)]
-            which = "the first on their connection" if _are_first(some) else ""
+            which = "the first on their connection" * _are_first(table, steps, bare)
             share = 100 * count / max(1, followed.requests)
-            if count:
-                rows.append((name, describe_steps(steps), count, share, which))
+            rows += [(name, describe_steps(steps), count, share, which)] * bool(count)
     return Table(rows, columns=["Condition", "Steps", "Requests", "Share (%)", "Which"])
 
 
-def _are_first(requests: DataFrame) -> bool:
-    """Whether each of some requests is the first on its connection."""
-    return bool(len(requests)) and bool((requests["request"] == 0).all())
+def _are_first(requests: DataFrame, *steps: tuple[str, ...]) -> bool:
+    """Whether each request with one of these sequences is the first on its connection."""
+    places = requests["request"][requests["steps"].isin(steps)]
+    return bool(len(places)) and not places.any()
 
 
 def waits(requests: DataFrame) -> Table:
     """One row per reason for a stall: who waited for whom, how long, and the rule."""
     stalled = requests[stalls_in(requests)]
-    rows = [
-        (
-            *(len(some), waiting, waited_for, reason),
-            *(some["gap_ms"].min(), some["gap_ms"].median(), some["gap_ms"].max()),
-            explained(str(reason)).source,
-        )
-        for (reason, waiting, waited_for), some in stalled.groupby(
-            ["reason", "waiting", "waited_for"], sort=False
-        )
-    ]
-    times = [f"{which} (ms)" for which in ("Minimum", "Median", "Maximum")]
-    columns = ["Requests", "Who waits", "For whom", "Reason", *times, "Source"]
-    return Table(rows, columns=columns)
+    gaps = stalled.groupby(list(WAITING), sort=False)["gap_ms"]
+    table = Table(gaps.agg(list(GAPS)).reset_index().rename(columns=WAITING | GAPS))
+    table.insert(0, "Requests", table.pop("Requests"))
+    return table.assign(Source=[explained(str(reason)).source for reason in table["Reason"]])
 
 
 def describe_requests(requests: DataFrame) -> Words:
@@ -70,8 +62,7 @@ def describe_requests(requests: DataFrame) -> Words:
         _describe_stalls(requests[stalls_in(requests)]),
     ]
     for other, count in Counter(requests["steps"][~follow]).most_common(MOST_OTHERS):
-        are_first = _are_first(requests[requests["steps"] == other])
-        where = ", each the first on its connection" if are_first else ""
+        where = ", each the first on its connection" * _are_first(requests, other)
         sentences.append(f"{count} follow another sequence{where}: {describe_steps(other)}.")
     return Words(" ".join(sentences))
 
@@ -79,12 +70,15 @@ def describe_requests(requests: DataFrame) -> Words:
 def _describe_stalls(stalled: DataFrame) -> str:
     if stalled.empty:
         return "No request stalls."
-    first, gaps = stalled.iloc[0], stalled["gap_ms"]
-    return (
-        f"In {len(stalled)} requests nothing is sent for {gaps.min():.1f} to {gaps.max():.1f} ms: "
-        f"the {first['waiting']} waits for the {first['waited_for']}. "
-        f"{explained(str(first['reason'])).words}"
-    )
+    words = explained(str(stalled["reason"].iloc[0])).words
+    return f"In {len(stalled)} requests nothing is sent for {_silence(stalled, ':')}. {words}"
+
+
+def _silence(requests: DataFrame, mark: str) -> str:
+    """How long, and who waits for whom: that of the first."""
+    first, gaps = requests.iloc[0], requests["gap_ms"]
+    waiting = f"the {first['waiting']} waits for the {first['waited_for']}"
+    return f"{gaps.min():.1f} to {gaps.max():.1f} ms{mark} {waiting}"
 
 
 def describe_following(requests: DataFrame, steps: tuple[str, ...]) -> str | None:
@@ -97,12 +91,8 @@ def describe_following(requests: DataFrame, steps: tuple[str, ...]) -> str | Non
     text = f"{counts} follow this sequence: {describe_steps(followed.steps)}"
     same = requests[requests["steps"] == followed.steps]
     if not same.empty and SILENCE in followed.steps:
-        first, silences = same.iloc[0], same["gap_ms"]
-        text += (
-            f"; the silence takes {silences.min():.1f} to {silences.max():.1f} ms, the "
-            f"{first['waiting']} waits for the {first['waited_for']}: {first['reason']}"
-        )
-    others = ". ".join(
-        f"{count}: {describe_steps(steps)}" for steps, count in followed.others.items()
-    )
-    return f"{text}. The others, {others}" if others else text
+        text += f"; the silence takes {_silence(same, ',')}: {same['reason'].iloc[0]}"
+    if followed.others:
+        others = [f"{count}: {describe_steps(other)}" for other, count in followed.others.items()]
+        text += f". The others, {'. '.join(others)}"
+    return text

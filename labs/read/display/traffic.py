@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from labs.read.runs.run import Run
 
 FIGURES = (
+    ("goodput_mbit", "{} Mbit/s", ""),
     ("utilisation_pct", "{} % of the link in use", "predicted_utilisation_pct"),
     ("share_pct", "share {} %", "predicted_share_pct"),
     ("queue_p50_ms", "{} ms in the queue", "predicted_queue_ms"),
     ("request_p50_ms", "requests take {} ms", "predicted_request_ms"),
+    ("completed_ms", "complete after {} ms", ""),
 )
 
 
@@ -39,15 +41,13 @@ def describe(table: DataFrame) -> str:
 
 
 def _describe_row(row: Mapping[Any, Any]) -> str:
-    phrases = [f"{in_digits(row['goodput_mbit'])} Mbit/s"]
+    phrases = []
     for name, words, predicted in FIGURES:
         if is_known(row[name]):
-            beside = (
-                f" (predicted: {in_digits(row[predicted])})" if is_known(row[predicted]) else ""
-            )
+            beside = ""
+            if predicted and is_known(row[predicted]):
+                beside = f" (predicted: {in_digits(row[predicted])})"
             phrases.append(words.format(in_digits(row[name])) + beside)
-    if is_known(row["completed_ms"]):
-        phrases.append(f"complete after {in_digits(row['completed_ms'])} ms")
     note = f" Note: {row['notes']}." if row["notes"] else ""
     return f"- **{row['condition']}**: {', '.join(phrases)}.{note}"
 
@@ -93,20 +93,17 @@ def acks_of_runs(runs: Mapping[str, Run]) -> Table:
     average, and the maximum rate of the reverse path."""
     rows = []
     for condition, run in runs.items():
-        samples = sockets(run)
+        samples, back = sockets(run), traffic_of(run).path.up
         samples = samples[samples["flow"] == carried(run)[0].name]
-        if samples.empty:
-            continue
-        acks, sent = float(samples["segs_in"].max()), float(samples["data_segs_out"].max())
-        back = traffic_of(run).path.up
-        rows.append(
-            {
+        if not samples.empty:
+            sent, acks = (int(samples[name].max()) for name in ("data_segs_out", "segs_in"))
+            row = {
                 "Condition": condition,
                 "Reverse path (Mbit/s)": back.rate_mbit,
                 "Loss on the reverse path (%)": back.loss_pct or None,
-                "Segments sent": int(sent),
-                "ACKs that arrived": int(acks),
+                "Segments sent": sent,
+                "ACKs that arrived": acks,
                 "Segments per ACK": sent / acks if acks else None,
             }
-        )
+            rows.append(row)
     return Table(rows).round(2)

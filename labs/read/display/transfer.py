@@ -44,14 +44,8 @@ again waits in the queue."""
 
 def describe_transfer(
     run: Run, window: Window, bound: str | None, steady_bytes_s: float | None
-) -> str:
-    """The BDP, the data in flight, the limit in theory (`bound`), and the waits of the sender."""
-    return " ".join(_sentences(run, window, bound, steady_bytes_s))
-
-
-def _sentences(
-    run: Run, window: Window, bound: str | None, steady_bytes_s: float | None
 ) -> Iterator[str]:
+    """The BDP, the data in flight, the limit in theory (`bound`), and the waits of the sender."""
     rate_mbit, rtt_ms = run.link.measured.rate_mbit or 0.0, run.link.measured.rtt_ms
     fills_bytes = bdp_bytes(rate_mbit, rtt_ms) * payload_share()
     if fills_bytes:

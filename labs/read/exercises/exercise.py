@@ -1,56 +1,99 @@
-"""What a lab declares of a notebook's exercises and guesses.
+"""What a lab declares of a notebook's exercises and guesses, in its `exercises.toml`.
 
-The right answer is computed from the theory and, where they exist, from runs. A declaration is an
-`Expected`, or a function of the evidence that returns one if the answer depends on the kernel, on
-drawn values or on a run:
+    [NOTEBOOK.NAME]         an exercise, by the variable in the notebook's answer cell
+      asks                  a short form of the question
+      unit, or choices      of a number; the words of which one is right
+      given                 figures of the question, which are also the parameters of the runs
+      right                 formulas: a number from the lowest to the highest of their values; of
+                            words the first that is known
+      pct                   how far a number may be outside, in % (default: 0)
+      checked               what the values were computed from; runs that were read are added
+      mistakes              wrong answers that have a known reason: formulas, or a word, by the hint
+      question              for examinations, with names of `draws` in braces
+    [NOTEBOOK.draws]        the values of `given` that an examination may draw for a student
+    [NOTEBOOK.guesses]      by the variable in the notebook's cell for guesses: a column of a
+                            condition, with a kernel or without; or unit, given, and the formulas
+                            predicted and measured; or unit alone, where each machine differs
 
-    around(500, 486, pct=0.5, checked="the capacity").mistake(0.5, "This is per millisecond.")
+A formula (`labs.read.claims.formulas`) refers to columns of conditions, as `default.p50_ms`; to
+figures that are given; to attributes of the lab's `Figures`; and to KiB and MiB. `checked` and
+hints are sentences with such figures (`labs.read.claims.sentences`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from labs.drive.parameters.declare import Scalar
+from labs.drive.units import KIB, MIB
+from labs.read.claims.formulas import parse
+from labs.read.claims.sentences import describe
 from labs.read.runs.run import Run
-from labs.read.theory.bulk import LINK
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
 
 Answer = float | str
-LIMITS = (LINK, RECEIVE_WINDOW, SEND_BUFFER)
-"""The choices of a question about what limits a flow."""
+UNITS = {"KiB": KIB, "MiB": MIB}
+DRAWS, GUESSES = "draws", "guesses"
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The value of a column in a run; without a run it has no name and no value."""
+class Evidence:
+    """What an answer is checked against: a kernel series, the values that a student's examination
+    draws, and no run. `labs.grading.run_evidence` has the recorded runs."""
 
-    run: str = ""
-    value: Any = None
-
-    def per(self, unit: float) -> Measured:
-        """The same value in a larger unit."""
-        return self if self.value is None else replace(self, value=self.value / unit)
-
-
-class Evidence(Protocol):
-    """The runs that an answer may be checked against (`labs.grading.run_evidence`)."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernel series that the answer is about."""
-
-    @property
-    def drawn(self) -> Mapping[str, Scalar]:
-        """The values that a student's examination draws, by name; none outside examinations."""
+    def __init__(self, kernel: str, drawn: Mapping[str, Scalar] | None = None) -> None:
+        self.drawn = drawn or {}
+        self.kernel = str(self.drawn.get("kernel", kernel))
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""
+        return None
 
-    def measured(self, condition: str, column: str, **parameters: Scalar) -> Measured:
-        """A column of the lab's results for that run."""
+    def column(self, run: Run, name: str) -> Any:
+        """A column of the lab's results for a run."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures that the formulas of an exercise name. A lab adds attributes of its own; `seen`
+    has the names of the runs that were read."""
+
+    runs: Evidence
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    seen: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> str:
+        return self.runs.kernel
+
+    def number(self, name: str) -> float:
+        """A given figure."""
+        return float(self.given[name])
+
+    def run(self, condition: str) -> Run | None:
+        """The run of a condition with what is given."""
+        run = self.runs.run(condition, **self.given)
+        if run is not None:
+            self.seen[run.name] = None
+        return run
+
+    def look(self, name: str) -> Any:
+        """The value of a reference."""
+        if name in self.given:
+            return self.given[name]
+        condition, dot, column = name.rpartition(".")
+        if not dot:
+            return UNITS[name] if name in UNITS else getattr(self, name)
+        run = self.run(condition)
+        return None if run is None else self.runs.column(run, column)
+
+    def values(self, formulas: str | Sequence[str]) -> list[Any]:
+        """The values of formulas that are known."""
+        listed = [formulas] if isinstance(formulas, str) else formulas
+        values = [parse(formula).value(self.look) for formula in listed]
+        return [value for value in values if value is not None]
 
 
 @dataclass(frozen=True)
@@ -77,84 +120,79 @@ class Expected:
             return answer.casefold() == self.choice.casefold()
         return not self.choice and self.low <= answer <= self.high
 
-    def mistake(self, value: Answer | None, hint: str) -> Expected:
-        """With one more mistake, unless its value is unknown, or a right answer here."""
-        if value is None or self.is_right(value):
-            return self
-        return replace(self, mistakes=(*self.mistakes, Mistake(value, hint)))
 
-
-def around(*values: float | Measured, checked: str, pct: float = 0.0) -> Expected:
-    """Answers within `pct` per cent of any of these values, or between two of them. A measured
-    value counts if there is one, and `checked` then names its run."""
-    numbers = [value.value if isinstance(value, Measured) else value for value in values]
-    numbers = [number for number in numbers if number is not None]
-    low, high = min(numbers) * (1 - pct / 100), max(numbers) * (1 + pct / 100)
-    return Expected(after_runs(checked, *values), low, high)
-
-
-def after_runs(checked: str, *values: float | Measured) -> str:
-    """What was computed, and the runs that were read."""
-    runs = [value.run for value in values if isinstance(value, Measured) and value.run]
-    return "; the run ".join([checked, *runs])
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Exercise:
-    """A question of a notebook whose answer is checked.
-
-    `name` is the variable in the notebook's answer cell, `notebook` the stem of its file, `asks`
-    a short form of the question. A numeric answer has a `unit`; any other is one of `choices`.
-    """
+    """A question of a notebook whose answer is checked; the fields are those of the file."""
 
     name: str
     notebook: str
     asks: str
-    right: Expected | Callable[[Evidence], Expected]
+    checked: str
+    right: Sequence[str]
+    pct: float = 0.0
     unit: str = ""
-    choices: tuple[str, ...] = ()
+    choices: Sequence[str] = ()
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
     question: str = ""
-    draws: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict, hash=False)
+    draws: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
+    figures: type[Figures] = Figures
 
     def expected(self, runs: Evidence) -> Expected:
-        """The right answers by this evidence, and the mistakes."""
-        return self.right if isinstance(self.right, Expected) else self.right(runs)
+        """The right answers by this evidence, and the mistakes that are wrong by it."""
+        drawn = {name: value for name, value in runs.drawn.items() if name in self.given}
+        figures = self.figures(runs, {**self.given, **drawn})
+        values = figures.values(self.right)
+        checked = "; the run ".join([describe(self.checked, figures.look), *figures.seen])
+        if self.choices:
+            right = Expected(checked, choice=values[0])
+        else:
+            share = self.pct / 100
+            right = Expected(checked, min(values) * (1 - share), max(values) * (1 + share))
+        mistakes = [
+            Mistake(value, describe(hint, figures.look))
+            for hint, formulas in self.mistakes.items()
+            for value in ([formulas] if self.choices else figures.values(formulas))
+            if not right.is_right(value)
+        ]
+        return Expected(checked, right.low, right.high, right.choice, tuple(mistakes))
 
-    def examined(self, draws: Mapping[str, tuple[Scalar, ...]], question: str) -> Exercise:
-        """With a question for examinations, in which names in braces are those of `draws`, each
-        with the values that may be drawn for a student: the same in all exercises of a notebook."""
-        return replace(self, draws=draws, question=question)
 
-
-def drawn(runs: Evidence, name: str, usual: float) -> float:
-    """A number in a question: the one drawn for the student, or the usual one."""
-    return float(runs.drawn.get(name, usual))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Guess:
-    """A guessed column of the lab's results. `name` is the variable in the notebook's cell for
-    guesses; the run is that of `condition` with the notebook's first values, on `kernel` if it is
-    not the notebook's."""
+    """A guess in a notebook: of the `column` of a condition, with the notebook's first values, on
+    `kernel` if it is not the notebook's; or of a figure in `unit` that is in no column."""
 
     name: str
     notebook: str
-    condition: str
-    column: str
+    column: str = ""
     kernel: str = ""
+    unit: str = ""
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    predicted: Sequence[str] = ()
+    measured: Sequence[str] = ()
+    figures: type[Figures] = Figures
+
+    def known(self, runs: Evidence) -> tuple[float | None, float | None]:
+        """The prediction and the measurement of a figure that is in no column."""
+        figures = self.figures(runs, self.given)
+        both = (figures.values(formulas) for formulas in (self.predicted, self.measured))
+        predicted, measured = (next(iter(values), None) for values in both)
+        return predicted, measured
 
 
-def guesses(notebook: str, column: str, conditions: Mapping[str, str]) -> tuple[Guess, ...]:
-    """The guesses of one column; `conditions` has the condition of each by name."""
-    return tuple(Guess(name, notebook, condition, column) for name, condition in conditions.items())
-
-
-@dataclass(frozen=True)
-class GuessedValue:
-    """A guess of a figure that is in no column. `figures` returns the prediction and the figure of
-    the recorded runs; None for what is not known, as on testbeds where each machine differs."""
-
-    name: str
-    notebook: str
-    unit: str
-    figures: Callable[[Evidence], tuple[float | None, float | None]] = lambda runs: (None, None)
+def read(
+    path: Path, figures: type[Figures] = Figures
+) -> tuple[tuple[Exercise, ...], tuple[Guess, ...]]:
+    """The exercises and the guesses of a lab's file."""
+    exercises, guesses = [], []
+    for notebook, entries in tomllib.loads(path.read_text("utf-8")).items():
+        of: Any = {"notebook": notebook, "figures": figures}
+        draws = {name: tuple(values) for name, values in entries.pop(DRAWS, {}).items()}
+        for name, entry in entries.pop(GUESSES, {}).items():
+            fields = {"column": entry} if isinstance(entry, str) else entry
+            guesses.append(Guess(name=name, **of, **fields))
+        for name, fields in entries.items():
+            exercises.append(Exercise(name=name, draws=draws, **of, **fields))
+    return tuple(exercises), tuple(guesses)

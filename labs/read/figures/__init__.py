@@ -38,15 +38,15 @@ follow. What a form draws is in the docstring of its class. ::
         moments=12,
     )
 
-`lines.Lines` has a column against another, `bars.Bars` a row of bars for each condition,
-`intervals.Intervals` a middle with its interval (both are `named_rows.NamedRows`),
-`choices.Choices` upright bars side by side, `heatmap.HeatMap` a column over two others,
-`histogram.Histogram` shares in even steps. `panels.Panels` has such forms below each other,
-`panels.Together` in one pair of axes, `panels.Multiples` one form for each value of a column, or of
-two. `small_multiples` chooses among them for a table over varied parameters. `declaration.Declared`
-says what all forms share: `title`, `rows`, `of`, `empty`, `caption`, `note`, `describe`, `table`.
-A form has a `panel`, a `text_of`, a `table_of` and, if it can be shown in `steps`, their places.
-Rows that are made from runs or studies need the columns that `of_table` reads, or a `caption`.
+`lines.Lines` has a column against another, in lines, points or upright bars, `bars.Bars` a row of
+bars for each condition, `intervals.Intervals` a middle with its interval (both are
+`named_rows.NamedRows`), `heatmap.HeatMap` a column over two others. `panels.Panels` has such forms
+below each other, `panels.Together` in one pair of axes, `panels.Multiples` one form for each value
+of a column, or of two. `small_multiples` draws a table over varied parameters with them.
+`declaration.Declared` says what all forms share: `title`, `rows`, `of`, `empty`, `caption`, `note`,
+`describe`, `table`. A form has a `panel`, which is a `plot.Plot`, a `text_of`, a `table_of` and, if
+it can be shown in `steps`, their places. Rows that are made from runs or studies need the columns
+that `of_table` reads, or a `caption`.
 `marks.Mark` is a line or a band across a plot, with words where they hide nothing.
 
 `plot` has the traces and texts that all forms are made of, `style` colours, captions, ticks.

@@ -56,7 +56,7 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
         caption=lambda rows: f"{describe_path(advice)} · simulated packet by packet",
         describe=lambda rows: _describe(advice, here),
         table=_table,
-        height=460,
+        height=288,
     )(advice, here)
 
 
@@ -68,8 +68,8 @@ def _points(advice: Advice, here: Reached) -> DataFrame:
     rows = []
     for size in sizes:
         varied = {
-            RECEIVE: {"sndbuf_bytes": advice.send_set_bytes, "rcvbuf_bytes": size},
-            SEND: {"sndbuf_bytes": size, "rcvbuf_bytes": advice.receive_set_bytes},
+            RECEIVE: {"sndbuf_bytes": advice.sender.set_bytes, "rcvbuf_bytes": size},
+            SEND: {"sndbuf_bytes": size, "rcvbuf_bytes": advice.receiver.set_bytes},
         }
         for name, buffers in varied.items():
             result = reached(advice, **buffers)

@@ -18,6 +18,8 @@ POINTS, SIZES, DIGITS = "points", "sizes", "digits"
 powers of ten."""
 CLOSE_TICKS = 1.16
 """On a logarithmic axis: values whose ratio is smaller share a tick, the first one's."""
+ROOM = 0.1
+"""The space beyond what is drawn, as a share of the length of the axis."""
 Columns = Mapping[str, Column]
 
 
@@ -32,46 +34,39 @@ class Axis:
 
     Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
     its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
-    `ticks` is POINTS, SIZES, DIGITS, the values themselves, if need be with their words, or empty
-    for plotly's choice. The values of a `category` are words, side by side; those of sizes have
-    `unit_bytes` each; `written` writes a value with a unit that suits it.
+    `ticks` is POINTS, SIZES, DIGITS, the values with their words, or empty for plotly's choice. The
+    values of a `category` are words, side by side; `written` writes a value with a unit that suits
+    it, as sizes are.
     """
 
     column: str
     words: str = ""
     unit: str | None = None
     log: bool = False
-    ticks: str | Sequence[float] | Mapping[float, str] = ""
+    ticks: str | Mapping[Any, str] = ""
     begins_at_0: bool = False
     least: float | None = None
     range: tuple[float, float] | None = None
     category: bool = False
-    unit_bytes: int = 1
-    written: Callable[[float], str] | None = None
-
-    @property
-    def is_size(self) -> bool:
-        """Whether its values are sizes, which are written with their own units."""
-        return self.ticks == SIZES or self.unit_bytes > 1
+    written: Callable[[Any], str] | None = None
 
     def of(self, columns: Columns) -> Axis:
         """The axis with the words and the unit of its column, where it has none of its own."""
-        return replace(self, words=self._words(columns), unit=self._unit(columns))
-
-    def _words(self, columns: Columns) -> str:
-        if self.words:
-            return self.words
+        words, _, unit = heading(self.column).partition(" (")
+        if words[1:].islower():
+            words = words[:1].lower() + words[1:]
+        unit = unit.removesuffix(")")
         if self.column in columns:
-            return re.split("[,;:]", columns[self.column].meaning)[0]
-        words = heading(self.column).partition(" (")[0]
-        return words[:1].lower() + words[1:] if words[1:].islower() else words
-
-    def _unit(self, columns: Columns) -> str:
-        if self.unit is not None or self.is_size or self.written:
-            return self.unit or ""
-        if self.column in columns:
-            return columns[self.column].unit
-        return heading(self.column).partition(" (")[2].removesuffix(")")
+            column = columns[self.column]
+            words, unit = re.split("[,;:]", column.meaning)[0], column.unit
+        written = self.written or (size_in_words if self.ticks == SIZES else None)
+        unit = "" if written else unit
+        return replace(
+            self,
+            words=self.words or words,
+            unit=unit if self.unit is None else self.unit,
+            written=written,
+        )
 
     @property
     def title(self) -> str:
@@ -79,45 +74,55 @@ class Axis:
         words = self.words + (f" ({self.unit})" if self.unit else "")
         return log_title(words) if self.log else words
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether its values are counted, and written with all their digits: those in bytes."""
+        return self.unit == "bytes" and not self.category
+
     def value_in_words(self, value: Any) -> str:
         """A value with its unit: `23.8 MiB`, `0.5 BDP`, `113 MiB/s`."""
+        if self.is_counted:
+            return f"{value:,.0f} {self.unit}"
+        return self._in_words(value, in_three_digits)
+
+    def place_in_words(self, value: Any) -> str:
+        """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
+        return self._in_words(value, _shortened)
+
+    def _in_words(self, value: Any, in_words: Callable[[float], str]) -> str:
         if self.category:
             return str(value).replace("<br>", " ")
         if self.written:
             return self.written(value)
-        if self.is_size:
-            return size_in_words(value * self.unit_bytes)
-        if self.is_counted:
-            return f"{value:,.0f} {self.unit}"
-        return f"{in_three_digits(value)} {self.unit}".strip()
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether its values are counted, and written with all their digits: those in bytes."""
-        return self.unit == "bytes"
-
-    def place_in_words(self, value: Any) -> str:
-        """A place on the axis, without more digits than it needs: `0.5 BDP`, `7.5 s`."""
-        if self.category or self.is_size or self.written:
-            return self.value_in_words(value)
-        short = float(f"{value:.3g}") if abs(value) < 100 else value
-        return f"{in_digits(short)} {self.unit}".strip()
+        return f"{in_words(value)} {self.unit}".strip()
 
     def scaled(self, value: float) -> float:
         """Where a value is on the axis, in plotly's words: its logarithm on a logarithmic one."""
         return log10(value) if self.log else value
 
+    def ends(self, values: Sequence[float], room: float = ROOM) -> tuple[float, float]:
+        """Where the axis of these values ends, in plotly's words."""
+        if self.range is not None:
+            return self.scaled(self.range[0]), self.scaled(self.range[1])
+        low, high = self.scaled(min(values, default=1.0)), self.scaled(max(values, default=10.0))
+        if self.begins_at_0:
+            return 0.0, (1 + room) * high or 1.0
+        space = room * ((high - low) or 1)
+        return low - space, high + space
+
     def layout(self, values: Sequence[float] = ()) -> dict[str, Any]:
         """The axis as plotly has it, for these drawn values."""
         axis: dict[str, Any] = {"title": {"text": self.title}}
         if self.category:
-            return axis | {"type": "category", "showgrid": False}
+            axis |= {"type": "category", "showgrid": False}
+            if isinstance(self.ticks, Mapping):
+                axis["categoryarray"] = [*self.ticks]
         if self.log:
             axis["type"] = "log"
         if self.is_counted:
             axis["tickformat"] = ","
         if self.range is not None:
-            axis["range"] = [self.scaled(end) for end in self.range]
+            axis["range"] = [*self.ends(values)]
         elif self.begins_at_0:
             axis["rangemode"] = "tozero"
         return axis | (self._ticks(sorted({*values})) if self.ticks and values else {})
@@ -125,19 +130,15 @@ class Axis:
     def _ticks(self, values: Sequence[float]) -> dict[str, Any]:
         if isinstance(self.ticks, Mapping):
             return {"tickvals": [*self.ticks], "ticktext": [*self.ticks.values()]}
+        low, high = values[0], values[-1]
+        ticks: Sequence[float] = values
         if self.ticks == SIZES:
-            sizes = powers_of_two(values[0] * self.unit_bytes, values[-1] * self.unit_bytes)
-            ticks: Sequence[float] = [size / self.unit_bytes for size in sizes]
+            ticks = powers_of_two(low, high)
         elif self.ticks == DIGITS:
-            ticks = log_ticks(10.0 ** floor(log10(values[0])), 10.0 ** ceil(log10(values[-1])))
+            ticks = log_ticks(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
         else:
-            ticks = _apart(values) if self.ticks == POINTS else [*map(float, self.ticks)]
-        words = (
-            (size_in_words(tick * self.unit_bytes) for tick in ticks)
-            if self.is_size
-            else map(self.written or _tick, ticks)
-        )
-        return {"tickvals": ticks, "ticktext": list(words)}
+            ticks = _apart(values)
+        return {"tickvals": [*ticks], "ticktext": [*map(self.written or _tick, ticks)]}
 
 
 def powers_of_two(smallest: float, largest: float, most: int = MOST_TICKS) -> list[int]:
@@ -157,4 +158,8 @@ def _apart(values: Sequence[float]) -> list[float]:
 
 
 def _tick(value: float) -> str:
-    return in_digits(float(f"{value:.2g}")) if abs(value) < 100 else in_digits(value)
+    return in_digits(float(f"{value:.2g}") if abs(value) < 100 else value)
+
+
+def _shortened(value: float) -> str:
+    return in_digits(float(f"{value:.3g}") if abs(value) < 100 else value)

@@ -6,7 +6,7 @@ mark directly before a number would be read as its sign.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import wrap
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis
-from labs.read.figures.named_rows import NamedRows, Record, number, write_above
+from labs.read.figures.marks import with_values
+from labs.read.figures.named_rows import NamedRows, Record, write_above
 from labs.read.figures.plot import Look, Plot, Trace, apart, level_bars, points, published_points
 from labs.read.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 NAME_PX, WORDS_PX, BAR_PX, GAP_PX = 19, 16, 11, 9
 ROOM = 1.04
 """How far the axis extends beyond the longest bar or mark."""
-MARK_PX = 1
 NOTE_LETTERS = 46
 """How long a line of a note may be, so that it fits a narrow page."""
 PREDICTED = f"<span style='color:{VERMILION}'><b>|</b></span>\N{NO-BREAK SPACE}predicted"
@@ -36,39 +36,31 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY)
 @dataclass(frozen=True)
 class Bar:
     """One bar of each row: its column, what it means, and the column of the article's figures. Its
-    predictions are in the column that the measured one declares, or in `predicted`."""
+    predictions are in the column that the measured one declares."""
 
     column: str
     name: str
-    colour: str = ""
+    colour: str = BLUE
     published: str = ""
-    predicted: str = ""
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A bar of a row at its place, the top of its words; what is not drawn has no length."""
+    """A bar of a row, the figure to write, what is drawn on the axis, and its place."""
 
     bar: Bar
     row: Record
-    figure: float
+    words: str
+    in_words: str
     value: float | None
     predicted: float | None
     article: float | None
-    top: float = 0.0
-
-    @property
-    def middle(self) -> float:
-        return self.top + WORDS_PX + BAR_PX / 2
+    middle: float = 0.0
 
     @property
     def lengths(self) -> list[float]:
         """Everything that it draws on the axis."""
         return [n for n in (self.value, self.predicted, self.article) if n is not None]
-
-
-_Row = tuple[str, Record, list[_Placed]]
-"""A row's name, the first of its records, and its bars."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +77,6 @@ class Bars(NamedRows):
 
     bars: tuple[Bar, ...]
     words: str = ""
-    unit: str | None = None
     row_name: Callable[[Any], str] = str
     named: Callable[[Any], str] = str
     remark: Callable[[Record], str] = lambda row: ""
@@ -98,105 +89,104 @@ class Bars(NamedRows):
     @cached_property
     def across(self) -> Axis:
         """The axis of the values: that of the first bar."""
-        return self.axis(Axis(self.bars[0].column, self.words, self.unit))
+        return self.axis(Axis(self.bars[0].column, self.words))
 
-    def predicted_column(self, bar: Bar) -> str:
-        """The column with the predictions of a bar; empty if there is none."""
-        return bar.predicted or self.prediction_of(bar.column)
-
-    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
-        """The pair of axes with all bars, and its height in pixels."""
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
+        """The pair of axes with all bars."""
         every = self._every_row(rows)
-        end = self._end(rows, every)
-        x = {"title": {"text": self.across.title}, "range": [0, end], "side": "bottom"}
-        plot = Plot([], {**x, "visible": not self.in_one_line or len(self.bars) > 1}, {})
+        end = self._end(rows, [bar for _, _, bars in every for bar in bars])
+        is_visible = not self.in_one_line or len(self.bars) > 1
+        title = {"text": self.across.title}
+        plot = Plot(x={"title": title, "range": [0, end], "visible": is_visible})
         placed: list[_Placed] = []
-        names, top = {}, 0.0
+        names = {}
         for name, record, bars in every:
-            names[top] = name
-            top = self._write(plot, name, record, bars, top)
-            for bar in bars:
-                if bar.lengths:
-                    placed.append(replace(bar, top=top - WORDS_PX * self.in_one_line))
-                    top = self._write_bar(plot, bar, top, end)
-            if any(bar.lengths for bar in bars) and not self.in_one_line:
-                top += GAP_PX
+            names[plot.height] = name
+            self._write_name(plot, name, record, bars)
+            drawn = [bar for bar in bars if bar.lengths]
+            for bar in drawn:
+                if not self.in_one_line:
+                    write_above(plot, bar.words + " →" * ((bar.value or 0.0) > end))
+                    plot.height += WORDS_PX
+                placed.append(replace(bar, middle=plot.height + BAR_PX / 2))
+                plot.height += BAR_PX + 2
+            if drawn and not self.in_one_line:
+                plot.height += GAP_PX
+        plot.height += 4
         plot.traces += [*self._measured(placed, end), *self._compared(placed, end)]
-        return self.finish(plot, names, top + 4, rows)[0], top
+        return self.finish(plot, names, self.across, rows)
 
-    def _write(
-        self, plot: Plot, name: str, record: Record, bars: list[_Placed], top: float
-    ) -> float:
-        """Write the name of a row and what follows it; where its bars begin."""
+    def _write_name(self, plot: Plot, name: str, record: Record, bars: Sequence[_Placed]) -> None:
+        """Write the name of a row and what follows it."""
         note = wrap(self.instead(record), NOTE_LETTERS)
-        beside = [self._figures(bar) for bar in bars if self.in_one_line or not bar.lengths]
-        remark = "" if self.in_one_line and len(bars) > 1 else self.remark(record)
+        beside = [bar.words for bar in bars if self.in_one_line or not bar.lengths]
+        remark = "" if self.in_one_line and len(self.bars) > 1 else self.remark(record)
         words = "  ".join(filter(None, [f"<b>{name}</b>", remark, *beside]))
-        write_above(plot, top, "<br>".join([words, *note]))
-        return top + NAME_PX + WORDS_PX * len(note)
+        write_above(plot, "<br>".join([words, *note]))
+        plot.height += NAME_PX + WORDS_PX * len(note)
 
-    def _write_bar(self, plot: Plot, bar: _Placed, top: float, end: float) -> float:
-        """Write the figures of a bar above it; where it ends."""
-        if self.in_one_line:
-            return top + BAR_PX + 2
-        cut = bar.value is not None and bar.value > end
-        write_above(plot, top, self._figures(bar) + " →" * cut)
-        return top + WORDS_PX + BAR_PX + 2
+    def _every_row(self, rows: DataFrame) -> list[tuple[str, Record, list[_Placed]]]:
+        """The name of each row, the first of its records, and its bars."""
+        kinds = [*rows[self.by].unique()] if self.by else []
+        every: list[tuple[str, Record, list[_Placed]]] = []
+        for value, records in self.groups(rows):
+            shown = [row for row in records if not self.instead(row)]
+            bars = [self._bar(row, bar, kinds) for row in shown for bar in self.bars]
+            known = [bar for bar in bars if bar is not None]
+            every.append((self.row_name(value), records[0], known))
+        return every
 
-    def _every_row(self, rows: DataFrame) -> list[_Row]:
-        kinds = [*dict.fromkeys(rows[self.by])] if self.by else []
-        every: dict[str, _Row] = {}
-        for row in rows.to_dict("records"):
-            name = self.row_name(row[self.row])
-            _, _, bars = every.setdefault(name, (name, row, []))
-            for place, bar in enumerate(self.bars if not self.instead(row) else ()):
-                place += kinds.index(row[self.by]) if self.by else 0
-                called = self.named(row[self.by]) if self.by else bar.name
-                bar = replace(bar, name=called, colour=bar.colour or COLOURS[place % len(COLOURS)])
-                if is_known(row[bar.column]):
-                    bars.append(self._bar(row, bar))
-        return [*every.values()]
-
-    def _bar(self, row: Record, bar: Bar) -> _Placed:
-        figure, predicted = float(row[bar.column]), number(row, self.predicted_column(bar))
-        value, predicted = (
-            n if n is not None and self.is_drawn(row, n) else None for n in (figure, predicted)
-        )
-        return _Placed(bar, row, figure, value, predicted, number(row, bar.published))
-
-    def _figures(self, bar: _Placed) -> str:
-        """The measured value, and what is compared with it."""
-        compared = {
-            PREDICTED: number(bar.row, self.predicted_column(bar.bar)),
-            ARTICLE: bar.article,
-        }
-        beside = (f" · {sign} {self._short(n)}" for sign, n in compared.items() if n is not None)
-        return f"<b>{self.digits(bar.figure)}</b>{''.join(beside)}"
+    def _bar(self, row: Record, bar: Bar, kinds: Sequence[Any]) -> _Placed | None:
+        """A bar of a row; None if it has no value."""
+        figure, article = _number(row, bar.column), _number(row, bar.published)
+        predicted = _number(row, self.prediction_of(bar.column))
+        if figure is None:
+            return None
+        if self.by:
+            colour = COLOURS[kinds.index(row[self.by]) % len(COLOURS)]
+            bar = replace(bar, name=self.named(row[self.by]), colour=colour)
+        words, in_words = f"<b>{self.digits(figure)}</b>", self.digits(figure)
+        if predicted is not None:
+            words += f" · {PREDICTED} {self._short(predicted)}"
+            in_words += f" (predicted {self._short(predicted)})"
+        if article is not None:
+            words += f" · {ARTICLE} {self._short(article)}"
+        value = figure if self.is_drawn(row, figure) else None
+        if predicted is not None and not self.is_drawn(row, predicted):
+            predicted = None
+        return _Placed(bar, row, words, in_words, value, predicted, article)
 
     def _short(self, value: float) -> str:
         """A figure beside the measured one, which has the unit if any has."""
         return self.digits(value).removesuffix(f" {self.across.unit}")
 
-    def _end(self, rows: DataFrame, every: list[_Row]) -> float:
+    def _end(self, rows: DataFrame, bars: Sequence[_Placed]) -> float:
         """The end of the axis."""
-        drawn = [(record, n) for _, record, bars in every for bar in bars for n in bar.lengths]
-        longest = [n for record, n in drawn if self.sets_end(record)] or [n for _, n in drawn]
-        levels = [mark.value(rows) for mark in self.marks]
-        ends = [ROOM * max(longest, default=1.0) or 1.0]
-        return max([*ends, *(1.02 * level for level in levels if level is not None)])
+        setting = [bar for bar in bars if bar.lengths and self.sets_end(bar.row)] or bars
+        lengths = [length for bar in setting for length in bar.lengths]
+        lengths += [level for _, level in with_values(self.marks, rows)]
+        return ROOM * max(lengths, default=0.0) or 1.0
 
-    def _measured(self, placed: list[_Placed], end: float) -> Iterator[Trace]:
+    def _measured(self, placed: Sequence[_Placed], end: float) -> Iterator[Trace]:
         for kind in dict.fromkeys(bar.bar for bar in placed):
-            bars = [bar for bar in placed if bar.bar == kind and bar.value is not None]
-            values = [bar.figure for bar in bars]
-            xs, ys = (min(value, end) for value in values), (bar.middle for bar in bars)
+            bars = [(bar.value, bar.middle) for bar in placed if bar.bar == kind]
+            drawn = [(value, middle) for value, middle in bars if value is not None]
+            values = [value for value, _ in drawn]
             template = f"%{{customdata:.4g}} {self.across.unit}<extra>{kind.name}</extra>"
-            more = {"width": BAR_PX, "customdata": values, "hovertemplate": template}
-            yield level_bars(xs, ys, kind.name, kind.colour, **more)
+            yield level_bars(
+                [min(value, end) for value in values],
+                [middle for _, middle in drawn],
+                kind.name,
+                kind.colour,
+                width=BAR_PX,
+                offset=-BAR_PX / 2,
+                customdata=values,
+                hovertemplate=template,
+            )
 
-    def _compared(self, placed: list[_Placed], end: float) -> Iterator[Trace]:
+    def _compared(self, placed: Sequence[_Placed], end: float) -> Iterator[Trace]:
         """The predictions as lines across their bars, the article's figures as dots."""
-        unit, half = self.across.unit, BAR_PX / 2 + MARK_PX
+        unit, half = self.across.unit, BAR_PX / 2 + 1
         if predicted := [bar for bar in placed if bar.predicted is not None]:
             xs = [min(bar.predicted or 0.0, end) for bar in predicted]
             upper, lower = ([bar.middle + far for bar in predicted] for far in (-half, half))
@@ -205,29 +195,31 @@ class Bars(NamedRows):
             yield points(apart(xs, xs), apart(upper, lower), "predicted", look, "lines", **shown)
         if published := [bar for bar in placed if bar.article is not None]:
             xs = [min(bar.article or 0.0, end) for bar in published]
-            claims = (str(bar.row.get("article_claim", "")) for bar in published)
-            values = (f"{bar.article:g} {unit}" for bar in published)
-            words = map("{}: {}".format, claims, values)
+            words = (
+                f"{bar.row.get('article_claim', '')}: {bar.article:g} {unit}" for bar in published
+            )
             yield published_points(xs, [bar.middle for bar in published], words)
 
     def text_of(self, rows: DataFrame) -> str:
         """Each row in words: what its bars are, and what is compared with them."""
         phrases = []
         for name, record, bars in self._every_row(rows):
-            values = [self._bar_in_words(bar, several=len(bars) > 1) for bar in bars]
+            values = [f"{bar.bar.name} " * (len(bars) > 1) + bar.in_words for bar in bars]
             note = self.instead(record).partition(":")[0]
-            phrases.append(
-                f"{name}: {', '.join(filter(None, [*values, note, self.remark(record)]))}"
-            )
+            words = ", ".join(filter(None, [*values, note, self.remark(record)]))
+            phrases.append(f"{name}: {words}")
         title = self.across.title
         return f"{title[:1].upper()}{title[1:]}. {'; '.join(phrases)}."
 
-    def _bar_in_words(self, bar: _Placed, *, several: bool) -> str:
-        value = number(bar.row, self.predicted_column(bar.bar))
-        beside = f" (predicted {self._short(value)})" if value is not None else ""
-        return f"{bar.bar.name} " * several + self.digits(bar.figure) + beside
-
     def table_of(self, rows: DataFrame) -> DataFrame:
-        """The rows with the columns that are drawn."""
-        bars = ((bar.column, self.predicted_column(bar), bar.published) for bar in self.bars)
-        return self.with_values(rows, [name for names in bars for name in names])
+        """The rows with what names them and the columns that are drawn."""
+        names = [self.row, self.by]
+        for bar in self.bars:
+            names += [bar.column, self.prediction_of(bar.column), bar.published]
+        return rows[[name for name in dict.fromkeys(names) if name in rows]]
+
+
+def _number(row: Record, column: str) -> float | None:
+    """The value of a column, if there is one."""
+    value = row.get(column) if column else None
+    return float(value) if value is not None and is_known(value) else None

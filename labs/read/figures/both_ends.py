@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Protocol
 
 import numpy
 from pandas import DataFrame
 
-from labs.drive.units import MIB
+from labs.drive.units import MIB, SECOND_NS
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_run
 from labs.read.figures.axes import SIZES, Axis
@@ -60,6 +62,9 @@ READ = (
 """The columns of samples that are drawn."""
 SHORTEST_STEP_S, MOMENTS, FEW = 0.1, 12, 30
 """The shortest step of the goodput, the rows of the table, and how many marks of ss are large."""
+COUNTERS = {"server": "bytes_acked", "client": "bytes_received"}
+"""The counter that tells the download's socket at each end."""
+SIZE = Axis("size", "size", log=True, ticks=SIZES)
 AT_SS = "ss at the same moments: "
 
 
@@ -76,16 +81,15 @@ class Limits(Protocol):
 
 def _marks(limits: Limits, size: int, name: str, limit: str) -> tuple[Mark, ...]:
     """The lines of a buffer and of the BDP; the limit that holds is bold and says so."""
-
-    def line(value: float, words: str, dash: str, holds: bool) -> Mark:
-        return Mark(value, words, "y", BLACK, dash, 2.5 if holds else 1.2)
-
-    fills, full = limits.bound == LINK, limits.bound == limit
-    buffer = line(size, f"{name} {{size}}{' <b>limits</b>' * full}", "dashdot", full)
+    buffer = Mark(size, f"largest {name} {{size}}", "y", BLACK, "dashdot", 1.2)
+    if limits.bound == limit:
+        buffer = replace(buffer, text=f"largest {name} {{size}} <b>limits</b>", width=2.5)
     if not limits.bdp_bytes:
         return (buffer,)
-    words = f"BDP {{size}}{': <b>the link limits</b>' * fills}"
-    return buffer, line(limits.bdp_bytes, words, "longdash", fills)
+    bdp = Mark(limits.bdp_bytes, "BDP {size}", "y", BLACK, "longdash", 1.2)
+    if limits.bound == LINK:
+        bdp = replace(bdp, text="BDP {size}: <b>the link limits</b>", width=2.5)
+    return buffer, bdp
 
 
 def timeline(run: Run, limits: Limits, text: str) -> Figure:
@@ -97,24 +101,23 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
     text alternative.
     """
     seen = download(run)
-    server = _since(own_socket(run.samples("server"), "bytes_acked", READ), seen)
-    client = _since(own_socket(run.samples("client"), "bytes_received", READ), seen)
+    server, client = (
+        _since(own_socket(run.samples(host), counter, READ), seen)
+        for host, counter in COUNTERS.items()
+    )
     title = f"One download, condition “{run.condition}”"
     if server.empty or client.empty:
         why = f"no timeline: the transfer took {1e3 * seen.duration_s:.0f} ms<br>and ended before "
         return nothing(title, f"{why}the first sample", of_run(run))
     mss = server["snd_mss_bytes"]
-    server = server.assign(
-        cwnd_bytes=server["snd_cwnd_segments"] * mss,
-        in_flight_bytes=server["unacked_segments"] * mss,
-    )
-    length_s = (seen.end_ns - seen.started_ns) / 1e9
+    server["cwnd_bytes"] = server["snd_cwnd_segments"] * mss
+    server["in_flight_bytes"] = server["unacked_segments"] * mss
+    length_s = (seen.end_ns - seen.started_ns) / SECOND_NS
     x = Axis("s", "seconds since the request", "", range=(0, 1.01 * length_s))
-    of_sender = _marks(limits, limits.send_most_bytes, "largest send buffer", SEND_BUFFER)
-    of_receiver = _marks(
-        limits, limits.receive_most_bytes, "largest receive buffer", RECEIVE_WINDOW
-    )
-    in_flight, ssthresh = ("unacked_segments", "snd_mss_bytes"), ("rcv_ssthresh_bytes",)
+    printed = (_since(instants(run, host, counter), seen) for host, counter in COUNTERS.items())
+    in_flight, ssthresh = printed
+    of_sender = _marks(limits, limits.send_most_bytes, "send buffer", SEND_BUFFER)
+    of_receiver = _marks(limits, limits.receive_most_bytes, "receive buffer", RECEIVE_WINDOW)
     return Panels(
         title,
         rows=lambda run: server,
@@ -129,7 +132,7 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
                 rows=lambda run: server,
                 forms=(
                     _sizes(x, server, SENDER, of_sender),
-                    _of_ss(x, _since(instants(run, "server", "bytes_acked"), seen), in_flight),
+                    _of_ss(x, in_flight, "unacked_segments", "snd_mss_bytes"),
                 ),
             ),
             Together(
@@ -137,7 +140,7 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
                 rows=lambda run: client,
                 forms=(
                     _sizes(x, client, RECEIVER, of_receiver),
-                    _of_ss(x, _since(instants(run, "client", "bytes_received"), seen), ssthresh),
+                    _of_ss(x, ssthresh, "rcv_ssthresh_bytes"),
                 ),
             ),
             _goodput(x, run, seen, limits.predicted_mib_s),
@@ -147,8 +150,8 @@ def timeline(run: Run, limits: Limits, text: str) -> Figure:
 
 def _since(rows: DataFrame, seen: Download) -> DataFrame:
     """The samples during the transfer, with `s`: seconds since the request."""
-    rows = rows[(rows["at_ns"] >= seen.started_ns) & (rows["at_ns"] <= seen.end_ns)]
-    return rows.assign(s=(rows["at_ns"] - seen.started_ns) / 1e9)
+    rows = rows[rows["at_ns"].between(seen.started_ns, seen.end_ns)]
+    return rows.assign(s=(rows["at_ns"] - seen.started_ns) / SECOND_NS)
 
 
 def _sizes(x: Axis, samples: DataFrame, lines: Mapping[str, str], marks: tuple[Mark, ...]) -> Lines:
@@ -156,7 +159,7 @@ def _sizes(x: Axis, samples: DataFrame, lines: Mapping[str, str], marks: tuple[M
         "sizes",
         rows=lambda run: samples,
         x=x,
-        y=Axis("size", "size", log=True, ticks=SIZES),
+        y=SIZE,
         lines=lines,
         looks=LOOKS,
         predicted=None,
@@ -166,24 +169,22 @@ def _sizes(x: Axis, samples: DataFrame, lines: Mapping[str, str], marks: tuple[M
     )
 
 
-def _of_ss(x: Axis, rows: DataFrame, columns: tuple[str, ...]) -> Lines:
+def _of_ss(x: Axis, rows: DataFrame, *columns: str) -> Lines:
     """What ss printed at the moments of samples, for the product of these columns."""
+    is_same = rows["differs"] == ""
+    alike, size = int(is_same.sum()), 9 if len(rows) <= FEW else 5
+    of_all = f"{alike} of {len(rows)}" if alike < len(rows) else alike
     if not rows.empty:
-        values = rows[columns[0] + OF_SS].astype(float).fillna(0)
-        for name in columns[1:]:
-            # A size that ss omits is taken from the sample: it never changes.
-            values = values * rows[name + OF_SS].fillna(rows[name]).astype(float)
-        rows = rows.assign(size=values, same=rows["differs"] == "")
-    alike = 0 if rows.empty else int(rows["same"].sum())
-    size = 9 if len(rows) <= FEW else 5
-    of_all = f"{alike} of " * (alike < len(rows))
+        # ss omits zeros, and a size that never changes: both are in the sample.
+        values = (rows[f"{name}{OF_SS}"].fillna(rows[name]).astype(float) for name in columns)
+        rows = rows.assign(same=is_same, size=prod(values))
     return Lines(
         "ss",
         rows=lambda run: rows,
         x=x,
-        y=Axis("size", "size", log=True, ticks=SIZES),
+        y=SIZE,
         by="same",
-        named={True: f"{AT_SS}{of_all}{len(rows)} identical", False: f"{AT_SS}another value"},
+        named={True: f"{AT_SS}{of_all} identical", False: f"{AT_SS}another value"},
         looks={
             True: Look(BLACK, symbol="circle-open", size=size),
             False: Look(BLACK, symbol="x", size=size),
@@ -196,13 +197,13 @@ def _of_ss(x: Axis, rows: DataFrame, columns: tuple[str, ...]) -> Lines:
 def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -> Lines:
     step_s = max(SHORTEST_STEP_S, run.link.measured.rtt_ms / 1e3)
     seconds, bytes_s = seen.goodput_over_time(step_s)
-    rows = DataFrame({"s": seconds, "goodput_mib_s": [value / MIB for value in bytes_s]})
-    predicted = None
+    rows = DataFrame({"s": seconds, "goodput_mib_s": bytes_s, "predicted": predicted_mib_s})
+    rows["goodput_mib_s"] /= MIB
+    shown = None
     if predicted_mib_s is not None:
-        rows = rows.assign(predicted=predicted_mib_s)
         name = f"predicted, {in_three_digits(predicted_mib_s)} MiB/s"
-        look = Look(VERMILION, "dash", width=1.5)
-        predicted = Prediction("predicted", name=name, look=look, mode="lines")
+        look = Look(BLACK, "dash", mode="lines")
+        shown = Prediction("predicted", name=name, look=look)
     return Lines(
         "goodput",
         rows=lambda run: rows,
@@ -210,7 +211,7 @@ def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -
         y=Axis("goodput_mib_s", "goodput", "MiB/s", begins_at_0=True),
         lines={"goodput_mib_s": f"measured, every {1e3 * step_s:.0f} ms"},
         looks=LOOKS,
-        predicted=predicted,
+        predicted=shown,
         mode="lines",
         height=140,
     )
@@ -218,11 +219,11 @@ def _goodput(x: Axis, run: Run, seen: Download, predicted_mib_s: float | None) -
 
 def _moments(server: DataFrame, client: DataFrame) -> DataFrame:
     """Both ends at a few moments, sizes in MiB."""
-    ends = server["s"].iloc[0], server["s"].iloc[-1]
-    moments = numpy.linspace(*ends, MOMENTS).tolist()
-    cells: dict[str, Any] = {"time, s": moments}
+    moments = numpy.linspace(server["s"].iloc[0], server["s"].iloc[-1], MOMENTS)
+    table = DataFrame({"time, s": moments})
     for samples, lines in ((server, SENDER), (client, RECEIVER)):
-        nearest = [int((samples["s"] - at).abs().to_numpy().argmin()) for at in moments]
+        apart = numpy.subtract.outer(moments, samples["s"].to_numpy())
+        nearest = numpy.abs(apart).argmin(axis=1)
         for column, name in lines.items():
-            cells[f"{name}, MiB"] = (samples[column].iloc[nearest].astype(float) / MIB).tolist()
-    return DataFrame(cells)
+            table[f"{name}, MiB"] = samples[column].to_numpy(float)[nearest] / MIB
+    return table

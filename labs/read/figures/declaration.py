@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from plotly.graph_objects import Figure
 
@@ -13,32 +13,25 @@ from labs.drive.condition import Group
 from labs.read.display.provenance import of_table
 from labs.read.figures.axes import Axis, Columns, declared
 from labs.read.figures.plot import Plot, Trace, assembled
-from labs.read.figures.style import LEGEND_ABOVE, NO_RUNS, Steps, dressed, nothing
+from labs.read.figures.style import NO_RUNS, Steps, dressed, nothing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-
-@dataclass(frozen=True)
-class RowsOf:
-    """The rows of a table of results that a figure shows: those of some groups of conditions, with
-    a value in each column of `having`, in the `order` of a column."""
-
-    groups: tuple[str, ...] = ()
-    having: tuple[str, ...] = ()
-    order: str = ""
-
-    def __call__(self, table: DataFrame) -> DataFrame:
-        rows = table[table["group"].isin(self.groups)] if self.groups else table
-        for column in self.having:
-            rows = rows[rows[column].notna()]
-        return rows.sort_values(self.order) if self.order else rows
+FRAME_PX, LEFT_PX = 172, 20
+"""The height around the plot: title, legend, axis and caption; the left margin without an axis."""
 
 
-def in_group(*groups: Group | str, having: Sequence[str] = (), order: str = "") -> RowsOf:
-    """The rows of these groups of conditions, or of all; see `RowsOf`."""
-    names = (group.name if isinstance(group, Group) else group for group in groups)
-    return RowsOf(tuple(names), tuple(having), order)
+def in_group(*groups: Group | str, having: Sequence[str] = ()) -> Callable[[DataFrame], DataFrame]:
+    """Makes the rows of a figure of a table of results: those of some groups of conditions, or of
+    all, with a value in each column of `having`."""
+    names = [group.name if isinstance(group, Group) else group for group in groups]
+
+    def rows(table: DataFrame) -> DataFrame:
+        chosen = table[table["group"].isin(names)] if names else table
+        return chosen.dropna(subset=[*having])
+
+    return rows
 
 
 @dataclass(frozen=True)
@@ -52,12 +45,9 @@ class Declared:
     `note` is a second line of the caption.
     """
 
-    frame_px: ClassVar[int] = 172
-    """The height around the plot: title, legend, axis and caption."""
-    left_px: ClassVar[int] = 70
     title: str | Callable[[DataFrame], str]
     _: KW_ONLY
-    rows: Callable[..., DataFrame] = RowsOf()
+    rows: Callable[..., DataFrame] = lambda table: table
     of: type | None = None
     empty: str = NO_RUNS
     caption: Callable[[DataFrame], str] = of_table
@@ -91,14 +81,10 @@ class Declared:
     def draw(self, rows: DataFrame, sources: tuple[Any, ...]) -> Figure:
         """The figure of rows, of which there is at least one; `sources` are what it is called
         with."""
-        plot, height = self.panel(rows, sources)
-        traces, layout = assembled([plot])
-        layout |= {"barmode": "overlay", "showlegend": True, "legend": LEGEND_ABOVE}
-        figure = self._finished(rows, traces, layout, self.frame_px + round(height))
-        return figure.update_layout(margin_l=self.left_px)
+        return self.finished(rows, [self.panel(rows, sources)])
 
-    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
-        """The form as one plot among others, with its height in pixels."""
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
+        """The form as one plot among others."""
         raise NotImplementedError
 
     def steps(self, traces: Sequence[Trace], layout: Mapping[str, Any]) -> Steps:
@@ -117,18 +103,25 @@ class Declared:
         """The title of the figure, or the heading of a panel."""
         return self.title(rows) if callable(self.title) else self.title
 
-    def _finished(
-        self, rows: DataFrame, traces: Sequence[Trace], layout: Mapping[str, Any], height: int
+    def tell(self, rows: DataFrame) -> str:
+        """The text alternative."""
+        return self.describe(rows) if self.describe else self.text_of(rows)
+
+    def finished(
+        self, rows: DataFrame, plots: Sequence[Plot], gap_px: float = 0.0, across: int = 1
     ) -> Figure:
-        """The figure with title, caption, text alternative, table and steps."""
+        """The figure of these plots with title, caption, text alternative, table and steps."""
+        traces, layout, height = assembled(plots, gap_px, across)
+        if not any(plot.y.get("visible", True) for plot in plots):
+            layout["margin"] = {"l": LEFT_PX}
         note = self.note(rows) if callable(self.note) else self.note
         return dressed(
-            Figure([*traces]),
+            Figure(traces),
             layout,
             title=self.title_of(rows),
             caption="<br>".join(filter(None, [self.caption(rows), note])),
-            height=height,
-            tell=self.describe(rows) if self.describe else self.text_of(rows),
+            height=FRAME_PX + height,
+            tell=self.tell(rows),
             table=self._numbers(rows),
             steps=self.steps(traces, layout),
         )

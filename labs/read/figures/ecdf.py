@@ -1,10 +1,11 @@
-"""Cumulative distributions of times: per request, and until a segment is acknowledged."""
+"""Distributions of times, cumulative and in even steps: per request, and until a segment is
+acknowledged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import cycle
+from itertools import count, cycle
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,7 @@ from labs.read.figures.marks import Mark
 from labs.read.figures.style import GREY, Source, log_ticks, where_from
 
 if TYPE_CHECKING:
+    from pandas import Series
     from plotly.graph_objects import Figure
 
 Times: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
@@ -33,6 +35,8 @@ MEANINGLESS = "times below {ms:g} ms are not meaningful in virtual time"
 QUANTILES = {"10 %": 0.1, "median": 0.5, "90 %": 0.9, "99 %": 0.99, "longest": 1.0}
 WITHIN_STRIP = 0.7
 """Where in the strip of times without meaning these are drawn, as a share of its upper end."""
+MIDDLE, SHARE = "middle", "share_pct"
+"""The columns of a table of steps."""
 
 
 def latency(
@@ -51,7 +55,7 @@ def latency(
     times to compare with. Times below `below_ms` are drawn at one place, in a shaded strip, and
     have no figure: in virtual time, where computation takes none, they mean nothing below 1 ms.
     """
-    times = {name: numpy.sort(_measured(values)) for name, values in series.items()}
+    times = {name: _measured(values) for name, values in series.items()}
     times = {name: values for name, values in times.items() if len(values)}
     least = below_ms or 0.0
     if all(float(values[0]) >= least for values in times.values()):
@@ -59,34 +63,31 @@ def latency(
     marks = {words: ms for words, ms in (lines_ms or {}).items() if times}
     low, high = _reach([*times.values(), numpy.array([*marks.values()])], least)
     ticks = {tick: f"{tick:g}" for tick in log_ticks(max(low, least), high)}
-    strip = (Mark(low, until=least, colour=GREY),) if least else ()
-    names = {name: _name(name, values, least) for name, values in times.items()}
+    strip: tuple[Mark, ...] = ()
+    if least:
+        strip, ticks[least * WITHIN_STRIP] = (Mark(low, until=least, colour=GREY),), f"< {least:g}"
     looks = zip(times, cycle(LOOKS), strict=False)
+    medians = {name: _words(float(numpy.median(values)), least) for name, values in times.items()}
     return Lines(
         title,
         rows=lambda shown: _steps(shown, least),
         empty="nothing to show: no request was answered",
-        x=Axis(
-            "drawn_ms",
-            quantity,
-            "ms",
-            log=True,
-            ticks={least * WITHIN_STRIP: f"< {least:g}", **ticks} if least else ticks,
-            range=(low, high),
-        ),
+        x=Axis("drawn_ms", quantity, "ms", log=True, ticks=ticks, range=(low, high)),
         y=Axis("share", "share", "%", range=(0, 102)),
         by="series",
-        named=names,
+        named={
+            name: f"{name}: median {medians[name]}, n = {len(values):,}"
+            for name, values in times.items()
+        },
         looks={name: replace(look, width=2.5, shape="hv") for name, look in looks},
         mode="lines",
-        in_order=False,
         marks=(*strip, *(Mark(ms, words) for words, ms in marks.items())),
         words=lambda row: f"{row['series']}: {row['share']:.1f} % within {row['words']}",
         caption=lambda rows: where_from(source),
         note=f"shaded: {MEANINGLESS.format(ms=least)}" if least else "",
         describe=lambda rows: _describe(title, times, least),
         table=lambda rows: _quantiles(times, least),
-        height=430,
+        height=258,
     )(times)
 
 
@@ -107,8 +108,7 @@ def time_to_ack(
 
 def _measured(values: Iterable[float]) -> Times:
     given = numpy.fromiter(values, dtype=float)
-    times: Times = numpy.maximum(given[~numpy.isnan(given)], LEAST_MS)
-    return times
+    return numpy.sort(numpy.maximum(given[~numpy.isnan(given)], LEAST_MS))
 
 
 def _reach(times: list[Times], least_ms: float) -> tuple[float, float]:
@@ -136,32 +136,19 @@ def _steps(times: Mapping[str, Times], least_ms: float) -> DataFrame:
     return concat(parts, ignore_index=True) if parts else DataFrame()
 
 
-def _name(name: str, values: Times, least_ms: float) -> str:
-    """The entry of a series in the legend."""
-    return f"{name}: median {_words(float(numpy.median(values)), least_ms)}, n = {len(values):,}"
-
-
 def _words(value: float, below_ms: float) -> str:
     return f"below {below_ms:g} ms" if value < below_ms else f"{in_three_digits(value)} ms"
 
 
-def _digits(value: float, below_ms: float) -> str:
-    return f"< {below_ms:g}" if value < below_ms else in_three_digits(value)
-
-
 def _quantiles(times: Mapping[str, Times], below_ms: float) -> DataFrame:
     """Per series: how many times there are, and within which time some of them were."""
-    return DataFrame(
-        {
-            "series": name,
-            "number": len(values),
-            **{
-                f"{words}, ms": _digits(float(numpy.quantile(values, share)), below_ms)
-                for words, share in QUANTILES.items()
-            },
-        }
-        for name, values in times.items()
-    )
+    table = DataFrame({"series": [*times], "number": [*map(len, times.values())]})
+    for words, share in QUANTILES.items():
+        values = (_words(float(numpy.quantile(each, share)), below_ms) for each in times.values())
+        table[f"{words}, ms"] = [
+            value.replace("below", "<").removesuffix(" ms") for value in values
+        ]
+    return table
 
 
 def _describe(title: str, times: Mapping[str, Times], below_ms: float) -> str:
@@ -172,3 +159,24 @@ def _describe(title: str, times: Mapping[str, Times], below_ms: float) -> str:
         for name, values in times.items()
     ]
     return f"{title}, as the share of times within each value. {'; '.join(phrases)}."
+
+
+def in_steps(values: Series[float], step: float) -> DataFrame:
+    """The share of the values in each step, in per cent of all values; those that are not known are
+    in none, and a step without values has no share."""
+    shares = 100 * (values.dropna() // step).astype(int).value_counts() / len(values)
+    if shares.empty:
+        return DataFrame(columns=[MIDDLE, SHARE])
+    # With one more: of a single step nothing would say how wide it is.
+    steps = range(min(shares.index), max(shares.index) + 2)
+    middles = [(place + 0.5) * step for place in steps]
+    return DataFrame({MIDDLE: middles, SHARE: shares.reindex(steps).to_numpy()})
+
+
+def even_step(longest: float, most: int) -> float:
+    """The width of a step: 1, or 2, 5, 10 and so on if there would be more steps than `most`."""
+    return next(step for step in _widths() if longest < most * step)
+
+
+def _widths() -> Iterator[float]:
+    return (digit * 10.0**power for power in count() for digit in (1, 2, 5))

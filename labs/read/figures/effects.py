@@ -42,7 +42,6 @@ def draw_effects(
     return Intervals(
         title,
         x=Axis("ratio", what, unit="", log=True, ticks=DIGITS),
-        spread=("low", "high"),
         row="pair",
         row_name=lambda rows: _name(rows, "" if len(by_place) > 1 else rows[0]["value"]),
         by="series",
@@ -51,7 +50,6 @@ def draw_effects(
         marks=(Mark(1.0, colour=BLACK, dash="solid", width=1),),
         says=lambda row: f"{row['pair']}: {row['text']}",
         mark_px=9,
-        gap_px=2,
         caption=lambda rows: of_table(results[results["condition"].isin(_conditions(rows))]),
         note=lambda rows: _legend(rows, beside),
         describe=lambda rows: f"{what.capitalize()}. {_describe(rows)}.",

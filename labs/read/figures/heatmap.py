@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.parameters.declare import plain
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
-from labs.read.figures.plot import Look, Plot, Trace, points, text_at
+from labs.read.figures.plot import Look, Plot, points
 from labs.read.figures.style import VERMILION
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ SHADES = ((0.0, "rgba(0,114,178,0.04)"), (1.0, "rgba(0,114,178,0.42)"))
 """Translucent, so that numbers on them are legible in print and on a dark screen."""
 MOST_NUMBERED = 8
 """The maximum number of columns of cells whose numbers are legible on a phone."""
-LEAST_PX, MOST_PX, ROW_PX = 240, 620, 34
-Cells = dict[tuple[Any, Any], float]
-"""A value for each pair of x and y."""
+LEAST_PX, MOST_PX, ROW_PX = 240, 620, 46
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,82 +29,55 @@ class HeatMap(Declared):
     """The column of `value` over those of `x` and `y`, whose values are evenly spaced.
 
     There is one row per pair of values. Cells contain numbers if there are few columns; otherwise
-    there is a colour scale. `named` makes the words of a value of an axis. Numbers are bold from
-    `bold_pct` of the largest one on. Cells whose rows have `framed` have a frame, which is called
-    `frames`.
+    there is a colour scale. Numbers are bold from `bold_pct` of the largest one on. Cells whose
+    rows have `framed` have a frame, which is called `frames`.
     """
 
-    frame_px: ClassVar[int] = 190
     value: Axis
     x: Axis
     y: Axis
-    named: Callable[[Any], object] = plain
     bold_pct: float = inf
     framed: str = ""
     frames: str = ""
-    row_px: int = ROW_PX
-    least_px: int = LEAST_PX
 
-    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
-        """The pair of axes with all cells, and its height in pixels."""
-        across, up = map(self.axis, (self.x, self.y))
-        xs, ys = (sorted(rows[axis.column].unique().tolist()) for axis in (across, up))
-        cells, numbered = self._cells(rows), len(xs) <= MOST_NUMBERED
-        plot = Plot(
-            [self._shades(cells, xs, ys, numbered=numbered)],
-            replace(across, category=True).layout(),
-            replace(up, category=True).layout(),
-            annotations=self._written(cells) if numbered else [],
-        )
-        if self.framed and rows[self.framed].any():
-            plot.traces.append(self._frames(rows[rows[self.framed]]))
-        return plot, min(MOST_PX, max(self.least_px, self.row_px * len(ys)))
-
-    def _cells(self, rows: DataFrame) -> Cells:
-        pairs = zip(rows[self.x.column], rows[self.y.column], strict=True)
-        return dict(zip(pairs, rows[self.value.column].astype(float), strict=True))
-
-    def _names(self, values: Iterable[Any]) -> list[object]:
-        return [self.named(value) for value in values]
-
-    def _shades(
-        self, cells: Cells, xs: Sequence[Any], ys: Sequence[Any], *, numbered: bool
-    ) -> dict[str, Any]:
-        title = self.axis(self.value).title
-        return {
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
+        """The pair of axes with all cells."""
+        value, across, up = map(self.axis, (self.value, self.x, self.y))
+        cells = rows.pivot(index=up.column, columns=across.column, values=value.column)
+        cells = cells.astype(float)
+        numbered = len(cells.columns) <= MOST_NUMBERED
+        enough = self.bold_pct / 100 * float(rows[value.column].max())
+        shades = {
             "type": "heatmap",
-            "x": self._names(xs),
-            "y": self._names(ys),
-            "z": [[cells.get((at_x, at_y)) for at_x in xs] for at_y in ys],
+            "name": value.words,
+            "showlegend": False,
+            "x": [*map(across.written or plain, cells.columns)],
+            "y": [*map(up.written or plain, cells.index)],
+            "z": cells.to_numpy().tolist(),
             "colorscale": SHADES if numbered else "Cividis",
             "showscale": not numbered,
             "colorbar": {"thickness": 12, "outlinewidth": 0},
-            "xgap": 2 * numbered,
-            "ygap": 2 * numbered,
-            "hovertemplate": f"%{{x}}, %{{y}}: %{{z:.4g}}<extra>{title}</extra>",
+            "hovertemplate": f"%{{x}}, %{{y}}: %{{z:.4g}}<extra>{value.title}</extra>",
         }
-
-    def _written(self, cells: Cells) -> list[dict[str, Any]]:
-        enough = self.bold_pct / 100 * max(cells.values())
-        return [
-            text_at(self.named(x), self.named(y), f"<b>{words}</b>" if value >= enough else words)
-            for (x, y), value in cells.items()
-            for words in [in_three_digits(value)]
-        ]
-
-    def _frames(self, rows: DataFrame) -> Trace:
-        xs, ys = (self._names(rows[axis.column]) for axis in (self.x, self.y))
-        trace = points(xs, ys, self.frames, Look(VERMILION, symbol="square-open", size=38))
-        trace["marker"]["line"]["width"] = 3
-        return {**trace, "hoverinfo": "skip"}
+        if numbered:
+            texts = cells.map(lambda n: f"<b>{_digits(n)}</b>" if n >= enough else _digits(n))
+            shades |= {"text": texts.to_numpy().tolist(), "texttemplate": "%{text}"}
+            shades |= {"textfont": {"size": 12}, "xgap": 2, "ygap": 2}
+        x, y = (replace(axis, category=True).layout() for axis in (across, up))
+        plot = Plot([shades], x, y, min(MOST_PX, max(LEAST_PX, ROW_PX * len(cells))))
+        if self.framed and rows[self.framed].any():
+            some = rows[rows[self.framed]]
+            xs, ys = (some[axis.column].map(axis.written or plain) for axis in (across, up))
+            frames = points(xs, ys, self.frames, Look(VERMILION, symbol="square-open", size=38))
+            frames["marker"]["line"]["width"] = 3
+            plot.traces.append({**frames, "hoverinfo": "skip"})
+        return plot
 
     def text_of(self, rows: DataFrame) -> str:
         """The smallest and the largest value, each with its place."""
-        records = rows.to_dict("records")
-        low, high = (
-            end(records, key=lambda row: float(row[self.value.column])) for end in (min, max)
-        )
-        return f"{self.title_of(rows)}: from {self._place(low)} to {self._place(high)}."
+        in_order = rows.sort_values(self.value.column).to_dict("records")
+        low, high = self._place(in_order[0]), self._place(in_order[-1])
+        return f"{self.title_of(rows)}: from {low} to {high}."
 
     def _place(self, row: Mapping[Any, Any]) -> str:
         at = ", ".join(f"{axis.column} {plain(row[axis.column])}" for axis in (self.x, self.y))
@@ -115,3 +86,7 @@ class HeatMap(Declared):
     def table_of(self, rows: DataFrame) -> DataFrame:
         """Both parameters and the value of each cell."""
         return rows[[self.x.column, self.y.column, self.value.column]]
+
+
+def _digits(value: float) -> str:
+    return in_three_digits(value) if value == value else ""

@@ -10,24 +10,29 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pandas import DataFrame
+
 from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis
 from labs.read.figures.lines import LOOKS
+from labs.read.figures.marks import with_values
 from labs.read.figures.named_rows import NamedRows, Record, write_above
-from labs.read.figures.plot import Look, Plot, Trace, apart, error_bars, hover, points, text_at
+from labs.read.figures.plot import Look, Plot, Trace, apart, hover, points, text_at
 from labs.read.figures.style import BLACK
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from collections.abc import Iterable
 
-NAME_PX, GAP_PX = 22, 10
+NAME_PX, GAP = 22, 0.6
+"""The height of a name, and of the gap below its marks, as a share of a mark's."""
 PREDICTED_PX = 11
 """How far a predicted interval is below the measured one."""
 FAINT = 0.35
 ROOM = 0.06
 """The space at both ends of the axis, as a share of its length."""
-TOP = "_top_px"
-Records = Sequence[dict[Any, Any]]
+LOW, HIGH = "low", "high"
+"""The columns with the ends of an interval."""
+MIDDLE_PX = "_middle_px"
 
 
 @dataclass(frozen=True)
@@ -52,166 +57,130 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals(NamedRows):
-    """A mark at `x` with its interval for each row of the table.
+    """A mark at `x` with its interval, from `low` to `high`, for each row of the table.
 
     Rows with the same value of `row` stand below one name, which `row_name` makes from their
     records. `by` is the column of the looks and of the names in the legend; a `hollow` mark has no
-    filling. `spread` are the columns of both ends; `draws` that of all values behind a middle, as a
-    list. `expected` is drawn below, `reference` across them. `words` are written beside a mark,
-    `says` is its hover text.
+    filling. `draws` is the column of all values behind a middle, as a list. `expected` is drawn
+    below, `reference` across them. `words` are written beside a mark, `says` is its hover text.
     """
 
+    by: str
     x: Axis | str
-    spread: tuple[str, str]
-    row_name: Callable[[list[dict[Any, Any]]], str] | None = None
-    named: str = "{}"
+    row_name: Callable[[list[dict[Any, Any]]], str]
+    says: Callable[[Record], str]
     looks: Mapping[Any, Look] = field(default_factory=dict)
     hollow: Callable[[Record], bool] = lambda row: False
     draws: str = ""
     expected: Expected | None = None
     reference: Reference | None = None
     words: Callable[[Record], str] | None = None
-    says: Callable[[Record], str] | None = None
     mark_px: float = 14
-    gap_px: float = GAP_PX
 
     @cached_property
     def across(self) -> Axis:
         """The x axis."""
         return self.axis(self.x)
 
-    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> tuple[Plot, float]:
-        """The pair of axes with all marks, and its height in pixels."""
-        plot = Plot([], {}, {})
-        records, top, names = [], 0.0, {}
-        for value, some in rows.groupby(self.row, sort=False):
-            of_row: list[dict[Any, Any]] = some.to_dict("records")
-            names[top] = self.row_name(of_row) if self.row_name else f"<b>{value}</b>"
-            write_above(plot, top, names[top])
-            top += NAME_PX
-            for record in of_row:
+    def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
+        """The pair of axes with all marks."""
+        plot, names, placed = Plot(), {}, []
+        for _, records in self.groups(rows):
+            names[plot.height] = self.row_name(records)
+            write_above(plot, names[plot.height])
+            plot.height += NAME_PX
+            for record in records:
                 if is_known(record[self.across.column]):
-                    records.append({**record, TOP: top})
-                    top += self._mark_px
-            top += self.gap_px
-        plot.traces = [*self._measured(records), *self._predicted(records)]
-        plot.x = self._x(records)
+                    placed.append({**record, MIDDLE_PX: plot.height + self.mark_px / 2})
+                    plot.height += self.mark_px + (PREDICTED_PX if self.expected else 0)
+            plot.height += GAP * self.mark_px
+        drawn = DataFrame(placed, columns=[*rows, MIDDLE_PX])
+        values = [*self._values(rows, drawn)]
+        ends = self.across.ends(values, ROOM)
+        plot.x = {**self.across.layout(values), "range": [*ends]}
+        plot.traces = [*self._measured(drawn), *self._predicted(drawn)]
         if self.reference:
-            self._refer(plot, records, self.reference)
+            self._refer(plot, drawn, self.reference, sum(ends) / 2)
         if self.words:
-            plot.annotations += [self._beside(row, plot.x, self.words(row)) for row in records]
-        return self.finish(plot, names, top, rows)
+            records = drawn.to_dict("records")
+            plot.annotations += [
+                self._beside(row, self.words(row), sum(ends) / 2) for row in records
+            ]
+        return self.finish(plot, names, self.across, rows)
 
-    @property
-    def _mark_px(self) -> float:
-        """The height of a mark, with what is predicted."""
-        return self.mark_px + (PREDICTED_PX if self.expected else 0)
+    def _values(self, rows: DataFrame, drawn: DataFrame) -> Iterator[float]:
+        """All that is drawn along the axis."""
+        names = [LOW, self.across.column, HIGH]
+        if self.expected:
+            names += [self.expected.low, self.expected.high]
+        if self.reference:
+            names.append(self.reference.column)
+        for name in names:
+            yield from drawn[name].dropna().astype(float)
+        if self.draws:
+            yield from drawn[self.draws].explode().astype(float)
+        for mark, level in with_values(self.marks, rows):
+            yield from (level, mark.until or level)
 
-    def _x(self, records: Records) -> dict[str, Any]:
-        """The axis with all marks, intervals and bands."""
-        ends = [*self.spread, self.across.column]
-        ends += [self.expected.low, self.expected.high] if self.expected else []
-        ends += [self.reference.column] if self.reference else []
-        levels = [level for mark in self.marks for level in (mark.at, mark.until)]
-        values = [
-            *(float(row[name]) for row in records for name in ends if is_known(row[name])),
-            *(float(n) for row in records for n in (row[self.draws] if self.draws else ())),
-            *(float(level) for level in levels if isinstance(level, int | float)),
-        ]
-        layout = self.across.layout(values)
-        if self.across.range is None and values:
-            low, high = map(self.across.scaled, (min(values), max(values)))
-            room = ROOM * ((high - low) or 1)
-            layout["range"] = [low - room, high + room]
-        return layout
-
-    def _measured(self, records: Records) -> Iterator[Trace]:
-        kinds = dict.fromkeys(row[self.by] for row in records) if self.by else {"measured": None}
-        for place, kind in enumerate(kinds):
-            look, name = self.looks.get(kind, LOOKS[place % len(LOOKS)]), self.named.format(kind)
-            some = [row for row in records if not self.by or row[self.by] == kind]
+    def _measured(self, drawn: DataFrame) -> Iterator[Trace]:
+        names = (LOW, self.across.column, HIGH)
+        for place, (kind, some) in enumerate(drawn.groupby(self.by, sort=False)):
+            look = self.looks.get(kind, LOOKS[place % len(LOOKS)])
             if self.draws:
                 yield self._draws(some, look)
-            trace = self._marks(some, (self.across.column, *self.spread), name, look)
-            trace["marker"] |= {
-                "symbol": [look.symbol + "-open" * self.hollow(row) for row in some],
-                "line": {"width": 2, "color": look.colour},
-            }
-            yield {**trace, **hover(map(self._says, some), name)}
+            trace = _marks(some, names, str(kind), look, map(self.says, some.to_dict("records")))
+            hollow = map(self.hollow, some.to_dict("records"))
+            trace["marker"]["symbol"] = [look.symbol + "-open" * empty for empty in hollow]
+            trace["marker"]["line"]["width"] = 2
+            yield trace
 
-    def _says(self, row: Record) -> str:
-        if self.says:
-            return self.says(row)
-        names = (self.across.column, *self.spread)
-        middle, *ends = (in_three_digits(row[name]) for name in names)
-        value = f"{row[self.row]}: {middle} {self.across.unit}".strip()
-        return f"{value} ({' to '.join(ends)})"
-
-    def _marks(
-        self,
-        records: Records,
-        names: tuple[str, str, str],
-        name: str,
-        look: Look,
-        below_px: float = 0.0,
-    ) -> Trace:
-        """Middles with their intervals (columns: middle, low, high), so far below their places."""
-        middles, low, high = ([float(row[name]) for row in records] for name in names)
-        ys = (row[TOP] + self.mark_px / 2 + below_px for row in records)
-        bars = {**error_bars(low, middles, high), "thickness": 2, "width": 6}
-        return {**points(middles, ys, name, look), "showlegend": True, "error_x": bars}
-
-    def _beside(self, row: Record, axis: Mapping[str, Any], words: str) -> dict[str, Any]:
-        """Words at the end of an interval that has more room."""
-        names = (self.across.column, *self.spread)
-        middle, begin, end = (self.across.scaled(float(row[name])) for name in names)
-        y = row[TOP] + self.mark_px / 2
-        if middle > sum(axis["range"]) / 2:
-            return text_at(begin, y, words, size=13, xshift=-10, xanchor="right")
-        return text_at(end, y, words, size=13, xshift=10, xanchor="left")
-
-    def _draws(self, records: Records, look: Look) -> Trace:
+    def _draws(self, some: DataFrame, look: Look) -> Trace:
         """Every value behind the middles, as faint dots."""
-        places = [(row[TOP] + self.mark_px / 2, n) for row in records for n in row[self.draws]]
-        faint = points((float(n) for _, n in places), (y for y, _ in places), "", Look(look.colour))
+        every = some[[self.draws, MIDDLE_PX]].explode(self.draws)
+        faint = points(every[self.draws].astype(float), every[MIDDLE_PX], "", look)
         faint["marker"] = {"color": look.colour, "size": 6, "opacity": FAINT}
         return {**faint, "showlegend": False, "hoverinfo": "skip"}
 
-    def _predicted(self, records: Records) -> Iterator[Trace]:
+    def _predicted(self, drawn: DataFrame) -> Iterator[Trace]:
         """The predicted middles and intervals, just below the measured ones."""
-        if not (expected := self.expected):
-            return
-        if some := [row for row in records if is_known(row[expected.middle])]:
-            names = (expected.middle, expected.low, expected.high)
-            look = Look(BLACK, symbol="line-ns", size=9)
-            trace = self._marks(some, names, expected.name, look, PREDICTED_PX)
-            trace["marker"]["line"]["width"] = 2
-            words = (in_three_digits(row[expected.middle]) for row in some)
-            yield {**trace, **hover(words, expected.name)}
+        if expected := self.expected:
+            some = drawn[drawn[expected.middle].notna()]
+            below = some.assign(**{MIDDLE_PX: some[MIDDLE_PX] + PREDICTED_PX})
+            names = (expected.low, expected.middle, expected.high)
+            words = map(in_three_digits, some[expected.middle])
+            look = Look(BLACK, symbol="line-ns-open")
+            if len(some):
+                yield _marks(below, names, expected.name, look, words)
 
-    def _refer(self, plot: Plot, records: Records, reference: Reference) -> None:
+    def _beside(self, row: Record, words: str, centre: float) -> dict[str, Any]:
+        """Words at the end of an interval that has more room."""
+        low, middle, high = map(self.across.scaled, (row[LOW], row[self.across.column], row[HIGH]))
+        if middle > centre:
+            return text_at(low, row[MIDDLE_PX], words, size=13, xshift=-10, xanchor="right")
+        return text_at(high, row[MIDDLE_PX], words, size=13, xshift=10, xanchor="left")
+
+    def _refer(self, plot: Plot, drawn: DataFrame, reference: Reference, centre: float) -> None:
         """Draw the value that the marks below a name share."""
-        some = [row for row in records if is_known(row[reference.column])]
-        levels: list[tuple[float, float, float]] = []
-        for value in dict.fromkeys(row[self.row] for row in some):
-            rows = [row for row in some if row[self.row] == value]
-            at, bottom = float(rows[0][reference.column]), rows[-1][TOP] + self._mark_px
-            levels.append((at, rows[0][TOP], bottom))
-            place = self.across.scaled(at)
-            side = "right" if place > sum(plot.x["range"]) / 2 else "center"
-            words = f"{reference.words}{in_three_digits(at)}"
-            plot.annotations.append(text_at(place, bottom, words, yanchor="top", xanchor=side))
-        if levels:
-            middles, tops, bottoms = zip(*levels, strict=True)
-            look, template = Look(BLACK, "dash"), f"%{{x:.3g}}<extra>{reference.name}</extra>"
-            xs, ys = apart(middles, middles), apart(tops, bottoms)
+        some = drawn[drawn[reference.column].notna()]
+        groups = some.groupby(self.row, sort=False)
+        levels = groups[reference.column].first()
+        tops = groups[MIDDLE_PX].first() - self.mark_px / 2
+        bottoms = groups[MIDDLE_PX].last() + self.mark_px / 2 + PREDICTED_PX
+        for level, bottom in zip(levels, bottoms, strict=True):
+            at = self.across.scaled(level)
+            place = {"yanchor": "top", "xanchor": "right" if at > centre else "center"}
+            words = f"{reference.words}{in_three_digits(level)}"
+            plot.annotations.append(text_at(at, bottom, words, **place))
+        if len(levels):
+            template = f"%{{x:.3g}}<extra>{reference.name}</extra>"
+            xs, ys, look = apart(levels, levels), apart(tops, bottoms), Look(BLACK, "dash")
             line = points(xs, ys, reference.name, look, "lines", hovertemplate=template)
             plot.traces.append(line)
 
     def text_of(self, rows: DataFrame) -> str:
         """Each row in words."""
         records = rows[rows[self.across.column].notna()].to_dict("records")
-        phrases = (self._says(row) + self._reference_in_words(row) for row in records)
+        phrases = (self.says(row) + self._reference_in_words(row) for row in records)
         return f"{self.across.title}. {'; '.join(phrases)}."
 
     def _reference_in_words(self, row: Record) -> str:
@@ -219,9 +188,12 @@ class Intervals(NamedRows):
             return ""
         return f" ({self.reference.words}{in_three_digits(row[self.reference.column])})"
 
-    def table_of(self, rows: DataFrame) -> DataFrame:
-        """The rows with the columns that are drawn."""
-        names = [self.across.column, *self.spread]
-        if self.expected:
-            names += [self.expected.middle, self.expected.low, self.expected.high]
-        return self.with_values(rows, names)
+
+def _marks(
+    rows: DataFrame, names: Sequence[str], name: str, look: Look, words: Iterable[str]
+) -> Trace:
+    """Middles with their intervals (columns: low, middle, high), and what each says."""
+    low, middle, high = (rows[name].astype(float) for name in names)
+    ends = {"array": (high - middle).tolist(), "arrayminus": (middle - low).tolist()}
+    bars = {"type": "data", "symmetric": False, **ends, "thickness": 2, "width": 6}
+    return points(middle, rows[MIDDLE_PX], name, look, error_x=bars, **hover(words, name))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
@@ -84,134 +82,6 @@ MARKS = {
     "zero_window_probe_ack": "zero-window probe ACK",
     "zero_window_probe": "zero-window probe",
 }
-IMPLIED = {"fast_retransmission": "retransmission", "spurious_retransmission": "retransmission"}
-
-
-@dataclass(frozen=True)
-class _Arrow:
-    at: float
-    side: int
-    words: str
-    time: str
-    note: str
-    is_again: bool
-    has_data: bool
-    hover: str
-
-    def texts(self) -> list[dict[str, Any]]:
-        """Its words, its time at the left, its marks at the right."""
-        middle, note = self.at + SLANT / 2, "<br>".join(wrap(self.note, NOTE_LETTERS))
-        at_left: dict[str, Any] = {"xanchor": "right", "xshift": -10}
-        at_right: dict[str, Any] = {"xanchor": "left", "xshift": 10}
-        texts = [
-            text_at(0.5, middle, self.words, yanchor="bottom", yshift=1),
-            text_at(0, middle, self.time, GREY, **at_left),
-            text_at(1, middle, note, VERMILION, align="left", **at_right),
-        ]
-        return texts if note else texts[:2]
-
-
-@dataclass(frozen=True)
-class _Silence:
-    top: float
-    lines: tuple[str, ...]
-    opacity: float
-
-    def shape(self) -> dict[str, Any]:
-        """The bar between both lines."""
-        ends = {"x0": 0, "x1": 1, "y0": self.top + EDGE, "y1": self.top + STALL - EDGE}
-        look = {"fillcolor": ORANGE, "opacity": self.opacity, "line": {"width": 0}}
-        return {"type": "rect", "layer": "below", **ends, **look}
-
-    def text(self) -> dict[str, Any]:
-        """Its lines in the middle of the bar."""
-        return text_at(0.5, self.top + STALL / 2, "<br>".join(self.lines))
-
-
-@dataclass(frozen=True)
-class _Ladder:
-    """Arrows and silences from top to bottom; one unit of the y axis is one packet."""
-
-    arrows: list[_Arrow]
-    silences: list[_Silence]
-    height: float
-    foot: str
-
-    def traces(self) -> list[Trace]:
-        """Arrows by kind: data thick, acknowledgements thin, retransmissions dashed."""
-        traces = []
-        for side, is_again, has_data in product((0, 1), (False, True), (True, False)):
-            kind = (side, is_again, has_data)
-            arrows = [a for a in self.arrows if (a.side, a.is_again, a.has_data) == kind]
-            if arrows:
-                traces.append(self._trace(arrows, *kind))
-        once_in_legend(traces)
-        return traces
-
-    def _trace(self, arrows: Sequence[_Arrow], side: int, is_again: bool, has_data: bool) -> Trace:
-        name = AGAIN if is_again else f"from the {NAMES[side]}"
-        colour = VERMILION if is_again else COLOURS[side]
-        look = Look(colour, "dash" if is_again else "solid", width=2.6 if has_data else 1.3)
-        xs = apart([side] * len(arrows), [1 - side] * len(arrows))
-        ys = apart([arrow.at for arrow in arrows], [arrow.at + SLANT for arrow in arrows])
-        texts = hover(arrow.hover for arrow in arrows for _ in range(3))
-        trace = points(xs, ys, name, look, "lines+markers", legendgroup=name, **texts)
-        sizes = [0, 13 if has_data else 10, 0] * len(arrows)
-        head = {"symbol": "arrow", "size": sizes, "angleref": "previous", "opacity": 1}
-        return {**trace, "marker": {**head, "color": colour}}
-
-    def layout(self) -> dict[str, Any]:
-        """All words and shapes, and both axes, which are not seen."""
-        line = {"type": "line", "layer": "below", "line": {"color": BLACK, "width": 2}}
-        sides = [{**line, "x0": x, "x1": x, "y0": -0.5, "y1": self.height} for x in (0, 1)]
-        above: dict[str, Any] = {"yanchor": "bottom"}
-        left, right = (f"<b>{name}</b>" for name in NAMES)
-        heads = [
-            text_at(0, -0.5, left, size=14, yshift=3, xanchor="center", **above),
-            text_at(1, -0.5, right, size=14, yshift=3, xanchor="right", xshift=20, **above),
-            text_at(0, -0.5, "ms", GREY, yshift=4, xanchor="right", xshift=-34, **above),
-            text_at(0.5, self.height, self.foot, GREY, **above),
-        ]
-        texts = [text for arrow in self.arrows for text in arrow.texts()]
-        return {
-            "annotations": [*texts, *(silence.text() for silence in self.silences), *heads],
-            "shapes": [*(silence.shape() for silence in self.silences), *sides],
-            "legend": LEGEND_ABOVE,
-            "xaxis": {"visible": False, "range": [0, 1], "fixedrange": True},
-            "yaxis": {"visible": False, "range": [self.height, -HEAD]},
-        }
-
-    def margin(self) -> dict[str, float]:
-        """The margins that have room for times and notes."""
-        longest = max(len(arrow.time) for arrow in self.arrows)
-        has_notes = any(arrow.note for arrow in self.arrows)
-        right = NOTES_PX if has_notes else RIGHT_PX
-        return {"t": TOP_PX, "l": LEFT_PX + DIGIT_PX * longest, "r": right}
-
-    def steps(self) -> list[tuple[float, str]]:
-        """The end of each arrow and of each silence; the last step has what is below, too."""
-        ends = [(arrow.at + SLANT, plain(arrow.words)) for arrow in self.arrows]
-        ends += [(quiet.top + STALL - EDGE, plain(quiet.lines[0])) for quiet in self.silences]
-        *steps, (_, last) = sorted(ends)
-        return [*steps, (self.height, last)]
-
-    def describe(self) -> str:
-        """The text alternative: how many packets there are, and every silence."""
-        silences = "; ".join(plain(", ".join(silence.lines)) for silence in self.silences)
-        counts = (
-            f"{sum(arrow.side == side for arrow in self.arrows)} from the {NAMES[side]}"
-            for side in (0, 1)
-        )
-        number, ms = len(self.arrows), self.arrows[-1].time
-        return f"{number} packets within {ms} ms: {', '.join(counts)}. {silences or 'No silence'}."
-
-    def table(self) -> DataFrame:
-        """One row per packet."""
-        heads = ("time, ms", "from", "packet", "mark")
-        rows = (
-            (arrow.time, NAMES[arrow.side], plain(arrow.words), arrow.note) for arrow in self.arrows
-        )
-        return DataFrame(rows, columns=heads)
 
 
 def ladder(
@@ -219,7 +89,6 @@ def ladder(
     connection: int | None = None,
     *,
     rows: tuple[int, int] | None = None,
-    seconds: tuple[float, float] | None = None,
     source: Source = "",
     title: str = "Packet ladder",
     also: Mapping[int, Mapping[str, Any]] | None = None,
@@ -227,35 +96,46 @@ def ladder(
 ) -> Figure:
     """The packets of one connection from top to bottom; at most 120.
 
-    `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last
-    row to draw, `seconds` a range of times since the first segment of the table; `connection` is by
-    default that of the first of these segments. The vertical axis is not to scale: times are at the
-    left, stalls have their reasons. `source` is a run, or the text of the caption. `also` are gaps
-    to name that are no stalls, by the row after them: `gap_ms`, `reason`, `waiting`, `waited_for`.
-    Without `reasons`, only the length of each silence is shown.
+    `segments` is a table of segments (`labs.capture.read`). `rows` are the first and the last row
+    to draw; `connection` is by default that of the first of these segments. The vertical axis is
+    not to scale: times are at the left, stalls have their reasons. `source` is a run, or the text
+    of the caption. `also` are gaps to name that are no stalls, by the row after them: `gap_ms`,
+    `reason`, `waiting`, `waited_for`. Without `reasons`, only the length of each silence is shown.
 
     Raises BadInput for a range without packets, or with more than fit.
     """
-    packets, chosen = _chosen(segments, connection, rows, seconds)
-    state = states.connection_state(packets)
+    packets, chosen = _chosen(segments, connection, rows)
+    arrows = _arrows(packets, chosen)
     silences = find_stalls(explained_waits(packets)[0])
-    stalls = _with(silences.table[silences.table["after"].isin(chosen.index[1:])], also or {})
+    gaps = silences.table.set_index("after")
+    more = {row: gap for row, gap in (also or {}).items() if row not in gaps.index}
+    if more:
+        gaps = concat([gaps, DataFrame.from_dict(more, orient="index")])
     if not reasons:
-        stalls = stalls.assign(reason="", waiting=NOBODY)
-    marked = named_marks(state.marks, state.rows).loc[chosen.index]
+        gaps = gaps.assign(reason="", waiting=NOBODY)
+    is_late = arrows.index.isin(gaps.index) & (arrows.index != arrows.index[0])
+    arrows["at"] = (1 + STALL * is_late).cumsum() - 1
+    quiet = _silences(arrows[is_late].join(gaps, rsuffix="_of_gap"))
+    height = float(arrows["at"].iloc[-1]) + 1
     foot = IN_ORDER + (RTT_UNKNOWN if silences.rtt_unknown else "")
-    drawn = _Ladder(*_laid_out(chosen, marked, stalls), foot)
-    rows_px = ROW_PX * (drawn.height + HEAD)
+    left_px = LEFT_PX + DIGIT_PX * int(arrows["time"].str.len().max())
+    right_px = NOTES_PX if any(arrows["note"]) else RIGHT_PX
     return dressed(
-        Figure(drawn.traces()),
-        drawn.layout(),
+        Figure(_traces(arrows)),
+        {
+            "annotations": [*_words(arrows, quiet), *_around(height, foot)],
+            "shapes": [*_bars(quiet), *_lines(height)],
+            "legend": LEGEND_ABOVE,
+            "xaxis": {"visible": False, "range": [0, 1], "fixedrange": True},
+            "yaxis": {"visible": False, "range": [height, -HEAD]},
+        },
         title=f"{title}: {len(chosen)} packets of connection {int(chosen['connection'].iloc[0])}",
         caption=where_from(source),
-        height=round(TOP_PX + TO_CAPTION_PX + CAPTION_PX + rows_px),
-        tell=drawn.describe(),
-        table=drawn.table(),
-        steps={"y": drawn.steps()},
-    ).update_layout(margin=drawn.margin())
+        height=round(TOP_PX + TO_CAPTION_PX + CAPTION_PX + ROW_PX * (height + HEAD)),
+        tell=_describe(arrows, quiet),
+        table=_table(arrows),
+        steps={"y": _steps(arrows, quiet, height)},
+    ).update_layout(margin={"t": TOP_PX, "l": left_px, "r": right_px})
 
 
 def ladder_of_request(
@@ -280,24 +160,11 @@ def ladder_of_request(
     )
 
 
-def _with(stalls: DataFrame, also: Mapping[int, Mapping[str, Any]]) -> DataFrame:
-    """Stalls and further gaps, by the row after them."""
-    stalls = stalls.set_index("after")
-    more = {after: gap for after, gap in also.items() if after not in stalls.index}
-    return concat([stalls, DataFrame.from_dict(more, orient="index")]) if more else stalls
-
-
 def _chosen(
-    segments: DataFrame,
-    connection: int | None,
-    rows: tuple[int, int] | None,
-    seconds: tuple[float, float] | None,
+    segments: DataFrame, connection: int | None, rows: tuple[int, int] | None
 ) -> tuple[DataFrame, DataFrame]:
     """All segments of the connection, and the requested ones."""
     asked = segments if rows is None else segments.loc[rows[0] : rows[1]]
-    if seconds is not None and len(segments):
-        since = (asked["time_ns"] - segments["time_ns"].iloc[0]) / 1e9
-        asked = asked[since.between(*seconds)]
     if connection is not None:
         asked = asked[asked["connection"] == connection]
     if asked.empty:
@@ -326,51 +193,28 @@ def _no_packets(segments: DataFrame) -> str:
     )
 
 
-def _laid_out(
-    chosen: DataFrame, marked: DataFrame, stalls: DataFrame
-) -> tuple[list[_Arrow], list[_Silence], float]:
-    """The arrows and silences with their places, and the height of all."""
-    place, arrows, silences = 0.0, [], []
+def _arrows(packets: DataFrame, chosen: DataFrame) -> DataFrame:
+    """One row per packet to draw: its words, time and marks, and what its arrow looks like."""
+    state = states.connection_state(packets)
+    marks = named_marks(state.marks, state.rows).loc[chosen.index]
+    is_again = marks["retransmission"] | marks["out_of_order"]
     since_ms = (chosen["time_ns"] - chosen["time_ns"].iloc[0]) / 1e6
-    records = chosen.assign(time=since_ms.map("{:,.3f}".format)).to_dict("records")
-    for label, row in zip(chosen.index.tolist(), records, strict=True):
-        if label in stalls.index:
-            silences.append(_silence(stalls.loc[label], place - 1 + SLANT))
-            place += STALL
-        notes = [name for name in MARKS if marked.at[label, name]]
-        arrows.append(_arrow({**row, "row": label}, place, notes))
-        place += 1
-    return arrows, silences, place
-
-
-def _arrow(row: Mapping[Any, Any], place: float, notes: Sequence[str]) -> _Arrow:
-    implied = {IMPLIED.get(name) for name in notes}
-    words, time = _words(row), row["time"]
-    window = f"{row['window_bytes']:,} bytes"
-    if row["window_bytes"] < 0:
-        window = f"{row['window']:,}, of unknown scale"
-    return _Arrow(
-        at=place,
-        side=row["direction"],
-        words=words,
-        time=time,
-        note=", ".join(MARKS[name] for name in notes if name not in implied),
-        is_again=not {"retransmission", "out_of_order"}.isdisjoint(notes),
-        has_data=row["payload_bytes"] > 0,
-        hover=f"frame {row['frame']}, row {row['row']}, {time} ms<br>{words}<br>window {window}",
+    # A fast or spurious retransmission is named by its kind.
+    marks["retransmission"] &= ~(marks["fast_retransmission"] | marks["spurious_retransmission"])
+    return chosen.assign(
+        row=chosen.index,
+        time=since_ms.map("{:,.3f}".format),
+        words=[_packet(row) for row in chosen.to_dict("records")],
+        note=[
+            ", ".join(words for name, words in MARKS.items() if row[name])
+            for row in marks.to_dict("records")
+        ],
+        is_again=is_again,
+        is_bare=chosen["payload_bytes"] == 0,
     )
 
 
-def _silence(row: Any, top: float) -> _Silence:
-    """How long a stall is, why, and who waits for whom, in short lines."""
-    lines = [f"<b>{row['gap_ms']:,.1f} ms of silence</b>", *filter(None, [row["reason"]])]
-    if row["waiting"] != NOBODY:
-        lines.append(f"the {row['waiting']} waits for the {row['waited_for']}")
-    is_nagle = row["reason"] == NAGLE_AND_DELAYED_ACK.name
-    return _Silence(top, tuple(lines), 0.28 if is_nagle else 0.16)
-
-
-def _words(row: Mapping[Any, Any]) -> str:
+def _packet(row: Mapping[Any, Any]) -> str:
     """A packet in words: flags, length, sequence and acknowledgement numbers."""
     flags = ", ".join(name for bit, name in FLAGS.items() if row["flags"] & bit) or "no flag"
     phrases = [f"<b>{flags}</b>"]
@@ -379,3 +223,123 @@ def _words(row: Mapping[Any, Any]) -> str:
     if row["flags"] & ACK:
         phrases.append(f"ack {row['ack_rel']:,}")
     return " · ".join(phrases)
+
+
+def _silences(late: DataFrame) -> DataFrame:
+    """One row per silence before a packet: where its bar begins, its lines, and its opacity."""
+    because = late["reason"] == NAGLE_AND_DELAYED_ACK.name
+    return DataFrame(
+        {
+            "top": late["at"] - 1 - STALL + SLANT,
+            "lines": [_why(row) for row in late.to_dict("records")],
+            "opacity": because.map({True: 0.28, False: 0.16}),
+        }
+    )
+
+
+def _why(gap: Mapping[Any, Any]) -> list[str]:
+    """How long a silence is, why, and who waits for whom, in short lines."""
+    lines = [f"<b>{gap['gap_ms']:,.1f} ms of silence</b>"]
+    if gap["reason"]:
+        lines.append(gap["reason"])
+    if gap["waiting"] != NOBODY:
+        lines.append(f"the {gap['waiting']} waits for the {gap['waited_for']}")
+    return lines
+
+
+def _traces(arrows: DataFrame) -> list[Trace]:
+    """Arrows by kind: data thick, acknowledgements thin, retransmissions dashed."""
+    traces = []
+    for _, some in arrows.groupby(["direction", "is_again", "is_bare"]):
+        first = some.iloc[0]
+        side, colour, dash = int(first["direction"]), VERMILION, "dash"
+        name = AGAIN
+        if not first["is_again"]:
+            name, colour, dash = f"from the {NAMES[side]}", COLOURS[side], "solid"
+        width, size = (1.3, 10) if first["is_bare"] else (2.6, 13)
+        xs = [side, 1 - side, None] * len(some)
+        ys = apart(some["at"], some["at"] + SLANT)
+        says = hover(map(_hover, some.loc[some.index.repeat(3)].to_dict("records")))
+        look = Look(colour, dash, width=width)
+        trace = points(xs, ys, name, look, "lines+markers", legendgroup=name, **says)
+        head = {"symbol": "arrow", "size": [0, size, 0] * len(some), "angleref": "previous"}
+        traces.append({**trace, "marker": {**head, "opacity": 1, "color": colour}})
+    once_in_legend(traces)
+    return traces
+
+
+def _hover(row: Mapping[Any, Any]) -> str:
+    window = f"{row['window_bytes']:,} bytes"
+    if row["window_bytes"] < 0:
+        window = f"{row['window']:,}, of unknown scale"
+    place = f"frame {row['frame']}, row {row['row']}, {row['time']} ms"
+    return f"{place}<br>{row['words']}<br>window {window}"
+
+
+def _words(arrows: DataFrame, quiet: DataFrame) -> Iterator[dict[str, Any]]:
+    """Of each packet its words, its time at the left, its marks at the right; of each silence its
+    lines in the middle."""
+    for row in arrows.to_dict("records"):
+        middle = row["at"] + SLANT / 2
+        yield text_at(0.5, middle, row["words"], yanchor="bottom", yshift=1)
+        yield text_at(0, middle, row["time"], GREY, xanchor="right", xshift=-10)
+        if row["note"]:
+            note = "<br>".join(wrap(row["note"], NOTE_LETTERS))
+            right: dict[str, Any] = {"align": "left", "xanchor": "left", "xshift": 10}
+            yield text_at(1, middle, note, VERMILION, **right)
+    for top, lines in zip(quiet["top"], quiet["lines"], strict=True):
+        yield text_at(0.5, top + STALL / 2, "<br>".join(lines))
+
+
+def _around(height: float, foot: str) -> list[dict[str, Any]]:
+    """The names of both sides and of the times, and what is below all."""
+    left, right = (f"<b>{name}</b>" for name in NAMES)
+    above: dict[str, Any] = {"yanchor": "bottom"}
+    return [
+        text_at(0, -0.5, left, size=14, yshift=3, xanchor="center", **above),
+        text_at(1, -0.5, right, size=14, yshift=3, xanchor="right", xshift=20, **above),
+        text_at(0, -0.5, "ms", GREY, yshift=4, xanchor="right", xshift=-34, **above),
+        text_at(0.5, height, foot, GREY, **above),
+    ]
+
+
+def _bars(quiet: DataFrame) -> Iterator[dict[str, Any]]:
+    """The bar of each silence between both lines."""
+    look = {"type": "rect", "layer": "below", "fillcolor": ORANGE, "line": {"width": 0}}
+    for top, opacity in zip(quiet["top"], quiet["opacity"], strict=True):
+        ends = {"x0": 0, "x1": 1, "y0": top + EDGE, "y1": top + STALL - EDGE}
+        yield {**look, **ends, "opacity": opacity}
+
+
+def _lines(height: float) -> list[dict[str, Any]]:
+    """The lines of both sides."""
+    line = {"type": "line", "layer": "below", "line": {"color": BLACK, "width": 2}}
+    return [{**line, "x0": x, "x1": x, "y0": -0.5, "y1": height} for x in (0, 1)]
+
+
+def _steps(arrows: DataFrame, quiet: DataFrame, height: float) -> list[tuple[float, str]]:
+    """The end of each arrow and of each silence; the last step has what is below, too."""
+    ends = [*(arrows["at"] + SLANT), *(quiet["top"] + STALL - EDGE)]
+    words = [*arrows["words"], *(lines[0] for lines in quiet["lines"])]
+    *steps, (_, last) = sorted(zip(ends, map(plain, words), strict=True))
+    return [*steps, (height, last)]
+
+
+def _describe(arrows: DataFrame, quiet: DataFrame) -> str:
+    """The text alternative: how many packets there are, and every silence."""
+    silences = "; ".join(plain(", ".join(lines)) for lines in quiet["lines"])
+    sides = [*arrows["direction"]]
+    counts = ", ".join(f"{sides.count(side)} from the {NAMES[side]}" for side in (0, 1))
+    ms = arrows["time"].iloc[-1]
+    return f"{len(arrows)} packets within {ms} ms: {counts}. {silences or 'No silence'}."
+
+
+def _table(arrows: DataFrame) -> DataFrame:
+    return DataFrame(
+        {
+            "time, ms": arrows["time"],
+            "from": [NAMES[side] for side in arrows["direction"]],
+            "packet": arrows["words"].map(plain),
+            "mark": arrows["note"],
+        }
+    )

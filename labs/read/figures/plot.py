@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from labs.read.figures.style import BLACK, ORANGE
+from labs.read.figures.style import BLACK, LEGEND_ABOVE, ORANGE
 
 Trace = dict[str, Any]
-Place = tuple[tuple[float, float], tuple[float, float]]
-"""A pair of axes in the figure, in parts of its width and height: from and to."""
+BETWEEN = 0.07
+"""The width between two plots side by side, as a share of the figure's."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,6 @@ class Look:
     """Whether it is a part of a whole: filled, and on top of the parts before it."""
 
     @property
-    def is_thin(self) -> bool:
-        """Whether its symbol consists of lines, which need a width."""
-        return "open" in self.symbol or "thin" in self.symbol
-
-    @property
     def line(self) -> dict[str, Any]:
         """The line as plotly has it."""
         return {"color": self.colour, "dash": self.dash, "width": self.width, "shape": self.shape}
@@ -42,7 +37,8 @@ class Look:
     @property
     def marker(self) -> dict[str, Any]:
         """The marker as plotly has it; one that consists of lines has an outline."""
-        outline = {"width": 1.5 * self.is_thin, "color": self.colour}
+        is_thin = "open" in self.symbol or "thin" in self.symbol
+        outline = {"width": 1.5 * is_thin, "color": self.colour}
         return {"color": self.colour, "symbol": self.symbol, "size": self.size, "line": outline}
 
 
@@ -50,15 +46,24 @@ def points(
     xs: Iterable[Any], ys: Iterable[Any], name: str, look: Look, mode: str = "markers", **more: Any
 ) -> Trace:
     """Points, a line through them, or both (`mode`, in plotly's words)."""
-    drawn = {"mode": mode, "name": name, "cliponaxis": False}
-    places = {"type": "scatter", "x": [*xs], "y": [*ys]}
-    return {**places, **drawn, "line": look.line, "marker": look.marker, **more}
+    return {
+        "type": "scatter",
+        "x": [*xs],
+        "y": [*ys],
+        "mode": mode,
+        "name": name,
+        "cliponaxis": False,
+        "line": look.line,
+        "marker": look.marker,
+        **more,
+    }
 
 
 def published_points(xs: Iterable[Any], ys: Iterable[Any], words: Iterable[str]) -> Trace:
     """An article's figures, each with its claim as the words that it says."""
     trace = points(xs, ys, "the article", Look(ORANGE, size=11), **hover(words))
-    return {**trace, "marker": {**trace["marker"], "line": {"color": BLACK, "width": 1}}}
+    trace["marker"]["line"] = {"color": BLACK, "width": 1}
+    return trace
 
 
 def level_bars(
@@ -79,17 +84,8 @@ def hover(words: Iterable[str], name: str = "") -> dict[str, Any]:
     return {"text": [*words], "hovertemplate": f"%{{text}}<extra>{name}</extra>"}
 
 
-def error_bars(
-    low: Iterable[float], middle: Sequence[float], high: Iterable[float]
-) -> dict[str, Any]:
-    """Bars from the lowest to the highest value around each point."""
-    above = [end - at for end, at in zip(high, middle, strict=True)]
-    below = [at - end for end, at in zip(low, middle, strict=True)]
-    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
-
-
 def text_at(
-    x: Any, y: Any, words: str, colour: str = BLACK, *, size: float = 12, **more: Any
+    x: Any, y: Any, words: str, colour: str = BLACK, *, size: Any = 12, **more: Any
 ) -> dict[str, Any]:
     """A text in a plot or beside it."""
     font = {"size": size, "color": colour}
@@ -98,58 +94,64 @@ def text_at(
 
 @dataclass
 class Plot:
-    """What one pair of axes shows, in plotly's words; the references of shapes and annotations are
-    those of a figure with a single pair."""
+    """What one pair of axes shows, and its height in pixels, in plotly's words; the references of
+    shapes and annotations are those of a figure with a single pair. `more` is for the layout."""
 
-    traces: list[Trace]
-    x: dict[str, Any]
-    y: dict[str, Any]
+    traces: list[Trace] = field(default_factory=list)
+    x: dict[str, Any] = field(default_factory=dict)
+    y: dict[str, Any] = field(default_factory=dict)
+    height: float = 0.0
     shapes: list[dict[str, Any]] = field(default_factory=list)
     annotations: list[dict[str, Any]] = field(default_factory=list)
+    more: dict[str, Any] = field(default_factory=dict)
 
 
 def assembled(
-    plots: Sequence[Plot], places: Sequence[Place] = ()
-) -> tuple[list[Trace], dict[str, Any]]:
-    """The traces and the layout of a figure with these plots, each at its place."""
+    plots: Sequence[Plot], gap_px: float = 0.0, across: int = 1
+) -> tuple[list[Trace], dict[str, Any], int]:
+    """The traces, the layout and the height of a figure with these plots: rows of so many, each
+    below a gap."""
+    firsts = range(0, len(plots), across)
+    rows_px = [max(plot.height for plot in plots[first : first + across]) for first in firsts]
+    total = sum(rows_px) + gap_px * len(rows_px)
+    width = (1 + BETWEEN) / across
     traces: list[Trace] = []
-    layout: dict[str, Any] = {"shapes": [], "annotations": []}
+    layout: dict[str, Any] = {"shapes": [], "annotations": [], "legend": LEGEND_ABOVE}
     for place, plot in enumerate(plots):
         number = str(place + 1) if place else ""
-        traces += [_numbered(trace, number, ("xaxis", "yaxis")) for trace in plot.traces]
-        x, y = dict(plot.x), dict(plot.y)
-        if places:
-            x |= {"domain": list(places[place][0]), "anchor": f"y{number}"}
-            y |= {"domain": list(places[place][1]), "anchor": f"x{number}"}
-        layout |= {f"xaxis{number}": x, f"yaxis{number}": y}
-        for kind in ("shapes", "annotations"):
-            drawn = getattr(plot, kind)
-            layout[kind] += [_numbered(mark, number, ("xref", "yref")) for mark in drawn]
-    return traces, layout
+        row, column = divmod(place, across)
+        top = total - sum(rows_px[:row]) - gap_px * (row + 1)
+        ends = max(0.0, top - rows_px[row]) / total, top / total
+        sides = column * width, min(1.0, (column + 1) * width - BETWEEN)
+        layout[f"xaxis{number}"] = {**plot.x, "domain": sides, "anchor": f"y{number}"}
+        layout[f"yaxis{number}"] = {**plot.y, "domain": ends, "anchor": f"x{number}"}
+        traces += [_numbered(trace, number, "axis") for trace in plot.traces]
+        layout["shapes"] += [_numbered(shape, number, "ref") for shape in plot.shapes]
+        layout["annotations"] += [_numbered(text, number, "ref") for text in plot.annotations]
+    once_in_legend(traces)
+    layout["showlegend"] = len({trace["name"] for trace in traces}) > 1
+    for plot in plots:
+        layout |= plot.more
+    return traces, layout, round(total)
 
 
-def _numbered(mark: Mapping[str, Any], number: str, names: tuple[str, str]) -> dict[str, Any]:
+def _numbered(mark: Mapping[str, Any], number: str, kind: str) -> dict[str, Any]:
     """A trace or a mark with the number of its axes: `x domain` becomes `x2 domain`."""
     references = {}
-    for name in names:
-        reference = str(mark.get(name) or name[0])
-        if reference != "paper":
-            references[name] = reference[0] + number + reference[1:]
+    for letter in "xy":
+        reference = str(mark.get(f"{letter}{kind}", letter))
+        references[f"{letter}{kind}"] = letter + number + reference[1:]
     return {**mark, **references}
 
 
-def stacked(shares: Sequence[tuple[float, float]]) -> list[Place]:
-    """Places below each other, as wide as the figure."""
-    return [((0.0, 1.0), share) for share in shares]
-
-
 def once_in_legend(traces: Sequence[Trace]) -> None:
-    """Let each name appear in the legend once."""
-    names: set[str] = set()
+    """Let each name appear once in its legend."""
+    seen = set()
     for trace in traces:
         if trace.get("showlegend", True):
-            trace["showlegend"] = trace["name"] not in names
-            names.add(trace["name"])
+            entry = trace.get("legend"), trace["name"]
+            trace["showlegend"] = entry not in seen
+            seen.add(entry)
 
 
 def is_reference(trace: Mapping[str, Any]) -> bool:

@@ -42,7 +42,6 @@ def ratios(table: DataFrame) -> Figure:
         TITLE,
         rows=lambda rows: rows.assign(ratio=rows["ratio"].where(rows["low"].notna())),
         x=Axis("ratio", "ratio, second over first", log=most > WIDEST * max(least, 1e-9)),
-        spread=("low", "high"),
         row_name=lambda records: f"<b>{records[0]['condition']}</b> {_words(records[0])}",
         by="verdict",
         looks=LOOKS,

@@ -17,9 +17,8 @@ from labs.errors import BadInput
 from labs.read.display.format import heading
 from labs.read.display.provenance import of_points
 from labs.read.figures.axes import Axis
-from labs.read.figures.choices import Choices, upright_px
 from labs.read.figures.heatmap import HeatMap
-from labs.read.figures.lines import LOOKS, MEASURED, Lines, Prediction
+from labs.read.figures.lines import BARS, LOOKS, MEASURED, Lines, Prediction
 from labs.read.figures.panels import NARROW, Multiples
 from labs.read.figures.parameter_layout import (
     CONDITION,
@@ -31,7 +30,7 @@ from labs.read.figures.parameter_layout import (
     values_of,
 )
 from labs.read.figures.plot import Look
-from labs.read.figures.style import NO_RUNS, log_ticks, nothing
+from labs.read.figures.style import BLACK, NO_RUNS, TO_CAPTION_PX, log_ticks, nothing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -42,11 +41,14 @@ MARK_PX = 7
 MOST_TICKS = 4
 """Of up to so many values on the x axis each has a tick."""
 PANEL_PX, ONE_PANEL_PX = 150, 300
-DECADE = 10.0
-ROOM, LOG_ROOM = 1.08, 0.06
-"""The end of an axis that begins at 0, as a share of the largest value; the room at both ends of a
-logarithmic one, as a share of its length."""
-MOST_POWERS = 5
+DECADE, MOST_TIMES = 10.0, 100.0
+"""An axis is logarithmic beyond the first, and beyond the second only powers of ten have ticks."""
+LETTER_PX, PHONE_PX = 7, 250
+"""The width of a letter, and the width of all panels on a phone."""
+CHOICE = "_choice"
+"""The column with the words of a choice on the x axis."""
+LINE = Look("", "", width=1.5, mode="lines")
+STROKE = Look(BLACK, symbol="line-ew-open", size=20, mode="markers")
 Units = Mapping[str, str]
 
 
@@ -95,6 +97,7 @@ def small_multiples(
     key = _key(form) if expected else ""
     figure = Multiples(
         title,
+        rows=lambda rows: rows.assign(**{CHOICE: rows[layout.x].map(plain)}),
         panel_of=form,
         by=layout.columns or "",
         below=layout.rows or "",
@@ -104,15 +107,23 @@ def small_multiples(
         describe=lambda rows: f"{title}. {in_words(rows, layout, column, unit, expected)}",
         table=lambda rows: rows[[name for name in shown if name in rows]],
     )(points)
-    return _lower(figure, upright_px(form.choices, across)) if isinstance(form, Choices) else figure
+    px = _upright_px([*map(plain, values_of(points, layout.x))], across)
+    return _turned(figure, px) if form.mode == BARS and px > 0 else figure
 
 
-def _lower(figure: Figure, px: int) -> Figure:
-    """The figure with room for vertical labels above its caption."""
-    for text in figure.select_annotations({"name": "caption"}):
-        text.yshift -= px
+def _upright_px(choices: Sequence[str], across: int) -> int:
+    """The height of vertical labels of choices; 0 if horizontal ones fit on a phone, in so many
+    panels side by side."""
+    longest = max(map(len, choices))
+    fits = (longest + 1) * LETTER_PX * len(choices) * across <= PHONE_PX
+    return 0 if fits else (longest - 1) * LETTER_PX
+
+
+def _turned(figure: Figure, px: int) -> Figure:
+    """The figure with vertical labels of this height above its caption."""
+    figure.update_annotations(selector={"name": "caption"}, yshift=-TO_CAPTION_PX - px)
     margin_b, height = figure.layout.margin.b + px, figure.layout.height + px
-    return figure.update_layout(margin_b=margin_b, height=height)
+    return figure.update_layout(margin_b=margin_b, height=height).update_xaxes(tickangle=-90)
 
 
 def heatmap(
@@ -147,10 +158,11 @@ def _axis(name: str, unit: str, **more: Any) -> Axis:
     return Axis(name, words, with_unit.removesuffix(")"), **more)
 
 
-def _key(form: Lines | Choices) -> str:
-    if isinstance(form, Lines):
+def _key(form: Lines) -> str:
+    if form.mode != BARS:
         return "markers: measured; lines: predicted"
-    return f"{'markers' if form.y.log else 'bars'}: measured; black lines: predicted"
+    measured = "markers" if form.up.log else "bars"
+    return f"{measured}: measured; black lines: predicted"
 
 
 def _above(layout: Layout, units: Units) -> str:
@@ -169,57 +181,44 @@ def _panel(
     expected: str,
     units: Units,
     across: int,
-) -> Lines | Choices:
+) -> Lines:
     """A panel: measured values as markers and predictions as lines, or bars of choices. Without
     predictions, a line connects the measured values."""
     xs, lines = values_of(points, layout.x), values_of(points, layout.line) if layout.line else []
     values = [value for name in filter(None, [column, expected]) for value in points[name].dropna()]
     x, y = _axis(layout.x, units.get(layout.x, "")), _upward(_axis(column, unit), values)
-    sizes = (MARK_PX + 2 * place for place in range(len(lines) - 1, -1, -1))
-    named = {line: _line_name(layout, line, units) for line in lines}
+    sizes = range(MARK_PX + 2 * (len(lines) - 1), 0, -2)
     looks = {
         line: replace(look, size=size)
         for line, look, size in zip(lines, LOOKS, sizes, strict=False)
     }
-    height = PANEL_PX if layout.rows else ONE_PANEL_PX
-    if not layout.has_numbers(points):
-        return Choices(
-            "",
-            x=x,
-            y=y,
-            by=layout.line,
-            choices=tuple(xs),
-            looks=looks or {None: replace(LOOKS[0], size=MARK_PX)},
-            named=named or {None: MEASURED},
-            predicted=expected,
-            upright=upright_px(tuple(xs), across) > 0,
-            height=height,
-        )
-    ticks = _ticks(xs, is_narrow=across > NARROW)
+    if layout.has_numbers(points):
+        x = replace(x, log=_spans_a_decade(xs), ticks=_ticks(xs, is_narrow=across > NARROW))
+        mode, look = "markers" if expected else "lines+markers", LINE
+    else:
+        choices = {name: name for name in map(plain, xs)}
+        x, mode, look = replace(x, column=CHOICE, category=True, ticks=choices), BARS, STROKE
     return Lines(
         "",
-        x=replace(x, log=_spans_a_decade(xs), ticks=ticks),
+        x=x,
         y=y,
         by=layout.line,
-        named=named,
-        looks=looks,
-        predicted=Prediction(expected, each=True, look=Look("", "", width=1.5), mode="lines"),
-        mode="markers" if expected else "lines+markers",
-        height=height,
+        named={line: _line_name(layout, line, units) for line in lines},
+        looks=looks or {MEASURED: replace(LOOKS[0], size=MARK_PX)},
+        predicted=Prediction(expected, each=True, look=look),
+        mode=mode,
+        height=PANEL_PX if layout.rows else ONE_PANEL_PX,
     )
 
 
 def _upward(axis: Axis, values: Sequence[float]) -> Axis:
-    """The axis of the values, common to all panels: logarithmic, or with zero if none is below."""
+    """The axis of the values: logarithmic, or with zero if none is below."""
     low, high = min(values), max(values)
     if not _spans_a_decade(values):
-        return replace(axis, range=None if low < 0 else (0, ROOM * (high or 1)))
-    ticks = log_ticks(low, high)
-    if len(ticks) > MOST_POWERS:
-        ticks = [tick for tick in ticks if log10(tick) % 1 == 0]
-    room = (high / low) ** LOG_ROOM
-    labels = {tick: f"{tick:g}" for tick in ticks}
-    return replace(axis, log=True, ticks=labels, range=(low / room, high * room))
+        return replace(axis, begins_at_0=low >= 0)
+    is_long = high > MOST_TIMES * low
+    ticks = [tick for tick in log_ticks(low, high) if not is_long or log10(tick) % 1 == 0]
+    return replace(axis, log=True, ticks={tick: f"{tick:g}" for tick in ticks})
 
 
 def _line_name(layout: Layout, line: Any, units: Units) -> str:

@@ -11,6 +11,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plotly.graph_objects import Figure
+from plotly.io import templates
 
 from labs.read.display.format import heading, notebook_cell
 from labs.read.display.provenance import of_run
@@ -53,6 +54,19 @@ TITLE: Mapping[str, Any] = {
     "pad": {"t": 14},
     "font": {"size": 17},
 }
+CAPTION: Mapping[str, Any] = {
+    "name": "caption",
+    "align": "left",
+    "showarrow": False,
+    "xref": "paper",
+    "yref": "paper",
+    "x": 0,
+    "y": 0,
+    "xanchor": "left",
+    "yanchor": "top",
+    "yshift": -TO_CAPTION_PX,
+    "font": {"size": 12, "color": GREY},
+}
 LEGEND_ABOVE: Mapping[str, Any] = {
     "orientation": "h",
     "x": 0,
@@ -73,9 +87,18 @@ AXIS: Mapping[str, Any] = {
     "ticks": "outside",
     "tickcolor": GREY,
     "automargin": True,
+    "title": {"font": {"size": 13}, "standoff": 6},
 }
-AXIS_TITLE: Mapping[str, Any] = {"font": {"size": 13}, "standoff": 6}
-_AXIS_NAME = re.compile(r"[xy]axis\d*")
+templates["lab"] = {
+    "layout": {
+        "xaxis": AXIS,
+        "yaxis": AXIS,
+        "font": {"family": FONT, "size": 13, "color": BLACK},
+        "hoverlabel": {"font": {"family": FONT}},
+        "paper_bgcolor": PAPER,
+        "plot_bgcolor": PAPER,
+    }
+}
 
 
 def dressed(
@@ -98,58 +121,36 @@ def dressed(
     They and the caption are kept in the figure's layout, from which `labs publish` takes them.
     """
     lines = [line for part in caption.split("<br>") for line in wrap(part, CAPTION_LETTERS)]
-    below_px = TO_CAPTION_PX + CAPTION_PX + LINE_PX * max(0, len(lines) - 1)
+    more_px = LINE_PX * max(0, len(lines) - 1)
     layout = figure.layout.to_plotly_json() if layout is None else layout
-    axes = {"xaxis", "yaxis"} | {name for name in layout if _AXIS_NAME.fullmatch(name)}
-    written = {
-        "text": "<br>".join(lines),
-        "name": "caption",
-        "align": "left",
-        "showarrow": False,
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0,
-        "y": 0,
-        "xanchor": "left",
-        "yanchor": "top",
-        "yshift": -TO_CAPTION_PX,
-        "font": {"size": 12, "color": GREY},
+    written = {**CAPTION, "text": "<br>".join(lines)}
+    below_px = TO_CAPTION_PX + CAPTION_PX + more_px
+    meta = {
+        "tell": plain(tell),
+        "caption": plain(caption.replace("<br>", " · ")),
+        "table": as_words(table),
     }
     # In one step: each assignment is checked, which takes longer than to draw most charts.
     figure.layout = {
+        "xaxis": {"automargin": True},
+        "yaxis": {"automargin": True},
         **layout,
-        **{name: _axis(layout.get(name, {})) for name in axes},
-        "annotations": [*layout.get("annotations", ()), written],
-        "meta": {
-            "tell": plain(tell),
-            "caption": plain(caption.replace("<br>", " · ")),
-            "table": as_words(table),
-            **({STEPS: steps} if steps else {}),
-        },
+        "template": "lab",
         "title": {"text": title, **TITLE},
-        "height": height + below_px - TO_CAPTION_PX - CAPTION_PX,
-        "paper_bgcolor": PAPER,
-        "plot_bgcolor": PAPER,
-        "template": "none",
-        "font": {"family": FONT, "size": 13, "color": BLACK},
-        "hoverlabel": {"font": {"family": FONT}},
-        "margin": {"l": 70, "r": 24, "t": 84, "b": below_px},
+        "annotations": [*layout.get("annotations", ()), written],
+        "meta": {**meta, STEPS: steps} if steps else meta,
+        "height": height + more_px,
+        "margin": {"l": 70, "r": 24, "t": 84, "b": below_px, **layout.get("margin", {})},
     }
     return figure
 
 
-def _axis(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**given, **AXIS, "title": {**given.get("title", {}), **AXIS_TITLE}}
-
-
 def nothing(title: str, why: str, caption: str = "") -> Figure:
     """An empty figure with the reason."""
-    figure = Figure()
-    figure.add_annotation(
-        text=why, showarrow=False, xref="paper", yref="paper", x=0, y=0.5, xanchor="left"
-    )
-    dressed(figure, title=title, caption=caption, height=220, tell=why, table=None)
-    return figure.update_xaxes(visible=False).update_yaxes(visible=False)
+    words = {**CAPTION, "name": "", "text": why, "y": 0.5, "yshift": 0, "font": {"size": 13}}
+    hidden = {"visible": False}
+    layout = {"annotations": [words], "xaxis": hidden, "yaxis": hidden}
+    return dressed(Figure(), layout, title=title, caption=caption, height=220, tell=why, table=None)
 
 
 def plain(markdown: str) -> str:

@@ -102,7 +102,7 @@ def time_sequence(
         caption=lambda rows: where_from(source) + thinned,
         describe=lambda rows: _describe(title, data),
         table=lambda rows: _moments(data, answers),
-        height=520,
+        height=348,
     )(data, answers)
 
 

@@ -4,17 +4,18 @@ against goodput, and the phase of two windows."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import atan2, cos, log10, pi, sin, sqrt
+from itertools import pairwise
+from math import atan2, cos, hypot, pi, sin, sqrt
 from typing import TYPE_CHECKING
 
 import numpy
-from pandas import DataFrame, concat
+from pandas import DataFrame, Series, concat, cut
 
 from labs.drive.units import SECOND_NS
 from labs.errors import BadInput
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import DIGITS, Axis
-from labs.read.figures.lines import LOOKS, Lines, Prediction
+from labs.read.figures.lines import LOOKS, MEASURED, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import GREY
@@ -38,30 +39,33 @@ FEWEST_WINDOWS = 3
 """A run with fewer windows has no spread."""
 
 
-def path_words(run: Run) -> str:
-    """The path of a run in words: `20 Mbit/s, 40 ms, pfifo of 1 BDP`."""
+def _path_words(run: Run) -> str:
+    """The path of a run in words: `20 Mbit/s, RTT 40 ms, pfifo of 100 packets`."""
     path = traffic_of(run).path
     queue, rate = path.queue("down"), path.down.rate_mbit
-    phrases = [f"{rate:g} Mbit/s" if rate else "no rate limit", f"RTT {path.rtt_ms:g} ms"]
-    if queue is not None:
-        size = queue.packets and f"{queue.packets} packets"
-        size = size or (queue.size_bytes and f"{queue.size_bytes:,} bytes")
-        ecn = ", ECN" if queue.ecn else ""
-        phrases.append(f"{queue.kind}{f' of {size}' if size else ''}{ecn}")
-    return ", ".join(phrases)
+    words = f"{rate:g} Mbit/s" if rate else "no rate limit"
+    words += f", RTT {path.rtt_ms:g} ms"
+    if queue is None:
+        return words
+    words += f", {queue.kind}"
+    if queue.packets:
+        words += f" of {queue.packets} packets"
+    elif queue.size_bytes:
+        words += f" of {queue.size_bytes:,} bytes"
+    return f"{words}, ECN" if queue.ecn else words
 
 
-def with_source(table: DataFrame, run: Run) -> DataFrame:
+def _with_source(table: DataFrame, run: Run) -> DataFrame:
     """A table of a run with what a title and a caption say about the run."""
     return table.assign(
         condition=run.condition,
         testbed=run.testbed,
         kernel=run.kernel.release,
-        path=path_words(run),
+        path=_path_words(run),
     )
 
 
-def caption_of(rows: DataFrame) -> str:
+def _caption_of(rows: DataFrame) -> str:
     """The caption of a chart of runs: testbed, kernel and path of each. What a run's link says is
     about its wires only."""
     testbeds, kernels, paths = (dict.fromkeys(rows[name]) for name in ("testbed", "kernel", "path"))
@@ -73,29 +77,29 @@ def _titled(words: str) -> Callable[[DataFrame], str]:
     """A title with the condition, if the rows are of one."""
 
     def title(rows: DataFrame) -> str:
-        names = [*dict.fromkeys(rows["condition"])] if len(rows) else []
-        return f"{words}: {names[0]}" if len(names) == 1 else words
+        names = set(rows.get("condition", ()))
+        return f"{words}: {names.pop()}" if len(names) == 1 else words
 
     return title
 
 
-def _control_of(flow: object) -> str:
-    return str(flow).rpartition(" ")[2]
+def _each(rows: DataFrame, by: str, column: str) -> str:
+    """A value for each flow or run: `cubic 9.51, bbr 9.62`."""
+    values = rows.groupby(by, sort=False)[column].first().dropna()
+    return ", ".join(f"{name} {in_three_digits(value)}" for name, value in values.items())
+
+
+def _control_of(flow: str) -> str:
+    return flow.rpartition(" ")[2]
 
 
 def _per_flow(run: Run, step_s: float = 0.5) -> DataFrame:
     """The goodput of each flow over time, its mean in steady state, and an equal share."""
     flows, rate = downward(run), traffic_of(run).path.down.rate_mbit
     steady = {flow.name: flow.mbit(*steady_ns(run)) for flow in flows}
-    table = with_source(over_time(run, step_s), run)
+    table = _with_source(over_time(run, step_s), run)
     equal_mbit = rate / len(flows) if rate and len(flows) > 1 else float("nan")
     return table.assign(steady_mbit=table["flow"].map(steady), equal_mbit=equal_mbit)
-
-
-def _describe_goodput(rows: DataFrame) -> str:
-    steady = rows.groupby("flow", sort=False)["steady_mbit"].first()
-    means = ", ".join(f"{flow} {in_three_digits(mean)}" for flow, mean in steady.items())
-    return f"Goodput in steady state, in Mbit/s: {means}."
 
 
 goodput = Lines(
@@ -108,15 +112,17 @@ goodput = Lines(
     mode="lines",
     marks=(Mark("equal_mbit", "an equal share", axis="y", width=1),),
     moments=MOMENTS,
-    caption=caption_of,
-    describe=_describe_goodput,
+    caption=_caption_of,
+    describe=lambda rows: (
+        f"Goodput in steady state, in Mbit/s: {_each(rows, 'flow', 'steady_mbit')}."
+    ),
 )
 
 
 def _window_samples(run: Run) -> DataFrame:
     samples = sockets(run)
     columns = ["t_s", "flow", "snd_cwnd_segments"]
-    return samples if samples.empty else with_source(samples[columns].dropna(), run)
+    return samples if samples.empty else _with_source(samples[columns].dropna(), run)
 
 
 def _describe_windows(rows: DataFrame) -> str:
@@ -135,7 +141,7 @@ windows = Lines(
     kind_of=_control_of,
     mode="lines",
     moments=MOMENTS,
-    caption=caption_of,
+    caption=_caption_of,
     describe=_describe_windows,
 )
 
@@ -143,22 +149,13 @@ windows = Lines(
 def _delays(*runs: Run, direction: str = "down") -> DataFrame:
     """The delay in the queue of each run over time, and its median in steady state."""
     parts = [
-        with_source(bottleneck.over_time(run, direction), run).assign(
+        _with_source(bottleneck.over_time(run, direction), run).assign(
             median_ms=float(numpy.median(bottleneck.delays_ms(run, direction) or [numpy.nan]))
         )
         for run in runs
         if bottleneck.queue_host(run, direction)
     ]
     return concat(parts, ignore_index=True) if parts else DataFrame()
-
-
-def _describe_delays(rows: DataFrame) -> str:
-    medians = rows.groupby("condition", sort=False)["median_ms"].first().dropna()
-    phrases = ", ".join(f"{name} {in_three_digits(median)}" for name, median in medians.items())
-    return (
-        f"Median delay in steady state, in ms: {phrases}. "
-        f"An empty queue is drawn at {LEAST_DELAY_MS:g} ms."
-    )
 
 
 queue = Lines(
@@ -170,8 +167,11 @@ queue = Lines(
     by="condition",
     mode="lines",
     moments=MOMENTS,
-    caption=caption_of,
-    describe=_describe_delays,
+    caption=_caption_of,
+    describe=lambda rows: (
+        f"Median delay in steady state, in ms: {_each(rows, 'condition', 'median_ms')}. "
+        f"An empty queue is drawn at {LEAST_DELAY_MS:g} ms."
+    ),
 )
 
 
@@ -195,11 +195,11 @@ def phase(run: Run) -> Figure:
         in_order=False,
         predicted=Prediction(curve=_equal, name="equal windows", look=Look(GREY, "dot")),
         named="windows",
-        looks={"windows": Look(LOOKS[0].colour, size=4, width=1)},
+        looks={MEASURED: Look(LOOKS[0].colour, size=4, width=1)},
         moments=MOMENTS,
-        caption=caption_of,
+        caption=_caption_of,
         describe=_describe_phase,
-        height=460,
+        height=288,
     )(run)
 
 
@@ -220,67 +220,65 @@ def _both_windows(run: Run, names: Sequence[str]) -> DataFrame:
         samples[samples["flow"] == name][["at_ns", "snd_cwnd_segments"]].dropna() for name in names
     )
     both = first.merge(second, on="at_ns", suffixes=("_first", "_second"))
-    return with_source(both[both["at_ns"] >= steady_ns(run)[0]], run)
+    return _with_source(both[both["at_ns"] >= steady_ns(run)[0]], run)
 
 
 def _compared(*runs: Run) -> DataFrame:
     """Per run: means of goodput and of the delay's logarithm in steady state, and how they vary."""
     rows = []
     for run in runs:
-        goodputs, delays = _windows_of(run)
-        if len(goodputs) >= FEWEST_WINDOWS:
-            logs = [log10(max(delay, LEAST_DELAY_MS)) for delay in delays]
-            (xx, xy), (_, yy) = numpy.cov(goodputs, logs).tolist()
+        windows = _windows_of(run)
+        if len(windows) >= FEWEST_WINDOWS:
+            mean, spread, of_both = windows.mean(), windows.std(ddof=0), windows.cov()
             means = {
-                "goodput_mbit": float(numpy.mean(goodputs)),
-                "delay_ms": float(10 ** numpy.mean(logs)),
-                "spread_mbit": float(numpy.std(goodputs)),
-                "spread_times": float(10 ** numpy.std(logs)),
+                "goodput_mbit": mean["goodput_mbit"],
+                "delay_ms": 10 ** mean["log_delay"],
+                "spread_mbit": spread["goodput_mbit"],
+                "spread_times": 10 ** spread["log_delay"],
+                "xx": of_both.iat[0, 0],
+                "xy": of_both.iat[0, 1],
+                "yy": of_both.iat[1, 1],
             }
-            spread = {"xx": xx, "xy": xy, "yy": yy}
-            rows.append(with_source(DataFrame([{**means, **spread}]), run))
+            rows.append(_with_source(DataFrame([means]), run))
     return concat(rows, ignore_index=True) if rows else DataFrame()
 
 
-def _windows_of(run: Run) -> tuple[list[float], list[float]]:
-    """The goodput of all flows down and the mean delay in the queue, per window of the steady
-    state."""
-    from_ns, until_ns = steady_ns(run)
-    table, begin = bottleneck.over_time(run), begin_ns(run)
+def _windows_of(run: Run) -> DataFrame:
+    """The goodput of all flows down and the logarithm of the mean delay in the queue, per window of
+    the steady state that has samples."""
+    (from_ns, until_ns), begin = steady_ns(run), begin_ns(run)
     length_ns = WINDOW_S * SECOND_NS
-    goodputs, delays = [], []
-    at = from_ns
-    while at + length_ns <= until_ns:
-        from_s, until_s = (at - begin) / SECOND_NS, (at + length_ns - begin) / SECOND_NS
-        inside = table[(table["t_s"] >= from_s) & (table["t_s"] < until_s)]
-        if not inside.empty:
-            goodputs.append(sum(flow.mbit(at, at + length_ns) for flow in downward(run)))
-            delays.append(float(inside["delay_ms"].mean()))
-        at += length_ns
-    return goodputs, delays
+    count = int((until_ns - from_ns) // length_ns)
+    edges = [from_ns + number * length_ns for number in range(count + 1)]
+    queue = bottleneck.over_time(run)
+    number = cut(
+        queue["t_s"], [(at - begin) / SECOND_NS for at in edges], right=False, labels=False
+    )
+    delays = queue.groupby(number)["delay_ms"].mean().clip(lower=LEAST_DELAY_MS)
+    goodputs = [sum(flow.mbit(*window) for flow in downward(run)) for window in pairwise(edges)]
+    return DataFrame({"goodput_mbit": Series(goodputs), "log_delay": numpy.log10(delays)}).dropna()
 
 
-def _ellipse(rows: DataFrame) -> tuple[list[float], list[float]]:
+def _ellipse(rows: DataFrame) -> tuple[Sequence[float], Sequence[float]]:
     """The ellipse of one standard deviation of goodput and of the logarithm of the delay."""
     row = rows.iloc[0]
-    xx, xy, yy = (float(row[name]) for name in ("xx", "xy", "yy"))
-    spread = sqrt(((xx - yy) / 2) ** 2 + xy**2)
-    long, short = (sqrt(max(0.0, (xx + yy) / 2 + sign * spread)) for sign in (1, -1))
+    xx, xy, yy = row["xx"], row["xy"], row["yy"]
+    spread = hypot((xx - yy) / 2, xy)
+    long, short = (sqrt(max(0.0, (xx + yy) / 2 + part)) for part in (spread, -spread))
     turn = atan2(2 * xy, xx - yy) / 2
-    x, y = float(row["goodput_mbit"]), log10(float(row["delay_ms"]))
-    angles = [2 * pi * step / ELLIPSE_POINTS for step in range(ELLIPSE_POINTS + 1)]
-    return (
-        [x + long * cos(t) * cos(turn) - short * sin(t) * sin(turn) for t in angles],
-        [10 ** (y + long * cos(t) * sin(turn) + short * sin(t) * cos(turn)) for t in angles],
-    )
+    angles = numpy.linspace(0, 2 * pi, ELLIPSE_POINTS + 1)
+    across, up = long * numpy.cos(angles), short * numpy.sin(angles)
+    xs = row["goodput_mbit"] + across * cos(turn) - up * sin(turn)
+    ys = row["delay_ms"] * 10 ** (across * sin(turn) + up * cos(turn))
+    return xs.tolist(), ys.tolist()
 
 
 def _describe_compared(rows: DataFrame) -> str:
-    means = "; ".join(
-        f"{row['condition']} {row['goodput_mbit']:.1f} Mbit/s, {row['delay_ms']:.1f} ms"
-        for row in rows.to_dict("records")
+    means = (
+        f"{row.condition} {row.goodput_mbit:.1f} Mbit/s, {row.delay_ms:.1f} ms"
+        for row in rows.itertuples()
     )
-    return f"Means: {means}."
+    return f"Means: {'; '.join(means)}."
 
 
 latency_against_throughput = Lines(
@@ -291,8 +289,8 @@ latency_against_throughput = Lines(
     y=Axis("delay_ms", "delay in the queue", log=True, ticks=DIGITS),
     by="condition",
     mode="markers",
-    predicted=Prediction(curve=_ellipse, each=True, name="{}", look=Look(GREY), fill=True),
-    caption=caption_of,
+    predicted=Prediction(curve=_ellipse, each=True, name="{}", look=Look(""), fill=True),
+    caption=_caption_of,
     note=f"windows of {WINDOW_S:g} s; ellipses: one standard deviation; better is right and down",
     describe=_describe_compared,
     table={
@@ -302,6 +300,6 @@ latency_against_throughput = Lines(
         "spread_mbit": "its spread, Mbit/s",
         "spread_times": "its spread, times",
     },
-    height=460,
+    height=288,
 )
 """The delay in the queue and the goodput of windows of half a second in steady state."""

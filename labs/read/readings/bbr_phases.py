@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from labs.read.readings.flows import carried, sockets
@@ -92,10 +93,9 @@ def flow_samples(run: Run, index: int = 0) -> DataFrame:
 def phases(samples: DataFrame) -> tuple[Phase, ...]:
     """The stays of `flow_samples`, in order."""
     change = samples["state"] != samples["state"].shift()
-    parts = [part for _, part in samples.groupby(change.cumsum())]
-    begins = [float(part["t_s"].iloc[0]) for part in parts]
-    ends = [*begins[1:], *(float(part["t_s"].iloc[-1]) for part in parts[-1:])]
+    stays = [stay for _, stay in samples.groupby(change.cumsum())]
+    edges = [*(stay["t_s"].iloc[0] for stay in stays), samples["t_s"].iloc[-1]]
     return tuple(
-        Phase(str(part["state"].iloc[0]), begin, end, part)
-        for part, begin, end in zip(parts, begins, ends, strict=True)
+        Phase(stay["state"].iloc[0], begin, end, stay)
+        for stay, (begin, end) in zip(stays, pairwise(edges), strict=True)
     )

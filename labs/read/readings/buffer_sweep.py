@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from labs.drive.units import MIB
-from labs.read.display.format import in_three_digits, size_in_mb, size_in_words
+from labs.drive.units import MIB, bytes_carried
+from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
+from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.windows import series
 
 if TYPE_CHECKING:
@@ -41,9 +40,9 @@ class Smallest:
     rate_mbit: float
     rtt_ms: float
     bdp_bytes: float
-    buffer_bytes: int | None
+    buffer_bytes: float | None
     of_the_line_pct: float | None
-    below_bytes: int | None
+    below_bytes: float | None
     below_pct: float | None
     below_share_pct: float | None
 
@@ -52,6 +51,42 @@ class Smallest:
         """The buffer as a multiple of the BDP."""
         return None if self.buffer_bytes is None else self.buffer_bytes / self.bdp_bytes
 
+    def sentence(self, in_words: Callable[[float], str] = size_in_words) -> str:
+        """The buffer, with the size below it."""
+        how = "" if self.series == SYSCTL else " set by setsockopt"
+        below = f"{in_words(self.below_bytes or 0)}, reaches {self.below_pct or 0:.1f} %"
+        if self.buffer_bytes is None:
+            return (
+                f"Linux {self.kernel}: none of the {self.points} buffers of the sweep{how} fills "
+                f"the link; the largest, {below} of the line rate."
+            )
+        smaller = f"; the next smaller one, {below}" if self.below_bytes else ""
+        return (
+            f"Linux {self.kernel}: of the {self.points} sizes of the sweep{how}, the smallest "
+            f"buffer that reaches {FULL_PCT:g} % of the line rate is "
+            f"{in_words(self.buffer_bytes)}, {self.of_the_bdp:.2f} times the BDP of "
+            f"{in_words(self.bdp_bytes)}{smaller}."
+        )
+
+    def computed(self) -> str:
+        """The computed sizes, next to that of the sweep, which can only be one of those tried.
+
+        On some kernels a buffer fixed by setsockopt has another share of window, so there is no
+        advice for it here.
+        """
+        if self.series != SYSCTL or self.buffer_bytes is None:
+            return ""
+        advised = advise(self.rate_mbit, self.rtt_ms, self.kernel)
+        receive, send = (
+            size / advised.bdp_bytes for size in (advised.receive_bytes, advised.send_bytes)
+        )
+        more = "receiver" if receive >= send else "sender"
+        return (
+            f" Computed for a full link: {receive:.2f} times the BDP at the receiver, {send:.2f} "
+            f"at the sender. With the same size at both ends the {more} needs more. The sweep can "
+            "only find one of its own sizes."
+        )
+
 
 def line_mib_s(rows: DataFrame) -> float:
     """The payload that the link of these rows carries, as it was measured; the median."""
@@ -59,25 +94,26 @@ def line_mib_s(rows: DataFrame) -> float:
 
 
 def points(table: DataFrame) -> DataFrame:
-    """The rows of a table of results that are points of a sweep over a shaped link, by size.
+    """The rows of a table of results that are points of a sweep over a shaped link: by kernel,
+    those by sysctl first, by size.
 
     With `line_mib_s` and `bdp_bytes` of the link as it was measured, the size as `buffer_mib` and
-    `of_the_bdp`, and `of_the_line_pct`.
+    `of_the_bdp`, `of_the_line_pct`, and `in_flight_pct`, the payload in flight in steady state as
+    a share of the buffer.
     """
     rows = table[(table["group"] == SWEEP) & table["rate_mbit"].notna()]
-    # By sysctl first.
     rows = rows.sort_values(["series", "buffer_bytes"], ascending=[False, True])
     rows = rows.sort_values("kernel", key=lambda names: names.map(series), kind="stable")
-    line = rows["rate_mbit"].map(line_goodput_bytes_s) / MIB
-    bdp = [
-        bdp_bytes(rate, rtt) for rate, rtt in zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
-    ]
+    line, size = rows["rate_mbit"].map(line_goodput_bytes_s) / MIB, rows["buffer_bytes"]
+    links = zip(rows["rate_mbit"], rows["rtt_ms"], strict=True)
+    bdp = [bytes_carried(*link) for link in links]
     return rows.assign(
         line_mib_s=line,
         bdp_bytes=bdp,
-        buffer_mib=rows["buffer_bytes"] / MIB,
-        of_the_bdp=rows["buffer_bytes"] / bdp,
+        buffer_mib=size / MIB,
+        of_the_bdp=size / bdp,
         of_the_line_pct=100 * rows["steady_mib_s"] / line,
+        in_flight_pct=100 * (rows["steady_bytes_s"] * rows["rtt_ms"] / 1e3) / size,
     )
 
 
@@ -87,130 +123,37 @@ def smallest(table: DataFrame, full_pct: float = FULL_PCT) -> list[Smallest]:
     rows = points(table)
     rows = rows[rows["steady_mib_s"].notna() & (rows["settled"] != False)]  # noqa: E712
     sweeps = rows.groupby(["kernel", "series"], sort=False)
-    return [_smallest(sweep.sort_values("buffer_bytes"), full_pct) for _, sweep in sweeps]
+    return [_smallest(sweep, full_pct) for _, sweep in sweeps]
 
 
 def _smallest(rows: DataFrame, full_pct: float) -> Smallest:
     """The answer of the rows of one sweep, by size."""
-    ordered: list[dict[Any, Any]] = rows.to_dict("records")
-    reaching = (place for place, row in enumerate(ordered) if row["of_the_line_pct"] >= full_pct)
-    place = next(reaching, len(ordered))
-    first, below = (row[0] if row else {} for row in (ordered[place:][:1], ordered[:place][-1:]))
-    last = ordered[-1]
-    return Smallest(
-        kernel=str(last["kernel"]),
-        series=str(last["series"]),
-        points=len(ordered),
-        rate_mbit=float(last["rate_mbit"]),
-        rtt_ms=float(last["rtt_ms"]),
-        bdp_bytes=last["bdp_bytes"],
-        buffer_bytes=int(first["buffer_bytes"]) if first else None,
-        of_the_line_pct=first.get("of_the_line_pct"),
-        below_bytes=int(below["buffer_bytes"]) if below else None,
-        below_pct=below.get("of_the_line_pct"),
-        below_share_pct=_share_pct(below) if below else None,
-    )
+    full = rows["of_the_line_pct"] >= full_pct
+    place = int(full.argmax()) if full.any() else len(rows)
+    last, sizes = rows.iloc[-1], ["buffer_bytes", "of_the_line_pct"]
+    first = rows[sizes].iloc[place].tolist() if place < len(rows) else [None] * 2
+    below = rows[[*sizes, "in_flight_pct"]].iloc[place - 1].tolist() if place else [None] * 3
+    link = (float(last[name]) for name in ("rate_mbit", "rtt_ms", "bdp_bytes"))
+    return Smallest(str(last["kernel"]), str(last["series"]), len(rows), *link, *first, *below)
 
 
-def _share_pct(row: dict[Any, Any]) -> float:
-    """How much of its buffer a flow had in flight in steady state, as payload."""
-    under_way = float(row["steady_bytes_s"]) * float(row["rtt_ms"]) / 1e3
-    return 100 * under_way / float(row["buffer_bytes"])
+def of_each_kernel(table: DataFrame) -> list[Smallest]:
+    """The first answer of each kernel: of the sweep by sysctl, if there is one."""
+    return [*{answer.kernel: answer for answer in smallest(table)[::-1]}.values()][::-1]
 
 
 def remarks(table: DataFrame) -> list[str]:
     """What a table of results shows beyond its rows: the smallest buffer of each sweep."""
-    return [describe_smallest(answer) for answer in smallest(table)]
+    return [answer.sentence() + answer.computed() for answer in smallest(table)]
 
 
 def describe_sweep(rows: DataFrame) -> str:
     """The ends of the sweep, and the smallest buffer that fills the line."""
-    first, last = rows.iloc[0], rows.iloc[-1]
-    return (
-        f"Steady goodput over {len(rows)} buffer sizes, from "
-        f"{in_three_digits(first['steady_mib_s'])} MiB/s with "
-        f"{size_in_words(first['buffer_bytes'])} to {in_three_digits(last['steady_mib_s'])} MiB/s "
-        f"with {size_in_words(last['buffer_bytes'])}. {' '.join(remarks(rows))}"
-    )
-
-
-def describe_smallest(answer: Smallest) -> str:
-    """The smallest buffer, with the size below it, and the computed sizes."""
-    return describe_size(answer, size_in_words) + _computed(answer)
-
-
-def describe_size(answer: Smallest, in_words: Callable[[float], str]) -> str:
-    """One sentence on the smallest buffer, with the size below it."""
-    how = "" if answer.series == SYSCTL else " set by setsockopt"
-    below = in_words(answer.below_bytes or 0)
-    if answer.buffer_bytes is None:
-        return (
-            f"Linux {answer.kernel}: none of the {answer.points} buffers of the sweep{how} "
-            f"fills the link; the largest, {below}, reaches {answer.below_pct or 0:.0f} % of the "
-            "line rate."
-        )
-    smaller = f"; the next smaller one, {below}, reaches {answer.below_pct or 0:.1f} %"
-    return (
-        f"Linux {answer.kernel}: of the {answer.points} sizes of the sweep{how}, the smallest "
-        f"buffer that reaches {FULL_PCT:g} % of the line rate is {in_words(answer.buffer_bytes)}, "
-        f"{answer.of_the_bdp:.2f} times the BDP of {in_words(answer.bdp_bytes)}"
-        f"{smaller if answer.below_bytes else ''}."
-    )
-
-
-def _computed(answer: Smallest) -> str:
-    """The computed sizes, next to that of the sweep, which can only be one of those tried.
-
-    On some kernels a buffer fixed by setsockopt has another share of window, so there is no advice
-    for it here.
-    """
-    if answer.series != SYSCTL or answer.buffer_bytes is None:
-        return ""
-    computed = advise(answer.rate_mbit, answer.rtt_ms, answer.kernel)
-    receive, send = (
-        size / computed.bdp_bytes for size in (computed.receive_bytes, computed.send_bytes)
+    first, last = (
+        f"{in_three_digits(row['steady_mib_s'])} MiB/s with {size_in_words(row['buffer_bytes'])}"
+        for row in (rows.iloc[0], rows.iloc[-1])
     )
     return (
-        f" Computed for a full link: {receive:.2f} times the BDP at the receiver, {send:.2f} at "
-        f"the sender. With the same size at both ends the "
-        f"{'receiver' if receive >= send else 'sender'} needs more. The sweep can only "
-        "find one of its own sizes."
+        f"Steady goodput over {len(rows)} buffer sizes, from {first} to {last}. "
+        f"{' '.join(remarks(rows))}"
     )
-
-
-def filling(rows: DataFrame, place: int) -> Smallest | None:
-    """The smallest buffer of one of the sweeps that fills the line; those by sysctl come first."""
-    answers = [answer for answer in smallest(rows) if answer.series == SYSCTL] or smallest(rows)
-    return answers[place] if place < len(answers) and answers[place].buffer_bytes else None
-
-
-def of_each_kernel(answers: Iterable[Smallest]) -> list[Smallest]:
-    """The first answer of each kernel."""
-    return list({answer.kernel: answer for answer in reversed([*answers])}.values())[::-1]
-
-
-def describe_published(
-    answer: Smallest, articles_bytes: float, within_pct: float, believed: float
-) -> str:
-    """An article's buffer beside the smallest one that fills the link; `believed` is the BDP that
-    it computed."""
-    enough, share = answer.buffer_bytes or 0, answer.below_share_pct
-    more_pct = 100 * (articles_bytes / enough - 1) if enough else inf
-    if enough and abs(100 * (enough / articles_bytes - 1)) <= within_pct:
-        cancels = (
-            ""
-            if share is None
-            else f", but only {share:.0f} % of a receive buffer is usable as window; the two "
-            "errors cancel"
-        )
-        return (
-            f"So the article's number is right (within {within_pct:.0f} %) for the wrong reason. "
-            f"Its RTT is {believed / answer.bdp_bytes:.2f} times the true one{cancels}."
-        )
-    if answer.below_bytes is not None and answer.below_bytes < articles_bytes < enough:
-        return (
-            f"The sweep has no size near {size_in_mb(articles_bytes)}, so it does not show "
-            "whether the article's number is sufficient."
-        )
-    than = "more" if more_pct > 0 else "less"
-    return f"The article's number is {abs(more_pct):.0f} % {than} than that."

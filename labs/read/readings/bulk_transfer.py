@@ -4,26 +4,28 @@ results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from pandas import DataFrame
 
 from labs.drive.result_columns import Note, part
 from labs.drive.units import MIB
-from labs.read.claims.formulas import farthest_from
-from labs.read.readings.goodput import sampled_socket
-from labs.read.readings.instruments import capture_losses, shaper_drops, under_memory_pressure
+from labs.read.claims.formulas import farthest
+from labs.read.display.format import counted
+from labs.read.readings.goodput import Download, sampled_socket
+from labs.read.readings.instruments import shaper_drops, under_memory_pressure
+from labs.read.readings.run_results import RunResults
 from labs.read.runs.run import KEPT_RUNS, Run
+from labs.read.stats.arrivals import Arrivals
 from labs.read.theory import bdp as theory
-from labs.read.theory.bulk import Transfer
+from labs.read.theory.bulk import LINK, Transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_interval import Interval, decided
+from labs.read.theory.bulk_interval import Interval, decided, shown
 from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 SENDER, RECEIVER = "server", "client"
 SETSOCKOPT, SYSCTL, AUTOMATIC = "setsockopt", "sysctl", "automatic"
@@ -114,21 +116,20 @@ def grants_of(run: Run) -> Grants:
         for row in run.buffers
         if row.requested_bytes and row.socket in HOST_OF
     ]
-    below = [grant for grant in grants if grant.requested <= grant.core_max]
-    above = [grant for grant in grants if grant.requested > grant.core_max]
-    raised = {(row.end, row.granted) for row in below if row.granted > TWICE * row.requested}
-    smallest = dict(raised) if len({end for end, _ in raised}) == len(raised) else {}
+    below = [row for row in grants if row.requested <= row.core_max]
+    above = [row for row in grants if row.requested > row.core_max]
+    smallest = {row.end: row.granted for row in below if row.granted > TWICE * row.requested}
     times = [
         row.granted / row.requested
         for row in below
-        if smallest.get(row.end) != row.granted or row.granted <= TWICE * row.requested
+        if row.granted <= TWICE * row.requested or row.granted != smallest[row.end]
     ]
     capped = [row.granted / row.core_max for row in above]
     return Grants(
-        farthest_from(TWICE, times) if times else None,
+        farthest(TWICE, times) if times else None,
         len(times),
         smallest,
-        farthest_from(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
+        farthest(TWICE, capped) if {row.end for row in above} == {*HOST_OF} else None,
         min((row.core_max for row in grants), default=None),
         max(grants, key=lambda row: row.requested, default=None),
     )
@@ -143,32 +144,43 @@ def core_max_of(run: Run, end: str) -> int:
 def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
     """The transfer of a run over its link as measured, with these buffers, as the model takes it.
     `of_lab` are further fields, or other values of these."""
-    measured, sysctls = run.link.measured, run.sysctls[RECEIVER]["after"]
+    measured = run.link.measured
     smallest, first, largest = sysctl_sizes(run.sysctl(RECEIVER, RMEM))
     fields: dict[str, Any] = {
         "rate_mbit": measured.rate_mbit or run.link.asked.rate_mbit or 0.0,
         "rtt_ms": measured.rtt_ms,
         "kernel": run.kernel.release,
         # Without automatic sizing the first size is the largest.
-        "tcp_rmem": (smallest, first, first if sysctls.get(MODERATE) == "0" else largest),
+        "tcp_rmem": (smallest, first, first if run.sysctl(RECEIVER, MODERATE) == "0" else largest),
         "tcp_wmem": sysctl_sizes(run.sysctl(SENDER, WMEM)),
         "sndbuf_bytes": sends.most_bytes if sends.via_setsockopt else None,
         "rcvbuf_bytes": receives.most_bytes if receives.via_setsockopt else None,
         "sndbuf_locked": sends.via_setsockopt,
         "rcvbuf_locked": receives.via_setsockopt,
-        "adv_win_scale": int(sysctls.get(ADV_WIN_SCALE, "1")),
+        "adv_win_scale": int(run.sysctl(RECEIVER, ADV_WIN_SCALE)),
     }
     return Flow(**(fields | of_lab))
 
 
+def fills_at_once(flow: Flow) -> bool:
+    """Whether less than a segment in flight fills the link, so that no buffer limits a flow."""
+    return theory.bdp_bytes(flow.rate_mbit, flow.rtt_ms) < flow.mss_bytes
+
+
 def predicted(flow: Flow, transfer_bytes: int) -> Transfer:
     """What the model says of a flow; a writer that waits for room is limited by its send buffer."""
+    if fills_at_once(flow):
+        line = theory.line_goodput_bytes_s(flow.rate_mbit)
+        return Transfer(line, line, 0.0, LINK, (), {})
     transfer = decided(flow, transfer_bytes)
     return replace(transfer, bound=SEND_BUFFER) if transfer.bound == WAKE_UP else transfer
 
 
 def usable_bytes(flow: Flow) -> tuple[int, int]:
-    """What the receiver's and the sender's largest buffer let be in flight, each on its own."""
+    """What the receiver's and the sender's largest buffer let be in flight, each on its own; 0 if
+    no buffer limits the flow."""
+    if fills_at_once(flow):
+        return 0, 0
     receives = receive_window_bytes(
         flow.rcvbuf_bytes or max((flow.tcp_rmem or (0,))[1:]),
         flow.kernel,
@@ -256,114 +268,97 @@ def lost_s(rows: DataFrame, rate_mbit: float | None) -> Mapping[str, float]:
     # What happens until the next sample belongs to the phase of this one.
     took_s = rows["at_ns"].diff().shift(-1) / 1e9
     lost = took_s - rows["bytes_acked"].diff().shift(-1) / theory.line_goodput_bytes_s(rate_mbit)
-    return {
+    by_phase = {
         phase: float(lost[phases == phase].sum()) for phase in (SLOW_START, RECOVERY, AVOIDANCE)
     }
-
-
-@dataclass(frozen=True)
-class Growth:
-    """The samples of the client's socket that contain its window; none in an empty table."""
-
-    rows: DataFrame
-
-    @property
-    def most_bytes(self) -> float | None:
-        """The largest rcv_ssthresh."""
-        return None if self.rows.empty else float(self.rows["rcv_ssthresh_bytes"].max())
-
-    @property
-    def buffer_bytes(self) -> int | None:
-        """The receive buffer at the last sample."""
-        return None if self.rows.empty else int(self.rows["rcvbuf_bytes"].iloc[-1])
-
-    @property
-    def last_bytes(self) -> int | None:
-        """rcv_ssthresh at the last sample."""
-        return None if self.rows.empty else int(self.rows["rcv_ssthresh_bytes"].iloc[-1])
-
-    def at(self, column: str, received: int) -> float | None:
-        """A value at the last sample with at most `received` bytes; None if that sample is too
-        early for a value that still grows."""
-        if self.rows.empty:
-            return None
-        until = self.rows[self.rows["bytes_received"] <= received * (1 + NEAR)]
-        if until.empty:
-            return None
-        last = until.iloc[-1]
-        settled = (self.most_bytes or 0) * (1 - NEAR) <= last["rcv_ssthresh_bytes"]
-        near = abs(last["bytes_received"] / received - 1) <= NEAR
-        return float(last[column]) if settled or near else None
-
-
-def growth(rows: DataFrame) -> Growth:
-    """How a receive window grows."""
-    if not {"rcv_ssthresh_bytes", "rcv_space_bytes", "rcvbuf_bytes"} <= set(rows):
-        return Growth(rows.iloc[:0])
-    return Growth(rows[rows["rcv_ssthresh_bytes"].notna() & rows["rcvbuf_bytes"].notna()])
+    return by_phase | {"in all": sum(by_phase.values())}
 
 
 def ends_of(rows: DataFrame, column: str) -> dict[str, int]:
     """The first, the last, the smallest and the largest value; empty if nothing was sampled."""
-    if column not in rows or rows[column].isna().all():
+    values = [int(value) for value in rows[column].dropna()] if column in rows else []
+    if not values:
         return {}
-    values = rows[column].dropna()
-    ends = {"first": values.iloc[0], "last": values.iloc[-1]}
-    ends |= {"smallest": values.min(), "largest": values.max()}
-    return {name: int(value) for name, value in ends.items()}
+    return {"first": values[0], "last": values[-1], "smallest": min(values), "largest": max(values)}
 
 
-class Received(Protocol):
-    """What arrived: goodput in bytes per second, of all and of the last third of the time."""
-
-    @property
-    def goodput_bytes_s(self) -> float | None: ...
-
-    @property
-    def steady_bytes_s(self) -> float | None: ...
-
-
-class Predicted(Protocol):
-    """The predicted goodput of the last third in bytes per second, and what limits it."""
-
-    @property
-    def steady_bytes_s(self) -> float: ...
-
-    @property
-    def bound(self) -> str: ...
+def after_receiving(rows: DataFrame, column: str, received: int) -> float | None:
+    """A value at the last sample of a receiver with at most `received` bytes; None if that sample
+    is too early for a window that still grows."""
+    if column not in rows:
+        return None
+    until = rows[(rows["bytes_received"] <= received * (1 + NEAR)) & rows[column].notna()]
+    if until.empty:
+        return None
+    last, most = until.iloc[-1], rows["rcv_ssthresh_bytes"].max()
+    settled = most * (1 - NEAR) <= last["rcv_ssthresh_bytes"]
+    near = abs(last["bytes_received"] / received - 1) <= NEAR
+    return float(last[column]) if settled or near else None
 
 
-class BulkTransfer:
+class BulkTransfer(RunResults):
     """The figures of a run with one bulk transfer; None where it has none. The properties that
     raise NotImplementedError are the lab's."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    predict: Callable[[Flow, int], Transfer] = staticmethod(predicted)
 
     @property
-    def received(self) -> Received | None:
+    def received(self) -> Download | Arrivals | None:
         """What arrived; None for a run without a transfer whose speed has a meaning."""
         raise NotImplementedError
 
     @property
-    def prediction(self) -> Predicted | None:
-        """The predicted transfer; None without one."""
+    def flow(self) -> Flow:
+        """The transfer as the model takes it."""
         raise NotImplementedError
 
     @property
-    def interval(self) -> Interval | None:
-        """How far the result may lie from the prediction; None where single packets and chance do
-        not decide."""
+    def modelled_bytes(self) -> int:
+        """How much the model is to transfer."""
         raise NotImplementedError
+
+    @property
+    def not_modelled(self) -> str | None:
+        """What the run has that the model does not; empty if the model knows all of it, None for a
+        run without a transfer."""
+        raise NotImplementedError
+
+    @property
+    def samples(self) -> Mapping[str, DataFrame]:
+        """The samples of each host's socket; empty tables without a transfer."""
+        counters = {RECEIVER: "bytes_received", SENDER: "bytes_acked"}
+        return {
+            host: DataFrame()
+            if self.not_modelled is None
+            else sampled_socket(self.run, host, counter)
+            for host, counter in counters.items()
+        }
+
+    @cached_property
+    def window(self) -> Window | None:
+        """The largest sizes over the samples."""
+        return None if self.not_modelled is None else window(self.run)
 
     @property
     def no_prediction(self) -> str | None:
         """Why a transfer has no prediction; None if it has one."""
-        raise NotImplementedError
+        if self.not_modelled == "":
+            return self.predict(self.flow, self.modelled_bytes).cannot_say or None
+        return self.not_modelled
 
-    def lab_notes(self) -> Iterator[Note]:
-        """What only this lab has to say."""
-        yield from ()
+    @cached_property
+    def prediction(self) -> Transfer | None:
+        if self.not_modelled is None or self.no_prediction:
+            return None
+        return self.predict(self.flow, self.modelled_bytes)
+
+    @cached_property
+    def interval(self) -> Interval | None:
+        """How far the result may lie from the prediction; None where single packets and chance do
+        not decide."""
+        if self.prediction is None or fills_at_once(self.flow):
+            return None
+        return shown(self.flow, self.modelled_bytes)
 
     # A lab says what its mean is over; here it has its place, before the steady goodput.
     goodput_mib_s = part(
@@ -394,22 +389,12 @@ class BulkTransfer:
     steady_bytes_s = part("received.steady_bytes_s", "as steady_mib_s", unit="bytes/s", hidden=True)
 
     def notes(self) -> Iterator[Note]:
-        """What a reader of the figures must know; nothing for a regular run."""
-        if not self.run.link.ok:
-            yield Note("link", "link not as asked")
-        yield from self.lab_notes()
-        if self.run.ended == "limit":
-            yield Note("limit", "ended by the time limit")
-        yield from self.instrument_notes()
-
-    def instrument_notes(self) -> Iterator[Note]:
-        """Packets that the shaper or a capture dropped, and little memory."""
+        """Also packets that the shaper dropped, and little memory."""
+        yield from super().notes()
         drops = 0 if self.run.link.asked.loss_pct else shaper_drops(self.run)
         if drops:
-            packets = "1 packet" if drops == 1 else f"{drops} packets"
-            yield Note("shaper_drops", f"the shaper's queue overflowed and dropped {packets}")
-        if lost := capture_losses(self.run):
-            yield Note("capture_lost", f"the capture lost {lost} packets")
+            text = f"the shaper's queue overflowed and dropped {counted(drops, 'packet')}"
+            yield Note("shaper_drops", text)
         if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP came under memory pressure")
 

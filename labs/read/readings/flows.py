@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy
+import numpy as np
+import numpy.typing as npt
 
 from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
 from labs.drive.units import MB, SECOND_NS
@@ -33,7 +34,9 @@ FAIR_WITHIN = 0.1
 """A flow has its fair share if it is this close to it."""
 LEAST_CUT = 0.05
 """A window that falls by more than this from one sample to the next was cut."""
-HOSTS = ("server", "client")
+FAIR_WINDOW_S = 2.0
+PORT_AT = {"server": "peer_port", "client": "local_port"}
+"""The column of a host's samples with the client's port."""
 AS_PLANNED, UNFINISHED = ("size", "stop"), "run"
 """How the ends of a flow end (labs/drive/programs/stream.py). A reader whose last segment was lost
 has not ended with the run."""
@@ -53,31 +56,42 @@ class Carried:
         """`1 cubic`: the number from 1, and the congestion control."""
         return f"{self.index + 1} {self.flow.control}"
 
-    def bytes_by(self, at_ns: Sequence[float]) -> list[float]:
-        """The payload that was received by these moments."""
+    @property
+    def port(self) -> int:
+        """The client's port."""
+        return FIRST_PORT + self.index
+
+    @property
+    def sender(self) -> str:
+        """The host that sends."""
+        return "server" if self.flow.direction == "down" else "client"
+
+    @cached_property
+    def _curve(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The moments of its timeline in order, and the payload received by each."""
         points = [(self.received.begin_ns, 0), *self.received.timeline]
         if self.received.end_ns:  # else it was still reading when the run ended
             points.append((self.received.end_ns, self.received.bytes))
-        points.sort()
-        times, sizes = zip(*points, strict=True)
-        received_bytes: list[float] = numpy.interp(
-            at_ns, times, numpy.maximum.accumulate(sizes)
-        ).tolist()
-        return received_bytes
+        times, sizes = np.array(sorted(points), dtype=float).T
+        return times, np.maximum.accumulate(sizes)
+
+    def bytes_by(self, at_ns: Any) -> npt.NDArray[np.float64]:
+        """The payload that was received by these moments."""
+        received: npt.NDArray[np.float64] = np.interp(at_ns, *self._curve)
+        return received
 
     @property
     def failure(self) -> str:
         """Why a flow ended otherwise than planned, in words; empty if it did not."""
-        endings = (self.sent.ended, self.received.ended)
-        wrong = [ending for ending in endings if ending not in (*AS_PLANNED, UNFINISHED)]
-        if not wrong and self.sent.ended == UNFINISHED:
-            return "it did not end"
-        return wrong[0] if wrong else ""
+        for ending in (self.sent.ended, self.received.ended):
+            if ending not in (*AS_PLANNED, UNFINISHED):
+                return ending
+        return "it did not end" if self.sent.ended == UNFINISHED else ""
 
     def mbit(self, from_ns: float, until_ns: float) -> float:
         """The goodput between two moments, in Mbit/s."""
         first, last = self.bytes_by((from_ns, until_ns))
-        return 8 * (last - first) / MB / ((until_ns - from_ns) / SECOND_NS)
+        return 8 * float(last - first) / MB / ((until_ns - from_ns) / SECOND_NS)
 
 
 def traffic_of(run: Run) -> Traffic:
@@ -101,16 +115,17 @@ def carried(run: Run) -> tuple[Carried, ...]:
     """Every flow of a run, in order; Damaged if one of its ends reported nothing."""
     reports = {
         (report.flow, report.role): report
-        for host in HOSTS
+        for host in PORT_AT
         for report in run.read(f"{host}/stream.json", STREAMS)
     }
-    flows = []
-    for index, flow in enumerate(traffic_of(run).flows):
-        ends = [reports.get((index, role)) for role in ("send", "receive")]
-        if ends[0] is None or ends[1] is None:
-            raise Damaged(f"{run.name}: flow {index} has no report of both ends")
-        flows.append(Carried(index, flow, ends[0], ends[1]))
-    return tuple(flows)
+    try:
+        return tuple(
+            Carried(index, flow, reports[index, "send"], reports[index, "receive"])
+            for index, flow in enumerate(traffic_of(run).flows)
+        )
+    except KeyError as error:
+        index, _ = error.args[0]
+        raise Damaged(f"{run.name}: flow {index} has no report of both ends") from error
 
 
 def downward(run: Run) -> tuple[Carried, ...]:
@@ -121,7 +136,7 @@ def downward(run: Run) -> tuple[Carried, ...]:
 
 def begin_ns(run: Run) -> int:
     """The moment from which the times of the traffic count."""
-    return run.moments.get("begin", run.moments["start"])
+    return run.moments["begin"]
 
 
 def steady_ns(run: Run) -> tuple[float, float]:
@@ -142,10 +157,27 @@ def steady_ns(run: Run) -> tuple[float, float]:
     return begin + (from_s + until_s) / 2 * SECOND_NS, begin + until_s * SECOND_NS
 
 
+def steady_s(run: Run) -> tuple[float, float]:
+    """The same from the start of the traffic."""
+    from_ns, until_ns = steady_ns(run)
+    begin = begin_ns(run)
+    return (from_ns - begin) / SECOND_NS, (until_ns - begin) / SECOND_NS
+
+
+def in_steady_state(run: Run, rows: DataFrame) -> DataFrame:
+    """The rows of the steady state, by `t_s` from the start of the traffic."""
+    return rows[rows["t_s"].between(*steady_s(run))]
+
+
 def goodputs_mbit(run: Run, flows: Iterable[Carried] | None = None) -> tuple[float, ...]:
     """The goodput of each flow in the steady state."""
     span = steady_ns(run)
     return tuple(flow.mbit(*span) for flow in (downward(run) if flows is None else flows))
+
+
+def _bytes_in_steps(flows: Iterable[Carried], edges_ns: Any) -> npt.NDArray[np.float64]:
+    """What was received between moments: a row per flow."""
+    return np.diff([flow.bytes_by(edges_ns) for flow in flows], axis=1)
 
 
 def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
@@ -153,47 +185,39 @@ def over_time(run: Run, step_s: float = 0.5) -> DataFrame:
     traffic), `flow` (its name), `goodput_mbit`."""
     from pandas import DataFrame  # noqa: PLC0415  results need only numpy
 
-    traffic, begin = traffic_of(run), begin_ns(run)
-    count = int(traffic.duration_s / step_s)
-    edges = [begin + step * step_s * SECOND_NS for step in range(count + 1)]
-    rows = []
-    for flow in carried(run):
-        sizes = numpy.diff(flow.bytes_by(edges))
-        rows += [
-            {"t_s": (step + 1) * step_s, "flow": flow.name, "goodput_mbit": 8 * size / MB / step_s}
-            for step, size in enumerate(sizes.tolist())
-        ]
-    return DataFrame(rows)
+    flows, count = carried(run), int(traffic_of(run).duration_s / step_s)
+    steps = np.arange(count + 1)
+    sizes = _bytes_in_steps(flows, begin_ns(run) + steps * step_s * SECOND_NS)
+    rates = DataFrame(8 * sizes.T / MB / step_s, columns=[flow.name for flow in flows])
+    rates["t_s"] = steps[1:] * step_s
+    return rates.melt("t_s", var_name="flow", value_name="goodput_mbit")
 
 
-def jain_in_windows(run: Run, window_s: float = WINDOW_S) -> tuple[float, ...]:
+def jain_in_windows(run: Run) -> tuple[float, ...]:
     """Jain's index of each whole window of the steady state; one window if that is shorter."""
     from_ns, until_ns = steady_ns(run)
-    count = max(1, int((until_ns - from_ns) / SECOND_NS / window_s))
-    length_ns = min(window_s * SECOND_NS, until_ns - from_ns)
-    edges = [from_ns + step * length_ns for step in range(count + 1)]
-    sizes = numpy.diff([flow.bytes_by(edges) for flow in downward(run)], axis=1)
+    count = max(1, int((until_ns - from_ns) / SECOND_NS / WINDOW_S))
+    length_ns = min(WINDOW_S * SECOND_NS, until_ns - from_ns)
+    sizes = _bytes_in_steps(downward(run), from_ns + np.arange(count + 1) * length_ns)
     return tuple(jain(column) for column in sizes.T.tolist())
 
 
-def fair_after_s(run: Run, window_s: float = 2 * WINDOW_S) -> float | None:
+def fair_after_s(run: Run) -> float | None:
     """How long after the last start every flow is first within 10 % of an equal share, in a window
     that begins then; None for a single flow, for flows with a size, and if that never happens."""
-    flows, traffic = downward(run), traffic_of(run)
-    if len(flows) < 2 or any(flow.flow.size_bytes is not None for flow in flows):
+    flows, plans = downward(run), [flow.flow for flow in downward(run)]
+    if len(plans) < 2 or any(plan.size_bytes is not None for plan in plans):
         return None
-    last_s = max(flow.flow.start_s for flow in flows)
-    until_s = min(flow.flow.stop_s or traffic.duration_s for flow in flows)
-    step_s = window_s / 4
-    at_s = last_s
-    while at_s + window_s <= until_s:
-        from_ns = begin_ns(run) + at_s * SECOND_NS
-        rates = [flow.mbit(from_ns, from_ns + window_s * SECOND_NS) for flow in flows]
-        fair = sum(rates) / len(rates)
-        if fair > 0 and all(abs(rate / fair - 1) <= FAIR_WITHIN for rate in rates):
-            return at_s - last_s
-        at_s += step_s
-    return None
+    last_s = max(plan.start_s for plan in plans)
+    until_s = min(plan.stop_s or traffic_of(run).duration_s for plan in plans)
+    step_s = FAIR_WINDOW_S / 4
+    after_s = np.arange(int((until_s - FAIR_WINDOW_S - last_s) // step_s) + 1) * step_s
+    begins = begin_ns(run) + (last_s + after_s) * SECOND_NS
+    ends = begins + FAIR_WINDOW_S * SECOND_NS
+    sizes = np.array([flow.bytes_by(ends) - flow.bytes_by(begins) for flow in flows])
+    equal = sizes.mean(axis=0)
+    fair = (equal > 0) & (abs(sizes - equal) <= FAIR_WITHIN * equal).all(axis=0)
+    return float(after_s[fair.argmax()]) if fair.any() else None
 
 
 def sockets(run: Run) -> DataFrame:
@@ -203,36 +227,21 @@ def sockets(run: Run) -> DataFrame:
 
     parts = []
     for flow in carried(run):
-        host = "server" if flow.flow.direction == "down" else "client"
-        samples = run.samples(host)
-        column = "peer_port" if host == "server" else "local_port"
-        rows = samples[samples[column] == FIRST_PORT + flow.index]
-        parts.append(rows.assign(flow=flow.name, t_s=(rows["at_ns"] - begin_ns(run)) / SECOND_NS))
-    return concat(parts, ignore_index=True)
+        samples = run.samples(flow.sender)
+        own = samples[PORT_AT[flow.sender]] == flow.port
+        parts.append(samples[own].assign(flow=flow.name))
+    rows = concat(parts, ignore_index=True)
+    return rows.assign(t_s=(rows["at_ns"] - begin_ns(run)) / SECOND_NS)
 
 
 def retransmitted_pct(run: Run) -> float | None:
     """The share of the payload sent that was sent again, over all flows; None without samples."""
     samples = sockets(run)
-    if samples.empty or "bytes_sent" not in samples:
+    if samples.empty:
         return None
     last = samples.groupby("flow")[["bytes_sent", "bytes_retrans"]].max()
-    sent = float(last["bytes_sent"].sum())
-    return 100 * float(last["bytes_retrans"].sum()) / sent if sent else None
-
-
-def received_by_kernel(run: Run, flow: Carried) -> int | None:
-    """The payload that the receiver's kernel counted for a flow: at its end, or for a report
-    without it in the last sample. None for a flow that ends after that."""
-    if flow.received.kernel_bytes is not None:
-        return flow.received.kernel_bytes
-    if flow.flow.size_bytes is not None or flow.flow.stop_s is not None:
-        return None
-    host = "client" if flow.flow.direction == "down" else "server"
-    samples = run.samples(host)
-    column = "local_port" if host == "client" else "peer_port"
-    rows = samples[samples[column] == FIRST_PORT + flow.index] if column in samples else samples
-    return None if rows.empty else int(rows["bytes_received"].max())
+    sent, again = map(float, last.sum())
+    return 100 * again / sent if sent else None
 
 
 def captured_bytes(run: Run) -> dict[int, int]:
@@ -243,41 +252,37 @@ def captured_bytes(run: Run) -> dict[int, int]:
         path = run.capture(host)
         if path is None:
             continue
-        segments, ends = capture.read(path), capture.connections(path)
-        ports = ends["client_port"].to_numpy()
+        segments, ports = capture.read(path), capture.connections(path)["client_port"]
         data = segments[(segments["payload_bytes"] > 0) & (segments["direction"] == way)]
-        reached = (data["seq_rel"] + data["payload_bytes"] - 1).groupby(data["connection"]).max()
-        by_port = {int(ports[at]): int(size) for at, size in reached.items()}  # type: ignore[call-overload]
-        for flow in carried(run):
-            if flow.flow.direction == direction and FIRST_PORT + flow.index in by_port:
-                by_flow[flow.index] = by_port[FIRST_PORT + flow.index]
+        ends = data["seq_rel"] + data["payload_bytes"] - 1
+        by_port = ends.groupby(data["connection"].map(ports)).max()
+        by_flow |= {
+            flow.index: int(by_port[flow.port])
+            for flow in carried(run)
+            if flow.flow.direction == direction and flow.port in by_port
+        }
     return by_flow
 
 
 def apart_pct(run: Run) -> float | None:
-    """The largest deviation, in %, of the receiver's kernel and of its capture from what the
-    receiving program counted, over all flows; None if nothing else counted."""
+    """The largest deviation, in %, of the receiver's kernel (of a flow that ended) and of its
+    capture from what the receiving program counted, over all flows; None if neither counted."""
     seen = captured_bytes(run)
-    apart = []
-    for flow in carried(run):
-        others = (received_by_kernel(run, flow), seen.get(flow.index))
-        if flow.received.bytes:
-            apart += [
-                100 * abs(size / flow.received.bytes - 1) for size in others if size is not None
-            ]
+    apart = [
+        100 * abs(size / flow.received.bytes - 1)
+        for flow in carried(run)
+        if flow.received.bytes
+        for size in (flow.received.kernel_bytes, seen.get(flow.index))
+        if size is not None
+    ]
     return max(apart, default=None)
 
 
 def mean_rtts_ms(run: Run) -> tuple[float | None, ...]:
     """The mean RTT of each flow down in the steady state, as its sender measures it, with the
     queue; None for a flow without samples."""
-    samples, begin = sockets(run), begin_ns(run)
-    from_s, until_s = ((at - begin) / SECOND_NS for at in steady_ns(run))
-    inside = samples[(samples["t_s"] >= from_s) & (samples["t_s"] <= until_s)]
-    means = inside.groupby("flow")["rtt_us"].mean() / 1e3
-    return tuple(
-        float(means[flow.name]) if flow.name in means.index else None for flow in downward(run)
-    )
+    means = in_steady_state(run, sockets(run)).groupby("flow")["rtt_us"].mean() / 1e3
+    return tuple(means.get(flow.name) for flow in downward(run))
 
 
 def window_cuts(run: Run) -> tuple[float, ...]:
@@ -295,20 +300,20 @@ def cuts_of(windows: Sequence[float], thresholds: Sequence[float]) -> tuple[floa
     where the window begins to fall by more than 5 % from one sample to the next, and exceeded the
     threshold."""
     cuts, highest, falls = [], 0.0, False
-    for place in range(1, len(windows)):
-        highest = max(highest, windows[place - 1])
-        fell, falls = falls, windows[place] < (1 - LEAST_CUT) * windows[place - 1]
-        if falls and not fell and thresholds[place] < highest:
-            cuts.append(thresholds[place] / highest)
+    for before, window, threshold in zip(windows, windows[1:], thresholds[1:], strict=False):
+        highest = max(highest, before)
+        fell, falls = falls, window < (1 - LEAST_CUT) * before
+        if falls and not fell and threshold < highest:
+            cuts.append(threshold / highest)
             highest = 0.0
     return tuple(cuts)
 
 
-def outside_probe_rtt(run: Run) -> float | None:
+def outside_probe_rtt_pct(run: Run) -> float | None:
     """The share of the samples after the first ten seconds in which BBR's window is above the four
     segments of ProbeRTT; None without a BBR flow."""
     samples = sockets(run)
     rows = samples[samples["flow"].str.endswith(" bbr") & (samples["t_s"] >= PROBE_RTT_EVERY_S)]
     if rows.empty:
         return None
-    return float((rows["snd_cwnd_segments"] > PROBE_RTT_SEGMENTS).mean())
+    return 100 * float((rows["snd_cwnd_segments"] > PROBE_RTT_SEGMENTS).mean())

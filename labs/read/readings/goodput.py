@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 FEWEST_POINTS = 3
+SETTLED_PCT = 5.0
 IP_HEADER_BYTES = 20
 TCP_HEADER_BYTES = 20
 TIMESTAMPS_BYTES = 12
@@ -53,6 +54,12 @@ class Download:
     def steady_bytes_s(self) -> float | None:
         """Mean over the last third of the time; None if the timeline says too little."""
         return self.third_bytes_s(2)
+
+    @property
+    def settled(self) -> bool | None:
+        """Whether the last third is as fast as the one before (SETTLED_PCT)."""
+        before, last = self.third_bytes_s(1), self.third_bytes_s(2)
+        return abs(last / before - 1) <= SETTLED_PCT / 100 if last is not None and before else None
 
     def third_bytes_s(self, third: int) -> float | None:
         """Mean over one third of the time (0, 1 or 2); None if the timeline says too little."""
@@ -119,11 +126,7 @@ def from_wget(run: Run) -> Download:
     if len(rows) >= FEWEST_POINTS:
         last = rows.iloc[-1]
         requested = int(last["at_ns"]) - int(last["last_data_sent_ms"]) * MILLISECOND_NS
-        points = [
-            (int(at), int(had))
-            for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)
-            if at > requested + rtt_ns and had
-        ]
+        points = [(at, had) for at, had in _points(rows) if at > requested + rtt_ns and had]
     if not points:
         begin = end - round((log.duration_s or 0) * SECOND_NS)
         return Download(begin, begin, end, size, ((begin, 0), (end, size)), log.mean_mib_s, counted)
@@ -147,12 +150,7 @@ def from_samples(run: Run, host: str) -> Download | None:
     one in which it had everything; None if fewer than three samples say so."""
     if f"{host}/samples.bin" not in run.seal.files:
         return None
-    rows = own_socket(run.samples(host), "bytes_received")
-    points = (
-        [(int(at), int(had)) for at, had in zip(rows["at_ns"], rows["bytes_received"], strict=True)]
-        if len(rows)
-        else []
-    )
+    points = _points(own_socket(run.samples(host), "bytes_received"))
     until = next((place for place, point in enumerate(points) if point[1] == points[-1][1]), 0) + 1
     if until < FEWEST_POINTS:
         return None
@@ -162,16 +160,22 @@ def from_samples(run: Run, host: str) -> Download | None:
     return Download(began, began, end, size, timeline, counted=True)
 
 
+def _points(rows: DataFrame) -> list[tuple[int, int]]:
+    """Moments and the bytes received by then."""
+    if rows.empty:
+        return []
+    columns = (rows[name].astype(int).tolist() for name in ("at_ns", "bytes_received"))
+    return list(zip(*columns, strict=True))
+
+
 def received_most(run: Run) -> tuple[str, Download] | None:
     """The host that received the most on one connection, and what it received over time; None if
     no transfer of the run lasted three samples."""
     if run.fetch() is not None or run.wget() is not None:
         return "client", download(run)
-    received_by = {host: from_samples(run, host) for host in ("client", "server")}
-    sizes = {host: received.bytes for host, received in received_by.items() if received is not None}
-    host = max(sizes, key=sizes.__getitem__, default=None)
-    seen = None if host is None else received_by[host]
-    return None if host is None or seen is None else (host, seen)
+    received_by = [(host, from_samples(run, host)) for host in ("client", "server")]
+    sampled = [(host, received) for host, received in received_by if received is not None]
+    return max(sampled, key=lambda each: each[1].bytes, default=None)
 
 
 def received_bytes(run: Run) -> int | None:

@@ -20,28 +20,29 @@ ALLOWED_PCT = 0.5
 
 @dataclass(frozen=True)
 class Carried:
-    """What one TCP port sent in a capture, over all its connections, by the capture's clock."""
+    """What one TCP port sent in a capture, over all its connections: its payload, retransmissions
+    counted once, and the time from the first segment with payload to the last, by the capture's
+    clock."""
 
-    payload_bytes: int  # retransmissions counted once
-    first_ns: int | None  # the first segment with payload; None without
-    last_ns: int | None
+    payload_bytes: int
+    took_ns: int
 
 
 def carried(path: Path, port: int) -> Carried:
     """Count what TCP port `port` sent in a capture. Raises what `labs.capture.read` raises."""
     segments, ends = capture.read(path), capture.connections(path)
-    ports = ends[["client_port", "server_port"]].to_numpy()
     if segments.empty:
-        return Carried(0, None, None)
+        return Carried(0, 0)
+    ports = ends[["client_port", "server_port"]].to_numpy()
     from_port = ports[segments["connection"], segments["direction"]] == port
     sent = segments[from_port & (segments["payload_bytes"] > 0)]
     if sent.empty:
-        return Carried(0, None, None)
+        return Carried(0, 0)
     # Relative sequence numbers of payload begin at 1.
     ends_at = sent["seq_rel"] + sent["payload_bytes"] - 1
     reached = ends_at.groupby([sent["connection"], sent["direction"]]).max().clip(lower=0)
     times = sent["time_ns"]
-    return Carried(int(reached.sum()), int(times.iloc[0]), int(times.iloc[-1]))
+    return Carried(int(reached.sum()), int(times.iloc[-1] - times.iloc[0]))
 
 
 def goodputs(run: Run, seen: Download) -> dict[str, float]:
@@ -61,12 +62,8 @@ def goodputs(run: Run, seen: Download) -> dict[str, float]:
     if path is not None:
         packets = carried(path, run.link.asked.port)
         by_instrument["capture"] = packets.payload_bytes / seen.duration_s
-        if (
-            packets.first_ns is not None
-            and packets.last_ns is not None
-            and (packets.last_ns > packets.first_ns)
-        ):
-            took_s = (packets.last_ns - packets.first_ns) / SECOND_NS
+        if packets.took_ns > 0:
+            took_s = packets.took_ns / SECOND_NS
             by_instrument["capture's own clock"] = packets.payload_bytes / took_s
     return by_instrument
 

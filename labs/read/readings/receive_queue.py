@@ -39,20 +39,15 @@ STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
 """The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
 MEMORY = {
+    "data_segs_in": "packet",
     "rcvbuf": "rcvbuf_bytes",
     "rmem_alloc": "rmem_bytes",
     "bytes_received": "received_bytes",
     "rcvq_bytes": "recv_q_bytes",
     "rcv_ssthresh": "rcv_ssthresh_bytes",
     "rcv_wnd": "rcv_wnd_bytes",
-    "read_bytes": "read_bytes",
 }
 """Columns of the samples, and their names here."""
-STATE = (
-    *("rmem_bytes", "recv_q_bytes", "rcvbuf_bytes", "rcv_ssthresh_bytes", "coalesced"),
-    *("collapsed", "skbs", "out_of_order_bytes"),
-)
-"""What the simulation says of the receiver after each segment, by the same names."""
 MARKS = {
     "coalesced": ("TCPRcvCoalesce",),
     "collapsed": ("TCPRcvCollapsed",),
@@ -66,13 +61,14 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
 
     packet                        its number, from 1
     time_s                        time since the first of them arrived
-    seq, payload_bytes            its first byte, relative to the connection, and its length
+    seq, payload_bytes, end       its first byte, relative to the connection, its length, and the
+                                  number after its last byte
     push                          whether it has the flag PSH
     window_left_bytes             what the sender may still send: the right edge that the last ACK
                                   before the next segment offers, less the highest byte received
     acked_bytes                   how much that ACK acknowledges
-    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes,
-    read_bytes                    the receiver's sample after the segment; missing if there was none
+    rcvbuf_bytes, rmem_bytes, recv_q_bytes, rcv_ssthresh_bytes, rcv_wnd_bytes, received_bytes
+                                  the receiver's sample after the segment; missing if there was none
                                   before the next segment
     coalesced, collapsed, dropped increases of the counters in MARKS since the last sample; a
                                   segment that was not kept counts as dropped, even if no
@@ -90,31 +86,17 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
 def simulated(
     table: DataFrame, setup: Setup, reads: Iterable[Read], until_ns: int, *, on_loopback: bool
 ) -> DataFrame:
-    """The columns of a table of packets that the simulation has for the same arrivals, until a
-    time: `predicted_` and their names; also predicted_skbs and predicted_out_of_order_bytes, the
-    skbs in the queues and the payload in the out-of-order queue. Without `on_loopback`, packets are
-    treated as parts of large ones."""
+    """What the simulation has for the arrivals of a table of packets, until a time, as columns
+    `predicted_...`: the fields of its steps, and `window_left_bytes`. Without `on_loopback`,
+    packets are treated as parts of large ones."""
     full_bytes = setup.mss_bytes - (TIMESTAMP_BYTES if setup.timestamps else 0)
-    fed = [
-        Segment(int(time_ns), int(seq), int(payload_bytes), push=bool(push), alone=bool(alone))
-        for time_ns, seq, payload_bytes, push, alone in zip(
-            *(table[name] for name in ("time_ns", "seq", "payload_bytes", "push")),
-            sent_alone(table, full_bytes) & on_loopback,
-            strict=True,
-        )
-    ]
-    highest = numpy.maximum.accumulate((table["seq"] + table["payload_bytes"]).to_numpy())
-    states = list(steps(setup, fed, reads, until_ns=until_ns))
-    return pandas.DataFrame(
-        {
-            "predicted_window_left_bytes": [
-                state.right_edge - end for state, end in zip(states, highest, strict=True)
-            ],
-            "predicted_acked_bytes": [state.ack - 1 for state in states],
-            "predicted_fate": [state.fate.name for state in states],
-            **{f"predicted_{name}": [getattr(state, name) for state in states] for name in STATE},
-        }
+    arrived = table[["time_ns", "seq", "payload_bytes", "push"]].assign(
+        alone=sent_alone(table, full_bytes) & on_loopback
     )
+    fed = [Segment(*row) for row in arrived.itertuples(index=False, name=None)]
+    states = DataFrame(map(vars, steps(setup, fed, reads, until_ns=until_ns)))
+    states["window_left_bytes"] = states["right_edge"] - table["end"].cummax()
+    return states.drop(columns=["segment", "acks"]).add_prefix("predicted_")
 
 
 def samples_of(run: Run) -> tuple[SocketSample, ...]:
@@ -128,8 +110,7 @@ def overhead_bytes(run: Run) -> int | None:
     name = f"{RECEIVER}/truesizes.csv"
     if name not in run.seal.files:
         return None
-    rows = run.read(name, as_text(truesizes))
-    return min(truesize - payload for payload, truesize in rows)
+    return min(truesize - payload for payload, truesize in run.read(name, as_text(truesizes)))
 
 
 def arrivals(segments: DataFrame) -> DataFrame:
@@ -138,13 +119,14 @@ def arrivals(segments: DataFrame) -> DataFrame:
     if data.empty:
         raise Damaged("the capture has no data segment")
     time_ns = data["time_ns"].to_numpy()
-    return pandas.DataFrame(
+    return DataFrame(
         {
             "packet": numpy.arange(1, len(data) + 1),
             "time_ns": time_ns,
             "time_s": (time_ns - time_ns[0]) / SECOND_NS,
             "seq": data["seq_rel"].to_numpy(),
             "payload_bytes": data["payload_bytes"].to_numpy(),
+            "end": (data["seq_rel"] + data["payload_bytes"]).to_numpy(),
             "push": (data["flags"].to_numpy() & PSH) != 0,
         }
     )
@@ -175,10 +157,9 @@ def window_on_the_wire(segments: DataFrame, table: DataFrame, return_ns: int) ->
     last_ack = numpy.searchsorted(place, numpy.arange(len(table)), "right") - 1
     if (last_ack < 0).any():
         raise Damaged("the capture has data before the first segment of the receiver")
-    end = (table["seq"] + table["payload_bytes"]).to_numpy()
-    return pandas.DataFrame(
+    return DataFrame(
         {
-            "window_left_bytes": edge[last_ack] - numpy.maximum.accumulate(end),
+            "window_left_bytes": edge[last_ack] - table["end"].cummax(),
             "acked_bytes": ack[last_ack] - 1,
         }
     )
@@ -190,9 +171,9 @@ def expected_next(table: DataFrame) -> Array:
     if pandas.notna(table["received_bytes"].iloc[0]):
         return (table["received_bytes"].ffill() + 1).to_numpy(numpy.int64)
     after_each, expected = [], 1
-    for seq, length in zip(table["seq"], table["payload_bytes"], strict=True):
+    for seq, end in zip(table["seq"], table["end"], strict=True):
         if seq <= expected:
-            expected = max(expected, seq + length)
+            expected = max(expected, end)
         after_each.append(expected)
     return numpy.array(after_each)
 
@@ -200,9 +181,7 @@ def expected_next(table: DataFrame) -> Array:
 def sampled(run: Run, count: int) -> DataFrame:
     """The receiver's sample after each of `count` segments, and the increases of the counters."""
     taken = samples_of(run)
-    memory = pandas.DataFrame({"packet": [sample.data_segs_in for sample in taken]})
-    for name, column in MEMORY.items():
-        memory[column] = [getattr(sample, name) for sample in taken]
+    memory = DataFrame(map(vars, taken))[[*MEMORY]].rename(columns=MEMORY)
     for mark, counters in MARKS.items():
         totals = [sum(sample.counters.get(name) or 0 for name in counters) for sample in taken]
         memory[mark] = numpy.diff(totals, prepend=totals[:1])
@@ -216,26 +195,24 @@ def sampled(run: Run, count: int) -> DataFrame:
 def unkept(table: DataFrame) -> Series[bool]:
     """Segments of new data that the receiver did not keep: neither the data received nor the memory
     in use grew."""
-    end = (table["seq"] + table["payload_bytes"]).to_numpy()
-    new = end > numpy.append(1, expected_next(table)[:-1])
+    new = table["end"] > numpy.append(1, expected_next(table)[:-1])
     grown = table[["received_bytes", "rmem_bytes"]].ffill().diff().fillna(1) > 0
     lost: Series[bool] = ~grown.any(axis="columns") & new & table["rmem_bytes"].notna()
     return lost
 
 
-def sent_alone(table: DataFrame, full_bytes: int) -> Array:
+def sent_alone(table: DataFrame, full_bytes: int) -> Series[bool]:
     """Which segments were packets of their own, and not parts of a large one (GSO), judged by their
     arrival: those without a neighbour, and small ones that do not end a large one.
 
     Arrivals do not show how retransmissions were sent; they are treated as parts. Where that is
     wrong (over loopback with losses), the simulated memory is too small from there on.
     """
-    length, seq, time_ns = (table[name].to_numpy() for name in ("payload_bytes", "seq", "time_ns"))
-    follows = (seq[1:] == (seq + length)[:-1]) & (numpy.diff(time_ns) < TOGETHER_NS)
-    ends_large = numpy.append(False, follows & (length[:-1] == full_bytes))
-    begins_large = numpy.append(follows, False) & (length == full_bytes)
-    alone: Array = ~(ends_large | begins_large)
-    return alone
+    is_next = (table["seq"] == table["end"].shift(1)) & (table["time_ns"].diff() < TOGETHER_NS)
+    is_full = table["payload_bytes"] == full_bytes
+    ends_large = is_next & is_full.shift(1, fill_value=False)
+    begins_large = is_next.shift(-1, fill_value=False) & is_full
+    return ~(ends_large | begins_large)
 
 
 def head_bytes(table: DataFrame) -> int | None:
@@ -324,46 +301,20 @@ def by_round_trip(table: DataFrame, rtt_ms: float) -> DataFrame:
 def accepted(table: DataFrame) -> Series[int]:
     """The payload of each packet; 0 if it was dropped (according to the simulation if there is no
     sample)."""
-    predicted = (table["predicted_fate"] == Fate.DROPPED.name).astype(int)
+    predicted = (table["predicted_fate"] == Fate.DROPPED).astype(int)
     return table["payload_bytes"].where(table["dropped"].fillna(predicted) == 0, 0)
 
 
 def right_edge(table: DataFrame) -> Series[int]:
     """The right edge of the window after each packet: the highest byte received plus the window
     left."""
-    return (table["seq"] + table["payload_bytes"] - 1).cummax() + table["window_left_bytes"]
+    return table["end"].cummax() - 1 + table["window_left_bytes"]
 
 
-@dataclass(frozen=True)
-class Collapse:
-    """The queue was collapsed at a packet: rcv_ssthresh before and after it, the bytes queued
-    after it, and the packets that were coalesced before it."""
-
-    packet: int
-    before: int
-    after: int
-    queued: int
-    coalesced: int
-
-    @property
-    def falls(self) -> bool:
-        """Whether rcv_ssthresh fell."""
-        return self.after < self.before
-
-
-def collapses(table: DataFrame) -> tuple[Collapse, ...]:
-    """The collapses of a run in order."""
-    ssthresh, coalesced = table["rcv_ssthresh_bytes"], table["coalesced"].fillna(0).cumsum()
-    return tuple(
-        Collapse(
-            int(table["packet"].iloc[at]),
-            int(ssthresh.iloc[max(0, at - 1)]),
-            int(ssthresh.iloc[at]),
-            int(table["recv_q_bytes"].iloc[at]),
-            int(coalesced.iloc[max(0, at - 1)]),
-        )
-        for at in (int(place) for place in table.index[table["collapsed"].fillna(0) > 0])
-    )
+def at_marks(table: DataFrame, mark: str) -> DataFrame:
+    """The packets with a mark, and the sizes of the packet before each, in columns `before_...`."""
+    before = table.select_dtypes("number").shift(1, fill_value=0).add_prefix("before_")
+    return table.join(before)[table[mark].fillna(0) > 0]
 
 
 def printed_drops(run: Run) -> str:

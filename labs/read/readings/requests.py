@@ -6,6 +6,7 @@ not hide requests that were not sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy
@@ -26,7 +27,6 @@ class RequestLatency:
 
     idle_p50_ms: float | None
     p50_ms: float | None
-    p95_ms: float | None
     p99_ms: float | None
     unanswered: int
 
@@ -50,17 +50,17 @@ def request_latency(run: Run) -> RequestLatency | None:
         return None
     first_ns = begin_ns(run) + min(flow.start_s for flow in traffic_of(run).flows) * SECOND_NS
     from_ns, until_ns = steady_ns(run)
-    idle = [
-        request for request in every if request.done_ns is not None and request.done_ns <= first_ns
-    ]
-    loaded = [request for request in every if from_ns <= request.due_ns < until_ns]
-    answered = [request.latency_ms for request in loaded if request.latency_ms is not None]
-    at = {q: float(numpy.percentile(answered, q)) if answered else None for q in (50, 95, 99)}
-    idle_ms = [request.latency_ms for request in idle if request.latency_ms is not None]
+    loaded = [request.latency_ms for request in every if from_ns <= request.due_ns < until_ns]
+    idle = [request.latency_ms for request in every if 0 < (request.done_ns or 0) <= first_ns]
     return RequestLatency(
-        idle_p50_ms=float(numpy.median(idle_ms)) if idle_ms else None,
-        p50_ms=at[50],
-        p95_ms=at[95],
-        p99_ms=at[99],
-        unanswered=len(loaded) - len(answered),
+        idle_p50_ms=_percentile(idle, 50),
+        p50_ms=_percentile(loaded, 50),
+        p99_ms=_percentile(loaded, 99),
+        unanswered=loaded.count(None),
     )
+
+
+def _percentile(times_ms: Iterable[float | None], percent: int) -> float | None:
+    """Of the times of those that were answered; None without any."""
+    answered = [time_ms for time_ms in times_ms if time_ms is not None]
+    return float(numpy.percentile(answered, percent)) if answered else None

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pandas import DataFrame, Series
 
 from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.errors import BadInput
@@ -16,9 +18,6 @@ from labs.read.flows.connection_state import connection_state, mss_bytes
 from labs.read.flows.exchanges import AND_SO_ON, SILENCE, Followed, exchanges, followed
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
 from labs.read.runs.run import Run
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 KEPT_TABLES = 64
 HEADERS_BYTES = FRAME_BYTES - MSS_BYTES
@@ -40,13 +39,13 @@ class Answered:
     """
 
     requests: int
-    segments: float
-    acks: float
-    packets: float
-    payload_pct: float
-    stalled_pct: float
-    first_stalled_pct: float
-    closing_pct: float
+    segments: float = 0.0
+    acks: float = 0.0
+    packets: float = 0.0
+    payload_pct: float = 0.0
+    stalled_pct: float = 0.0
+    first_stalled_pct: float = 0.0
+    closing_pct: float = 0.0
 
 
 def autocorked(run: Run) -> int:
@@ -94,11 +93,6 @@ def _exchanges(path: Path, mtime_ns: int, size: int) -> DataFrame:
     return exchanges(_read(path, mtime_ns, size))
 
 
-def answered(run: Run) -> Answered:
-    """The figures of a run's capture; zeros if it has no request."""
-    return figures(table_of(run), requests_of(run))
-
-
 def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
     """The rows of a table of segments that belong to one request, which is a row of its
     exchanges."""
@@ -106,37 +100,30 @@ def packets_of(segments: DataFrame, request: Series[Any]) -> list[int]:
     return [int(row) for row in stretch.index[stretch["connection"] == request["connection"]]]
 
 
-def figures(segments: DataFrame, requests: DataFrame) -> Answered:
-    """The same of any table of segments and its exchanges."""
-    count = len(requests)
-    if not count:
-        return Answered(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    flags, payload = segments["flags"], segments["payload_bytes"]
-    parts = (segments["direction"] == 1) & (payload > 0)
-    stalled = stalls_in(requests)
+def answered(segments: DataFrame, requests: DataFrame) -> Answered:
+    """The figures of a table of segments and its exchanges; zeros if it has no request."""
+    if requests.empty:
+        return Answered(0)
+    flags, payload, stalled = segments["flags"], segments["payload_bytes"], stalls_in(requests)
     first = requests["request"] == 0
-    closing = parts & ((flags & FIN) != 0)
     later = _later(segments, requests)
-    later_count = int((~first).sum()) or count
+    responses = int((~first).sum()) or len(requests)
+    parts = (segments["direction"] == 1) & (payload > 0)
     length = payload.to_numpy().astype("int64")
     pieces = -(-length // mss_bytes(segments))
     packets, carried = int(pieces[later].clip(1).sum()), int(length[later].sum())
     # The last segment of the handshake only acknowledges the SYN.
-    acks = (
-        (segments["direction"] == 0)
-        & (payload == 0)
-        & ((flags & (SYN | FIN | RST)) == 0)
-        & (segments["ack_rel"] > 1)
-    )
+    only_ack = (payload == 0) & ((flags & (SYN | FIN | RST)) == 0) & (segments["ack_rel"] > 1)
+    acks = (segments["direction"] == 0) & only_ack
     return Answered(
-        requests=count,
-        segments=int(pieces[parts & later].sum()) / later_count,
-        acks=int((acks & later).sum()) / later_count,
-        packets=packets / later_count,
+        requests=len(requests),
+        segments=int(pieces[parts & later].sum()) / responses,
+        acks=int((acks & later).sum()) / responses,
+        packets=packets / responses,
         payload_pct=100 * carried / (carried + packets * HEADERS_BYTES),
-        stalled_pct=100 * int(stalled.sum()) / count,
-        first_stalled_pct=100 * int((stalled & first).sum()) / max(1, int(first.sum())),
-        closing_pct=100 * int(closing.sum()) / count,
+        stalled_pct=100 * int(stalled.sum()) / len(requests),
+        first_stalled_pct=100 * int(stalled[first].sum()) / max(1, int(first.sum())),
+        closing_pct=100 * int((parts & ((flags & FIN) != 0)).sum()) / len(requests),
     )
 
 
@@ -161,7 +148,7 @@ def stalls_in(requests: DataFrame) -> Series[bool]:
 
 def usual(requests: DataFrame) -> Followed:
     """The sequence of steps that most requests follow, and those of the others."""
-    return following(requests, () if requests.empty else requests["steps"].mode().iloc[0])
+    return following(requests, next(iter(requests["steps"].mode()), ()))
 
 
 def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
@@ -176,17 +163,12 @@ def following(requests: DataFrame, steps: Sequence[str]) -> Followed:
     return followed(requests.assign(steps=requests["steps"].where(~more, longer)), steps)
 
 
-def typical(requests: DataFrame, steps: Sequence[str] | None = None) -> Series[Any]:
-    """One request with the most frequent steps, or with these; the second one if there are several,
-    because the first may belong to the start of its connection. BadInput if there is none."""
-    if not requests.empty and steps is None:
-        steps = requests["steps"].mode().iloc[0]
-    matches = requests[requests["steps"] == tuple(steps or ())]
-    if matches.empty:
-        raise BadInput(
-            "no request in this capture follows these steps; "
-            "labs.read.flows.exchanges.exchanges has the steps of each"
-        )
+def typical(requests: DataFrame) -> Series[Any]:
+    """One request with the most frequent steps; the second one if there are several, because the
+    first may belong to the start of its connection. BadInput without requests."""
+    if requests.empty:
+        raise BadInput("there is no request in this capture. Allowed: a capture of TCP requests")
+    matches = requests[requests["steps"] == usual(requests).steps]
     request: Series[Any] = matches.iloc[min(1, len(matches) - 1)]
     return request
 

@@ -33,17 +33,12 @@ class Prediction:
     `request_ms` the median latency of a request.
     """
 
-    theory: str = ""
+    theory: str | None = None
     utilisation_pct: float | None = None
     goodput_mbit: float | None = None
     share_pct: float | None = None
     queue_ms: float | None = None
     request_ms: float | None = None
-
-
-def down_flows(traffic: Traffic) -> tuple[Flow, ...]:
-    """The flows from server to client; all flows if there are none."""
-    return tuple(flow for flow in traffic.flows if flow.direction == "down") or traffic.flows
 
 
 def first_ones(flows: Sequence[Flow]) -> tuple[int, ...]:
@@ -66,17 +61,12 @@ def buffer_segments(traffic: Traffic) -> float | None:
 
 def predicted(traffic: Traffic) -> Prediction:
     """The prediction for a run of this traffic."""
-    queue = traffic.path.queue("down")
-    flows = [flow for flow in down_flows(traffic) if flow.size_bytes is None]
-    rate = traffic.path.down.rate_mbit
-    if queue is None or rate is None or not flows or traffic.path.changes:
+    path, queue, back = traffic.path, traffic.path.queue("down"), traffic.path.queue("up")
+    down = [flow for flow in traffic.flows if flow.direction == "down"] or [*traffic.flows]
+    flows, rate = [flow for flow in down if flow.size_bytes is None], path.down.rate_mbit
+    if queue is None or rate is None or not flows or path.changes:
         return Prediction()
-    back = traffic.path.queue("up")
-    if (
-        back is not None
-        and back.kind not in BY_FLOW
-        and len(down_flows(traffic)) < len(traffic.flows)
-    ):
+    if back is not None and back.kind not in BY_FLOW and len(down) < len(traffic.flows):
         return Prediction()  # ACKs wait behind the data of the other direction
     per_s = bytes_per_second(rate) / FRAME_BYTES
     prediction = _of_loss(traffic, flows, per_s) or _of_slow_acks(traffic, rate)
@@ -94,10 +84,10 @@ def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predictio
     down = traffic.path.down
     if not down.loss_pct or len(flows) > 1:
         return None
-    if flows[0].control not in FOLLOWS_MATHIS or not _rtt_ms(traffic, flows[0]):
+    if flows[0].control not in FOLLOWS_MATHIS or not own_rtt_ms(traffic, flows[0]):
         return Prediction()
     events = loss_event_pct(down.loss_pct, down.loss_run or 1.0)
-    share = mathis_utilisation(events, per_s * _rtt_ms(traffic, flows[0]) / 1e3)
+    share = mathis_utilisation(events, per_s * own_rtt_ms(traffic, flows[0]) / 1e3)
     return Prediction("Mathis and others 1997", 100 * share)
 
 
@@ -118,7 +108,7 @@ def _alone(traffic: Traffic, flow: Flow, kind: str, per_s: float) -> Prediction 
         idle = PROBE_RTT_S / PROBE_RTT_EVERY_S
         return Prediction("BBR: all but ProbeRTT", 100 * (1 - idle))
     segments = buffer_segments(traffic)
-    rtt_ms = _rtt_ms(traffic, flow)
+    rtt_ms = own_rtt_ms(traffic, flow)
     theory = "sawtooth in a FIFO"
     if kind in BY_CODEL:
         segments = largest_queue_ms(rtt_ms, per_s) / 1e3 * per_s
@@ -141,49 +131,44 @@ def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
 
 
 def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Prediction | None:
-    """Several flows in a FIFO."""
-    segments = buffer_segments(traffic)
-    controls = {flow.control for flow in flows}
-    if segments is None or any(flow.app_mbit is not None for flow in flows):
+    """Several flows in a FIFO; without a delay, only the hosts' own speed clocks them."""
+    segments, rtts = buffer_segments(traffic), [own_rtt_ms(traffic, flow) for flow in flows]
+    if segments is None or not all(rtts) or any(flow.app_mbit is not None for flow in flows):
         return None
-    rtts = [_rtt_ms(traffic, flow) for flow in flows]
-    if not all(rtts):
-        return None  # without a delay, nothing but the hosts' own speed clocks the flows
-    if BBR in controls and len(controls) > 1 and controls <= {BBR, *BETA}:
-        number = sum(flow.control == BBR for flow in flows)
-        pipe = per_s * rtts[0] / 1e3
-        share = bbr_share(segments / pipe, per_s, rtts[0], number)
-        if flows[0].control != BBR:
-            share = 1 - share
+    controls = [flow.control for flow in flows]
+    kinds, size_bdp = {*controls}, segments / (per_s * rtts[0] / 1e3)
+    if {BBR} < kinds <= {BBR, *BETA}:
+        share = bbr_share(size_bdp, per_s, rtts[0], controls.count(BBR))
+        share = share if controls[0] == BBR else 1 - share
         return Prediction("Ware and others 2019", share_pct=100 * share)
-    if not controls <= set(BETA):
+    if not kinds <= {*BETA}:
         return None
-    if len(flows) >= MANY and controls == {"reno"} and len(set(rtts)) == 1:
-        share = buffer_sizing.utilisation(len(flows), segments / (per_s * rtts[0] / 1e3))
-        return Prediction("square-root rule", 100 * share, share_pct=100 / len(flows))
-    shared = synchronised(tuple(flow.control for flow in flows), tuple(rtts), per_s, segments)
+    if len(flows) >= MANY and kinds == {"reno"} and len({*rtts}) == 1:
+        used = buffer_sizing.utilisation(len(flows), size_bdp)
+        return Prediction("square-root rule", 100 * used, share_pct=100 / len(flows))
+    shared = synchronised(tuple(controls), tuple(rtts), per_s, segments)
+    share = sum(shared.shares[place] for place in first_ones(flows))
     return Prediction(
         "synchronised losses",
         shared.utilisation_pct,
-        share_pct=100 * sum(shared.shares[place] for place in first_ones(flows)),
+        share_pct=100 * share,
         queue_ms=shared.queue_ms,
     )
 
 
 def _completed(prediction: Prediction, traffic: Traffic, kind: str, rate: float) -> Prediction:
     """With the goodput, and the latency of requests where the delay in the queue is known."""
-    goodput = prediction.goodput_mbit
-    if goodput is None and prediction.utilisation_pct is not None:
+    goodput, request_ms, requests = prediction.goodput_mbit, None, traffic.requests
+    if prediction.utilisation_pct is not None:
         goodput = prediction.utilisation_pct / 100 * rate * payload_share()
-    request_ms = None
-    if traffic.requests is not None:
-        trips = 1 if traffic.requests.kept else 2
-        sent_ms = 1e3 * traffic.requests.size_bytes / bytes_per_second(rate)
-        waits_ms = 0.0 if kind in BY_FLOW else prediction.queue_ms
-        if waits_ms is not None:
-            request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
+    waits_ms = 0.0 if kind in BY_FLOW else prediction.queue_ms
+    if requests is not None and waits_ms is not None:
+        trips = 1 if requests.kept else 2
+        sent_ms = 1e3 * requests.size_bytes / bytes_per_second(rate)
+        request_ms = trips * (traffic.path.rtt_ms + waits_ms) + sent_ms
     return replace(prediction, goodput_mbit=goodput, request_ms=request_ms)
 
 
-def _rtt_ms(traffic: Traffic, flow: Flow) -> float:
+def own_rtt_ms(traffic: Traffic, flow: Flow) -> float:
+    """The RTT of a flow without a queue."""
     return traffic.path.rtt_ms + flow.extra_delay_ms

@@ -11,6 +11,7 @@ import numpy
 from labs.drive.flows import Traffic
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import FRAME_BYTES
+from labs.drive.testbed.path import DIRECTIONS, Queue
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
@@ -23,16 +24,16 @@ from labs.read.readings.flows import (
     goodputs_mbit,
     jain_in_windows,
     mean_rtts_ms,
-    outside_probe_rtt,
+    outside_probe_rtt_pct,
     retransmitted_pct,
     traffic_of,
     window_cuts,
 )
-from labs.read.readings.instruments import ALLOWED_PCT, capture_losses, under_memory_pressure
+from labs.read.readings.instruments import under_memory_pressure
 from labs.read.readings.requests import RequestLatency, request_latency
-from labs.read.readings.traffic_prediction import Prediction, first_ones, predicted
+from labs.read.readings.run_results import RunResults
+from labs.read.readings.traffic_prediction import Prediction, buffer_segments, first_ones, predicted
 from labs.read.runs.raw_files import PATH
-from labs.read.runs.run import Run
 from labs.read.theory.bdp import payload_share
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.rtt_unfairness import power_of_rtt
@@ -40,12 +41,9 @@ from labs.read.theory.rtt_unfairness import power_of_rtt
 hidden = partial(part, hidden=True)
 
 
-class TrafficResults:
+class TrafficResults(RunResults):
     """The figures of a run with several flows; None for those that it does not have. Steady state
     is the second half of the time in which all long flows run; `down` is from server to client."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -73,8 +71,15 @@ class TrafficResults:
     def delays_ms(self) -> tuple[float, ...]:
         return bottleneck.delays_ms(self.run)
 
-    def delay_percentile_ms(self, percent: int) -> float | None:
-        return float(numpy.percentile(self.delays_ms, percent)) if self.delays_ms else None
+    @cached_property
+    def delay_ms(self) -> Mapping[str, float]:
+        """Percentiles of the delay in the queue; none without a queue."""
+        shares = (5, 50, 95, 99) if self.delays_ms else ()
+        return {f"p{share}": float(numpy.percentile(self.delays_ms, share)) for share in shares}
+
+    @property
+    def queue_down(self) -> Queue | None:
+        return self.traffic.path.queue("down")
 
     @cached_property
     def latency(self) -> RequestLatency | None:
@@ -133,30 +138,28 @@ class TrafficResults:
         fair_after_s,
         "time from the last start until all flows are within 10 % of an equal share",
         unit="s",
+        costly=True,
     )
 
-    @column("delay in the queue, median over time", unit="ms", predicted_by="predicted_queue_ms")
-    def queue_p50_ms(self) -> float | None:
-        return self.delay_percentile_ms(50)
-
-    @column("delay in the queue, 95th percentile", unit="ms")
-    def queue_p95_ms(self) -> float | None:
-        return self.delay_percentile_ms(95)
-
-    @column("delay in the queue, 99th percentile", unit="ms")
-    def queue_p99_ms(self) -> float | None:
-        return self.delay_percentile_ms(99)
-
-    @column("delay in the queue, 5th percentile: the standing queue", unit="ms", hidden=True)
-    def queue_min_ms(self) -> float | None:
-        return self.delay_percentile_ms(5)
-
+    queue_p50_ms = part(
+        "delay_ms.p50",
+        "delay in the queue, median over time",
+        unit="ms",
+        predicted_by="predicted_queue_ms",
+    )
+    queue_p95_ms = part("delay_ms.p95", "delay in the queue, 95th percentile", unit="ms")
+    queue_p99_ms = part("delay_ms.p99", "delay in the queue, 99th percentile", unit="ms")
+    queue_min_ms = hidden(
+        "delay_ms.p5", "delay in the queue, 5th percentile: the standing queue", unit="ms"
+    )
     predicted_queue_ms = part(
         "prediction.queue_ms", "predicted median delay in the queue", unit="ms"
     )
     lost_pct = part(bottleneck.lost_pct, "packets that the queue dropped", unit="%")
     marked_pct = part(bottleneck.marked_pct, "packets that the queue marked (ECN)", unit="%")
-    retransmitted_pct = part(retransmitted_pct, "payload that was sent again", unit="%")
+    retransmitted_pct = part(
+        retransmitted_pct, "payload that was sent again", unit="%", costly=True
+    )
     request_idle_ms = part(
         "latency.idle_p50_ms", "median latency of a request before the flows", unit="ms"
     )
@@ -173,13 +176,14 @@ class TrafficResults:
     @column("from the first start until the last flow with a size has arrived", unit="ms")
     def completed_ms(self) -> float | None:
         sized = [flow for flow in carried(self.run) if flow.flow.size_bytes is not None]
-        if not sized or any(
-            flow.received.bytes < (flow.flow.size_bytes or 0) or not flow.received.end_ns
+        ends = [
+            flow.received.end_ns if flow.received.bytes >= (flow.flow.size_bytes or 0) else 0
             for flow in sized
-        ):
+        ]
+        if not ends or not all(ends):
             return None  # one did not end
         first_ns = begin_ns(self.run) + min(flow.flow.start_s for flow in sized) * SECOND_NS
-        return (max(flow.received.end_ns for flow in sized) - first_ns) / 1e6
+        return (max(ends) - first_ns) / 1e6
 
     @column("goodput of all flows up, steady state", unit="Mbit/s")
     def goodput_up_mbit(self) -> float | None:
@@ -218,36 +222,21 @@ class TrafficResults:
     def window_cuts(self) -> int | None:
         return len(self.cuts)
 
-    @column(
+    outside_probe_rtt_pct = hidden(
+        outside_probe_rtt_pct,
         "share of the time that BBR's window is above the four segments of ProbeRTT",
         unit="%",
-        hidden=True,
     )
-    def outside_probe_rtt_pct(self) -> float | None:
-        outside = outside_probe_rtt(self.run)
-        return None if outside is None else 100 * outside
-
     timeouts = hidden("server_counters.TcpExtTCPTimeouts", "retransmission timeouts of the server")
     loss_probes = hidden("server_counters.TcpExtTCPLossProbes", "tail loss probes of the server")
 
-    @column("what the prediction is from", hidden=True)
-    def theory(self) -> str | None:
-        return self.prediction.theory or None
-
-    @column("the queue", hidden=True)
-    def queue(self) -> str | None:
-        queue = self.traffic.path.queue("down")
-        return queue.kind if queue else None
+    theory = hidden("prediction.theory", "what the prediction is from")
+    queue = hidden("queue_down.kind", "the queue")
 
     @column("size of the queue", unit="BDP", hidden=True)
     def buffer_bdp(self) -> float | None:
-        path = self.traffic.path
-        queue, bdp = path.queue("down"), path.bdp_bytes("down")
-        if queue is None or not bdp:
-            return None
-        if queue.packets is not None:
-            return queue.packets * FRAME_BYTES / bdp
-        return None if queue.size_bytes is None else queue.size_bytes / bdp
+        size, bdp = buffer_segments(self.traffic), self.traffic.path.bdp_bytes("down")
+        return size * FRAME_BYTES / bdp if size and bdp else None
 
     @column("number of flows", hidden=True)
     def flows(self) -> int | None:
@@ -257,24 +246,22 @@ class TrafficResults:
     def controls(self) -> str | None:
         return ", ".join(flow.control for flow in self.traffic.flows)
 
-    instruments_pct = hidden(apart_pct, "largest deviation between the instruments", unit="%")
+    instruments_pct = hidden(
+        "disagreement_pct", "largest deviation between the instruments", unit="%"
+    )
 
-    def notes(self) -> Iterator[Note]:
-        """A path off its target, instruments that disagree, lost packets, errors."""
-        run, apart = self.run, self.instruments_pct
-        if not run.link.ok:
-            yield Note("link", "link not as asked")
-        for direction, about in run.read("path.json", PATH).items():
-            problems = about.get("problems") if isinstance(about, Mapping) else None
-            if isinstance(problems, list) and problems:
-                yield Note("path", f"{direction} not as asked: {'; '.join(map(str, problems))}")
-        if apart is not None and apart > ALLOWED_PCT:
-            yield Note("instruments", f"instruments disagree by {apart:.2g} %")
-        if lost := capture_losses(run):
-            yield Note("capture_lost", f"tcpdump lost {lost} packets")
-        if under_memory_pressure(run):
+    @cached_property
+    def disagreement_pct(self) -> float | None:
+        return apart_pct(self.run)
+
+    def lab_notes(self) -> Iterator[Note]:
+        """A path off its target, little memory, errors."""
+        for direction in DIRECTIONS:
+            if problems := self.run.read("path.json", PATH)[direction]["problems"]:
+                yield Note("path", f"{direction} not as asked: {'; '.join(problems)}")
+        if under_memory_pressure(self.run):
             yield Note("memory_pressure", "TCP was under memory pressure")
-        for flow in carried(run):
+        for flow in carried(self.run):
             if flow.failure:
                 yield Note("flow_ended", f"flow {flow.name} ended: {flow.failure}")
         if self.latency is not None and self.latency.unanswered:

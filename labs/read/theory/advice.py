@@ -53,6 +53,43 @@ are a multiple of the mean. With these factors the model reaches 95 % of what it
 buffers of 16 BDP (docs/model.md, *Buffers under loss*)."""
 
 
+def three(default: tuple[int, int, int], largest_bytes: int) -> tuple[int, int, int]:
+    """tcp_rmem or tcp_wmem with another maximum."""
+    least, first, _ = default
+    return least, min(first, largest_bytes), largest_bytes
+
+
+@dataclass(frozen=True)
+class End:
+    """The buffers of one end: its sysctl with the kernel's default, the smallest size that is
+    enough however packets arrive, and what a program requests instead, half of what is granted;
+    None if no request is enough. They grow until all connections use `stop_share` of memory."""
+
+    does: str
+    name: str
+    sysctl: str
+    option: str
+    stop_share: float
+    default: tuple[int, int, int]
+    smallest_bytes: int
+    request_bytes: int | None
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the default maximum is enough."""
+        return self.smallest_bytes <= self.default[-1]
+
+    @property
+    def set_bytes(self) -> int:
+        """The advised maximum, which is not below the default."""
+        return max(self.default[-1], self.smallest_bytes)
+
+    @property
+    def value(self) -> str:
+        """What to set the sysctl to."""
+        return " ".join(map(str, three(self.default, self.set_bytes)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Advice:
     """The buffers with which one flow fills a path; sizes in bytes, at least one BDP.
@@ -60,8 +97,7 @@ class Advice:
     The sizes are those that getsockopt must return. `receive_bytes` is for packets that are
     coalesced in pairs (GRO), `receive_alone_bytes` for packets that arrive one by one: up to 6.5
     the two are the same. `receive_locked_bytes` is for a buffer that a program sets, however
-    packets arrive; None if the largest is not enough. `receive_suffices` and `send_suffices`: the
-    kernel's default maximum is enough (`default_rmem` for the receiver). `holds_bdp` is how many
+    packets arrive; None if the largest is not enough. `holds_bdp` is how many
     BDP of payload each buffer holds. It is None, and no size means anything, if no rule is known
     for the congestion control `control` at this loss; `control` is None if none can be advised.
     """
@@ -82,45 +118,31 @@ class Advice:
     holds_bdp: float | None = 1.0
 
     @property
-    def receive_suffices(self) -> bool:
-        return self.receive_alone_bytes <= self.default_rmem[-1]
+    def receiver(self) -> End:
+        locked = self.receive_locked_bytes
+        return End(
+            *("receive", "receiver", "tcp_rmem", "SO_RCVBUF", WINDOWS_STOP_SHARE),
+            self.default_rmem,
+            self.receive_alone_bytes,
+            None if locked is None else locked // 2,
+        )
 
     @property
-    def send_suffices(self) -> bool:
-        return self.send_bytes <= DEFAULT_WMEM[-1]
+    def sender(self) -> End:
+        return End(
+            *("send", "sender", "tcp_wmem", "SO_SNDBUF", SEND_BUFFERS_STOP_SHARE),
+            DEFAULT_WMEM,
+            self.send_bytes,
+            self.send_bytes // 2,
+        )
 
     @property
-    def receive_set_bytes(self) -> int:
-        """The advised maximum of tcp_rmem, which is not below the default."""
-        return max(self.default_rmem[-1], self.receive_alone_bytes)
-
-    @property
-    def send_set_bytes(self) -> int:
-        """The advised maximum of tcp_wmem."""
-        return max(DEFAULT_WMEM[-1], self.send_bytes)
-
-    def rmem(self) -> str:
-        """net.ipv4.tcp_rmem for the receiver: its default, and a maximum that is large enough,
-        however packets arrive."""
-        return " ".join(map(str, three_rmem(self, self.receive_set_bytes)))
-
-    def wmem(self) -> str:
-        """net.ipv4.tcp_wmem for the sender."""
-        return " ".join(map(str, three_wmem(self.send_set_bytes)))
-
-    @property
-    def receive_request_bytes(self) -> int | None:
-        """What a program passes to SO_RCVBUF: half of the size that is granted."""
-        return None if self.receive_locked_bytes is None else self.receive_locked_bytes // 2
-
-    @property
-    def send_request_bytes(self) -> int:
-        """What a program passes to SO_SNDBUF."""
-        return self.send_bytes // 2
+    def ends(self) -> tuple[End, End]:
+        return self.receiver, self.sender
 
     @property
     def core_max_bytes(self) -> int:
-        """The default of net.core.rmem_max and wmem_max, which cap these requests."""
+        """The default of net.core.rmem_max and wmem_max, which cap what programs request."""
         return default_core_max_bytes(self.kernel)
 
 
@@ -343,25 +365,13 @@ def _flow(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> Flow:
         rtt_ms=advice.rtt_ms,
         kernel=advice.kernel,
         mss_bytes=advice.mss_bytes,
-        tcp_rmem=three_rmem(advice, rcvbuf_bytes),
-        tcp_wmem=three_wmem(sndbuf_bytes),
+        tcp_rmem=three(advice.default_rmem, rcvbuf_bytes),
+        tcp_wmem=three(DEFAULT_WMEM, sndbuf_bytes),
         congestion=advice.control or CUBIC,
         loss_pct=advice.loss_pct,
         offloads=not advice.loss_pct,
         limit_s=observed_s(advice),
     )
-
-
-def three_rmem(advice: Advice, largest_bytes: int) -> tuple[int, int, int]:
-    """tcp_rmem with this maximum."""
-    least, first, _ = advice.default_rmem
-    return least, min(first, largest_bytes), largest_bytes
-
-
-def three_wmem(largest_bytes: int) -> tuple[int, int, int]:
-    """tcp_wmem with this maximum."""
-    least, first, _ = DEFAULT_WMEM
-    return least, min(first, largest_bytes), largest_bytes
 
 
 def transfer_bytes(advice: Advice, sndbuf_bytes: int, rcvbuf_bytes: int) -> int:

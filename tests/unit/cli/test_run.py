@@ -125,7 +125,7 @@ def test_as_text_of_several_kernels_has_their_rows_side_by_side() -> None:
 
 def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
     older, other = windows_study("6.1"), windows_study("6.12")
-    remark = "predicted window: equal to the one on the wire at every packet"
+    remark = "predicted window: equal to the one on the wire at 100 % of the packets of each run"
     for windows, expected in (
         (older, [remark]),
         (

@@ -19,7 +19,7 @@ from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of
 from labs.read.claims.ledger import Article, Claim, read
 from labs.read.claims.rules import check_columns, split_reference
-from labs.read.claims.sources import evidence_of, recorded_sources
+from labs.read.claims.sources import recorded_sources
 from labs.read.claims.verdict import NO_WORD, Verdict
 from labs.read.lab import Lab
 from labs.read.stats.repetitions import Interval
@@ -75,9 +75,9 @@ class Changed(Evidence):
         self.__dict__.update(vars(seen))
         self._seen, self._places = seen, places
         self.runs = {name: seen.runs[self.place(name)] for name in seen.runs}
-        self._rows = {
+        self.rows = {
             name: ChangedRow(seen.row(self.place(name)), (figures or {}).get(name, {}))
-            for name in seen.conditions
+            for name in seen.rows
         }
 
     def place(self, name: str) -> str:
@@ -95,7 +95,7 @@ def article(lab: str) -> Article:
 @cache
 def drawn(lab: str) -> Sequence[Evidence]:
     """The recorded draws of a lab, whose results need no run to be read."""
-    return [Evidence(find(lab), {}, draw=draw) for draw in recorded_draws(find(lab))]
+    return list(recorded_draws(find(lab)))
 
 
 @cache
@@ -103,10 +103,7 @@ def recorded(lab: str) -> Sequence[Evidence]:
     """The recorded runs of a lab, by study, testbed and kernel."""
     sources = recorded_sources(find(lab))
     return [
-        seen
-        for source in sources
-        for _, seen in evidence_of(find(lab), source)
-        if source.draw is None
+        seen for source in sources if source.draw is None for seen in source.evidence(find(lab))
     ]
 
 
@@ -127,7 +124,7 @@ def changes(claim: Claim, seen: Evidence) -> Iterator[Evidence]:
     named = [split_reference(claim, reference) for reference in claim.references]
     patterns = dict.fromkeys(filter(None, (*claim.conditions, *(name for name, _ in named))))
     columns = sorted({*claim.columns.values(), *(column for _, column in named)})
-    articles = [value for value in claim.named_figures.values() if isinstance(value, int | float)]
+    articles = [value for value in claim.figures.values() if isinstance(value, int | float)]
     constants = [lambda value, figure=figure: figure for figure in articles]
     names = list(dict.fromkeys(name for each in patterns for name in seen.matching(each)))
     for name in names[:3]:

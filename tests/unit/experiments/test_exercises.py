@@ -13,7 +13,6 @@ from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.exercise import Evidence, Exercise
 from labs.read.exercises.graded_answer import RIGHT, WRONG, grade
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
-from tests.no_runs import NoRuns
 
 EXERCISES = {
     (lab, exercise.name): exercise
@@ -108,7 +107,7 @@ WIDEST = {"lossy_mib_s": 1.44 * 1.1 / 0.9, "far_reno_pct": 1.4, "last_wait_ms": 
 
 def evidence(lab: str) -> Iterator[Evidence]:
     """Without runs, and the recorded ones."""
-    yield from (NoRuns(KERNEL), RunEvidence(find(lab), KERNEL))
+    yield from (Evidence(KERNEL), RunEvidence(find(lab), KERNEL))
 
 
 @pytest.mark.parametrize(("lab", "name"), EXERCISES)
@@ -127,7 +126,7 @@ def test_expected_contains_every_value_by_hand(lab: str, name: str) -> None:
 def test_mistakes_are_wrong_and_have_their_hint(lab: str, name: str) -> None:
     """On every kernel, and for all values that an examination draws."""
     exercise = EXERCISES[lab, name]
-    for runs in (*evidence(lab), *map(NoRuns, SERIES), *examinations(exercise)):
+    for runs in (*evidence(lab), *map(Evidence, SERIES), *examinations(exercise)):
         expected = exercise.expected(runs)
         for mistake in expected.mistakes:
             graded = grade(exercise, mistake.value, expected)
@@ -136,17 +135,22 @@ def test_mistakes_are_wrong_and_have_their_hint(lab: str, name: str) -> None:
         assert expected.choice in ("", *exercise.choices)
 
 
+@pytest.mark.parametrize(("lab", "name"), EXERCISES)
+def test_examinations_draw_every_kernel(lab: str, name: str) -> None:
+    assert EXERCISES[lab, name].draws.get("kernel", SERIES) == SERIES
+
+
 def examinations(exercise: Exercise) -> Iterator[Evidence]:
     """Every set of values that may be drawn."""
     if exercise.draws:
         for values in itertools.product(*exercise.draws.values()):
-            yield NoRuns(KERNEL, dict(zip(exercise.draws, values, strict=True)))
+            yield Evidence(KERNEL, dict(zip(exercise.draws, values, strict=True)))
 
 
 # Of each exercise, in order. A mistake that is a right answer would be left out of them.
 MISTAKES = {
     "buffers": (1, 0, 2, 1, 0, 2, 3, 2, 2, 1, 2, 3, 3, 2),
-    "nagle": (4, 5, 1, 3),
+    "nagle": (4, 5, 1, 2),
     "queues": (3, 2, 3, 2),
     "sharing": (3, 2, 2, 1),
     "stack": (2, 3, 3, 1, 1),
@@ -158,5 +162,5 @@ MISTAKES = {
 @pytest.mark.parametrize("lab", MISTAKES)
 def test_no_mistake_is_a_right_answer(lab: str) -> None:
     declared = [exercise for (other, _), exercise in EXERCISES.items() if other == lab]
-    counts = tuple(len(exercise.expected(NoRuns(KERNEL)).mistakes) for exercise in declared)
+    counts = tuple(len(exercise.expected(Evidence(KERNEL)).mistakes) for exercise in declared)
     assert counts == MISTAKES[lab]

@@ -17,7 +17,7 @@ from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
 from labs.grading.run_evidence import recorded_runs
 from labs.read.display.provenance import asked, asked_of
-from labs.read.exercises.exercise import Guess, GuessedValue
+from labs.read.exercises.exercise import Guess
 from labs.read.notebook_file import assignments, parameters, read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders, runs_folder
@@ -32,7 +32,7 @@ GUESSES = [
 ]
 
 
-OF_COLUMNS = [(lab, guess) for lab, guess in GUESSES if isinstance(guess, Guess)]
+OF_COLUMNS = [(lab, guess) for lab, guess in GUESSES if not guess.unit]
 
 
 def test_every_guess_of_a_notebook_is_declared_once() -> None:
@@ -47,11 +47,7 @@ def test_every_guess_of_a_notebook_is_declared_once() -> None:
 
 def test_guesses_of_sizes_have_the_figures_of_the_notebook() -> None:
     """1000 Mbit/s for 200 ms are 23.8 MiB; the run's own link differs by its framing."""
-    by_name = {
-        guess.name: class_results._known(lab, guess)
-        for lab, guess in GUESSES
-        if isinstance(guess, GuessedValue)
-    }
+    by_name = {guess.name: class_results._known(lab, guess) for lab, guess in GUESSES if guess.unit}
     unit, predicted, measured = by_name["guess_bdp_mib"]
     assert unit == "MiB" and predicted == pytest.approx(1e9 / 8 * 0.2 / 2**20)
     assert measured == pytest.approx(predicted, rel=0.01)
@@ -69,8 +65,9 @@ def test_guesses_are_those_that_the_notebook_compares(lab: object, guess: Guess)
     notebook = read_notebook(NOTEBOOKS / f"{guess.notebook}.ipynb")
     asked = [name for cell in notebook.tagged(GUESS) for name, _ in assignments(cell)]
     assert guess.name in asked
+    condition, _, column = guess.column.rpartition(".")
     cells = [cell.source for cell in notebook.cells if cell.is_code and ".guesses(" in cell.source]
-    (cell,) = [cell for cell in cells if guess.name in cell and f'"{guess.column}"' in cell]
+    (cell,) = [cell for cell in cells if guess.name in cell and f'"{column}"' in cell]
     pairs = {
         key.value: value.id
         for node in ast.walk(ast.parse(cell))
@@ -78,7 +75,7 @@ def test_guesses_are_those_that_the_notebook_compares(lab: object, guess: Guess)
         for key, value in zip(node.keys, node.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(value, ast.Name)
     }
-    assert pairs[guess.kernel or guess.condition] == guess.name
+    assert pairs[guess.kernel or condition] == guess.name
     assert str(parameters(notebook)["KERNEL"]).split(",")[0] == KERNEL
 
 

@@ -13,7 +13,6 @@ import pytest
 from labs.cli.__main__ import main
 from labs.drive.parameters.declare import Scalar
 from labs.errors import BadInput
-from labs.experiments.buffers.exercises import SHORT
 from labs.grading.examination import draw, read_list
 from labs.grading.grade_sheet import exercises_of, grade_file
 from labs.grading.student_copy import copies_for_examination
@@ -22,6 +21,7 @@ from labs.read.theory.defaults import DEFAULT_WMEM, default_rmem
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 from tests.student_work import NOTEBOOKS
 
+SHORT = exercises_of("00-start-here")[1][0].draws
 STEMS = ("00-start-here", "01-buffers-and-bdp", "03-nagle-and-delayed-ack")
 SEEDS = {f"student {number}": str(number) for number in range(40)}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from labs.catalog import find
 from labs.experiments.buffers.exercises import EXERCISES
 from labs.grading.run_evidence import RunEvidence
-from tests.no_runs import NoRuns
+from labs.read.exercises.exercise import Evidence
 
 BY_NAME = {exercise.name: exercise for exercise in EXERCISES}
 
 
 def test_expected_of_another_kernel_is_another_buffer() -> None:
     buffer = BY_NAME["buffer_mib"]
-    assert buffer.expected(NoRuns("6.12")).high < buffer.expected(NoRuns("6.1")).low
+    assert buffer.expected(Evidence("6.12")).high < buffer.expected(Evidence("6.1")).low
 
 
 def test_longest_rtt_is_between_the_runs_that_show_it() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pandas import isna
 
 from labs.catalog import find
 from labs.drive.condition import as_settings, read_settings
@@ -169,7 +170,7 @@ def test_by_condition_has_the_figure_of_the_ledger() -> None:
     study = Study(Buffers(), (run,), Path("runs"), None, True, lab=find("buffers"))
     (bars,) = [each for each in by_condition(study.results()).data if each.name == "the article"]
     assert (bars.x, bars.text) == ((article().claim("A1.7").expected,), ("A1.7: 14.9 MiB/s",))
-    assert "The article (A1.7) reports 14.9 MiB/s in the steady state." in describe(study.results())
+    assert "the article (A1.7) reports 14.9 MiB/s in steady state" in describe(study.results())
 
 
 def test_group_of_a_run() -> None:
@@ -228,7 +229,7 @@ def test_buffer_rows_of_every_run() -> None:
     (sender,) = rows[(rows["condition"] == "wmem") & (rows["whose"] == "sender")].to_dict("records")
     # All of the 2 MiB was written at once; no buffer of 50 MiB fills with that.
     assert 2 * MIB <= sender["used"] < 3 * MIB
-    assert sender["advertised"] is None
+    assert isna(sender["advertised"])
 
 
 def test_buffer_rows_have_what_setsockopt_granted() -> None:

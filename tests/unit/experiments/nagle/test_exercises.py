@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.catalog import find
-from labs.experiments.nagle.exercises import EXERCISES, FIRST
+from labs.experiments.nagle.exercises import EXERCISES
 from labs.grading.run_evidence import RunEvidence
 from labs.read.exercises.graded_answer import grade
 
@@ -15,4 +15,4 @@ def test_mean_of_the_charts_has_a_hint(name: str, mean_ms: float) -> None:
     """The recorded means at 20 ms; one request of ten is the first on its connection."""
     (exercise,) = [exercise for exercise in EXERCISES if exercise.name == name]
     expected = exercise.expected(RunEvidence(find("nagle"), "6.1"))
-    assert grade(exercise, mean_ms, expected).hint == FIRST
+    assert grade(exercise, mean_ms, expected).hint.startswith("This is the mean")

@@ -23,21 +23,13 @@ from labs.experiments.nagle.figures import (
     findings,
     held_segments,
 )
-from labs.experiments.nagle.results import (
-    Results,
-    expected,
-    goodput_mbit,
-    header_ms,
-    hz_of,
-    median_ms,
-)
+from labs.experiments.nagle.results import Results
 from labs.experiments.nagle.settings import Settings
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
 from labs.read.readings.responses import (
     answered,
     autocorked,
-    figures,
     following,
     held_segment,
     own_requests,
@@ -77,8 +69,8 @@ def test_results_show_the_article_s_stall() -> None:
 def test_expected_stall_of_a_machine_has_its_own_ticks(tmp_path: Path) -> None:
     """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
-    theory = expected(run)
-    assert hz_of(run) == 1000 and theory is not None
+    theory = Results(run).prediction
+    assert Results(run).hz == 1000 and theory is not None
     assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41, abs=0.02)
 
 
@@ -103,7 +95,7 @@ def test_results_around_full_segments_match_the_theory() -> None:
 
 def test_expected_stalls_are_those_measured() -> None:
     assert set(table().index[table()["stalled_pct"] > 0]) == STALLING
-    predicted = {name: expected(nagle_run(name)) for name in recorded_nagle().conditions}
+    predicted = {name: Results(nagle_run(name)).prediction for name in recorded_nagle().conditions}
     assert {name for name, theory in predicted.items() if theory is None} == DROPPED | FAR
     assert {name for name, theory in predicted.items() if theory and theory.stalls} == STALLING
 
@@ -137,7 +129,7 @@ def test_autocorked_writes_are_those_of_first_responses() -> None:
     """In most of the 100 first responses; the others have one segment per write."""
     run = nagle_run("pieces-quickack")
     requests = requests_of(run)
-    first = figures(table_of(run), requests[requests["request"] == 0])
+    first = answered(table_of(run), requests[requests["request"] == 0])
     assert first.requests == 100
     # Whether a write meets one that is still queued depends on the order of the programs.
     assert 75 < autocorked(run) <= 100
@@ -170,8 +162,8 @@ def test_exchanged_has_a_row_per_condition() -> None:
 
 def test_goodput_of_bulk_data_does_not_depend_on_nagle() -> None:
     off, on = (nagle_run(name) for name in ("bulk", "bulk-on"))
-    assert goodput_mbit(off) == goodput_mbit(on)
-    assert answered(off) == answered(on)
+    assert Results(off).body_mbit == Results(on).body_mbit
+    assert Results(off).captured == Results(on).captured
 
 
 def test_by_ab_is_what_the_article_prints() -> None:
@@ -285,11 +277,11 @@ def test_results_have_the_percentiles_of_ab() -> None:
     assert times.p99_ms != float(lines["98"])
 
 
-def test_results_have_the_quantiles_of_our_client() -> None:
+def test_results_have_the_times_of_our_client() -> None:
     times = latency(nagle_run("ask"))
-    assert (times.requests, times.failed, len(times.quantiles_ms)) == (20, 0, 101)
-    assert list(times.quantiles_ms) == sorted(times.quantiles_ms)
-    assert times.quantiles_ms[0] < 1 < times.p50_ms == pytest.approx(44, abs=0.1)
+    assert (times.requests, times.failed) == (20, 0)
+    assert times.mean_ms < times.p50_ms == pytest.approx(44, abs=0.1)
+    assert times.p50_ms <= times.p99_ms
 
 
 def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
@@ -329,7 +321,7 @@ def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, f
     """The prediction has no time of ab's own (0.05 ms), and the first stall is up to 4 ms shorter
     on each connection of ten requests. tests/virtual/test_nagle.py measures it again."""
     for name, mean_ms in measured.items():
-        theory = expected(with_rtt(nagle_run(name), rtt_ms))
+        theory = Results(with_rtt(nagle_run(name), rtt_ms)).prediction
         assert theory is not None
         assert theory.mean_ms == pytest.approx(mean_ms, abs=0.4), name
 
@@ -337,20 +329,20 @@ def test_expected_mean_on_a_link_with_delay(rtt_ms: float, measured: dict[str, f
 def test_expected_mean_without_other_connections() -> None:
     """With one connection ab waits for nothing before it opens others."""
     run = with_rtt(nagle_run("on"), 20)
-    answer = expected(with_condition(run, settings={"concurrency": 1, "requests": 10}))
+    answer = Results(with_condition(run, settings={"concurrency": 1, "requests": 10})).prediction
     assert answer is not None and answer.mean_ms == pytest.approx((40 + 9 * 20) / 10)
 
 
 def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
     for name, trips in (("off", 2), ("pieces", 3), ("pieces-on", 2)):
         run = recorded_nagle(size="full").run(name)
-        assert header_ms(run.settings_as(Settings), 20) == trips * 20
+        assert Results(with_rtt(run, 20)).header_ms == trips * 20
 
 
 def test_median_ms_of_connections_with_one_request_is_that_of_the_first() -> None:
-    assert median_ms(with_rtt(nagle_run("off-no-k"), 20)) == 40
-    assert median_ms(with_rtt(nagle_run("off"), 20)) == pytest.approx(84)
-    assert median_ms(nagle_run("bulk")) is None
+    assert Results(with_rtt(nagle_run("off-no-k"), 20)).predicted_p50_ms == 40
+    assert Results(with_rtt(nagle_run("off"), 20)).predicted_p50_ms == pytest.approx(84)
+    assert Results(nagle_run("bulk")).predicted_p50_ms is None
 
 
 def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
@@ -359,8 +351,11 @@ def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
         with_link(nagle_run("off"), jitter_ms=1.0),
         with_rtt(with_condition(nagle_run("off"), settings={"page_bytes": 20_000}), 20),
     ):
-        assert expected(other) is None
-    assert expected(with_condition(nagle_run("off"), settings={"page_bytes": 20_000})) is not None
+        assert Results(other).prediction is None
+    assert (
+        Results(with_condition(nagle_run("off"), settings={"page_bytes": 20_000})).prediction
+        is not None
+    )
 
 
 def test_findings_have_the_sequences_and_their_shares() -> None:
@@ -394,7 +389,7 @@ def test_describe_run_says_who_waits_for_whom() -> None:
     assert "the server waits for the client" in text
     assert "100 follow another sequence, each the first on its connection" in text
     assert "No request stalls." in recorded_nagle().describe("on")
-    assert "**off**: mean 39.7 ms (predicted: 39.6 ms; article: 44.619 ms)" in (
+    assert "**off**: mean 39.7 ms; predicted 39.6 ms, article 44.619 ms" in (
         recorded_nagle().describe()
     )
 
@@ -402,14 +397,14 @@ def test_describe_run_says_who_waits_for_whom() -> None:
 def test_own_requests_are_read_as_those_of_a_run() -> None:
     segments = table_of(nagle_run("off"))
     rows = exchanges(segments)
-    assert figures(segments, rows) == answered(nagle_run("off"))
+    assert answered(segments, rows) == Results(nagle_run("off")).captured
     assert "the server waits for the client" in describe_requests(rows)
 
 
 def test_own_requests_of_a_capture_without_any() -> None:
     nothing = table_of(nagle_run("ask")).iloc[:0]
     rows = exchanges(nothing)
-    assert figures(nothing, rows).requests == 0
+    assert answered(nothing, rows).requests == 0
     assert describe_requests(rows) == "This capture contains no request."
     with pytest.raises(BadInput, match="no request"):
         typical(rows)
@@ -439,7 +434,7 @@ def test_figures_count_tso_pieces_as_their_segments() -> None:
                 "ack_rel": [0, 1, 1, 101, 1450],
             }
         )
-        captured = figures(segments, requests)
+        captured = answered(segments, requests)
         assert (captured.segments, captured.acks) == (count, 1)
 
 

@@ -13,50 +13,43 @@ import pytest
 from benchmarks.netfilter import measure
 from labs.experiments.stack import claims
 from labs.experiments.stack.claims import JUDGES
-from labs.experiments.stack.results import article, knobs
+from labs.experiments.stack.results import article
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
+from labs.read.claims.rules import follow
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import Interval, in_the_middle, of_ratio
 from tests.made_verdicts import verdicts
-from tests.real_runs import with_condition
 from tests.stack_studies import LAB, stack_runs
 
 LEDGER = article()
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    **{
-        f"rx-usecs-{delay}-{name}": {"rx_usecs": delay}
-        for delay in (0, 1, 100, 500, 2000)
-        for name in ("c1", "many")
-    },
-    "queues-2-c1": {"threads": 8},
-    "work-queues-2-many": {"threads": 8},
-}
+THREADS = {"queues-2-c1": 8, "work-queues-2-many": 8}
 
 
 class Made(Evidence):
     """A study in which `over` has `factor` times the figure of every other condition, in five
-    repetitions that differ by `spread`. Its settings are those of the conditions."""
+    repetitions that differ by `spread`, on a machine that refuses what `refused` says."""
 
-    def __init__(self, over: str, factor: float, spread: float) -> None:
+    def __init__(self, over: str, factor: float, spread: float, refused: str | None = None) -> None:
         super().__init__(LAB, {})
-        self.over, self.factor, self.spread = over, factor, spread
+        self.over, self.factor, self.spread, self.refused = over, factor, spread, refused
+        names = dict.fromkeys(name for claim in LEDGER.claims for name in claim.conditions)
+        self.rows = {name: self.row(name) for name in names}
 
     def run(self, name: str) -> Run:
-        return with_condition(
-            stack_runs()["polling-c1"], name=name, settings=SETTINGS.get(name, {})
-        )
-
-    def matching(self, *patterns: str) -> tuple[str, ...]:
-        return patterns
+        return stack_runs()["polling-c1"]
 
     def row(self, name: str) -> Mapping[str, Any]:
-        return dict.fromkeys(
-            ("p50_us", "interrupts"), 100.0 * (self.factor if name == self.over else 1)
-        )
+        figure = 100.0 * (self.factor if name == self.over else 1)
+        return {
+            **dict.fromkeys((*LAB.columns, "note_codes")),
+            **dict.fromkeys(("p50_us", "interrupts"), figure),
+            "threads": THREADS.get(name, 1),
+            "refused_rx_usecs": self.refused,
+        }
 
     def ratio(self, over: str, under: str, column: str) -> Interval | None:
         values = [100.0 * (1 + step * self.spread) for step in range(-2, 3)]
@@ -64,19 +57,10 @@ class Made(Evidence):
         return of_ratio(*(high if name == self.over else values for name in (over, under)))
 
 
-@pytest.fixture
-def applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that applies every setting; the runs are those of one that refuses some."""
-    monkeypatch.setattr(
-        claims, "knobs", lambda run: tuple(replace(knob, effective=True) for knob in knobs(run))
-    )
-
-
 def judged(id_: str, factor: float, spread: float = 0.001) -> Finding:
     claim = LEDGER.claim(id_)
-    assert claim.judge is not None
     seen = Made(claim.conditions[0], factor, spread)
-    return JUDGES[claim.judge](claim, seen)
+    return follow(claim, seen) if claim.judge is None else JUDGES[claim.judge](claim, seen)
 
 
 FAILING = {
@@ -93,7 +77,6 @@ FIXED = ("A2.2", "A2.9", "A2.12")
 """Judged without the figure of a run, or never."""
 
 
-@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize(
     "claim", [claim for claim in LEDGER.claims if not claim.hardware and claim.id not in FIXED]
 )
@@ -102,7 +85,6 @@ def test_every_claim_can_fail(claim: Any) -> None:
     assert judged(claim.id, factor).verdict == verdict
 
 
-@pytest.mark.usefixtures("applied")
 @pytest.mark.parametrize(
     ("claim", "factor", "spread", "verdict"),
     [
@@ -134,31 +116,37 @@ def test_judges_by_the_interval_of_a_ratio(
     assert judged(claim, factor, spread).verdict == verdict
 
 
-@pytest.mark.usefixtures("applied")
-def test_threads_of_another_number_than_the_article_are_not_judged() -> None:
-    claim = replace(LEDGER.claim("A2.5"), arguments={"setting": "pinning", "threads": 4})
-    finding = JUDGES["ratio"](claim, Made("queues-2-c1", 1.02, 0.001))
-    assert finding.verdict == NOT_JUDGED and "the article has 4" in finding.reason
+def test_threads_of_another_number_than_the_article_are_not_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(THREADS, "queues-2-c1", 4)
+    finding = judged("A2.5", 1.02)
+    assert finding.verdict == NOT_JUDGED and "these runs have 4" in finding.reason
     assert finding.measured == pytest.approx(1.02, rel=0.01)
 
 
 @pytest.mark.parametrize("id_", ["A2.2", "A2.3", "A2.10"])
 def test_delay_that_the_device_refuses_is_not_judged(id_: str) -> None:
-    """The runs of polling-c1 set no delay; here its settings say that a veth refused one."""
-    refused = stack_runs()["rx-usecs-1-c1"]
     claim = LEDGER.claim(id_)
-    seen = Made(claim.conditions[0], 1.19, 0.001)
-    seen.run = lambda name: with_condition(refused, name=name)  # type: ignore[method-assign]
-    assert claim.judge is not None
-    finding = JUDGES[claim.judge](claim, seen)
-    assert finding.verdict == NOT_JUDGED and "not possible on this machine" in finding.reason
+    finding = follow(claim, Made(claim.conditions[0], 1.19, 0.001, "rx_usecs 1 (a veth)"))
+    assert finding.verdict == NOT_JUDGED and finding.measured is None
+    assert "not possible on this machine: rx_usecs 1 (a veth)" in finding.reason
 
 
-@pytest.mark.usefixtures("applied")
+def test_a_refused_delay_has_its_reason_and_no_latency() -> None:
+    """The runs of polling-c1 set no delay; a veth refuses one."""
+    runs = stack_runs()
+    refused = LAB.results(runs["rx-usecs-1-c1"]).values
+    assert refused["refused_rx_usecs"].startswith("rx_usecs 1 (")
+    assert refused["delayed_p50_us"] is None
+    applied = LAB.results(runs["polling-c1"]).values
+    assert applied["refused_rx_usecs"] is None and applied["delayed_p50_us"] == applied["p50_us"]
+
+
 def test_adaptive_has_the_ratio_of_each_delay() -> None:
     """A delay of 2 ms is one, and the article's value is none: no ratio is judged."""
     claim = LEDGER.claim("A2.2")
-    finding = JUDGES["adaptive"](claim, Made("rx-usecs-2000-c1", 2.37, 0.001))
+    finding = follow(claim, Made("rx-usecs-2000-c1", 2.37, 0.001))
     assert finding.verdict == NOT_JUDGED and isinstance(finding.measured, dict)
     assert finding.measured == pytest.approx(
         {
@@ -171,12 +159,11 @@ def test_adaptive_has_the_ratio_of_each_delay() -> None:
     )
 
 
-@pytest.mark.usefixtures("applied")
 def test_scaling_of_fewer_threads_than_the_article_is_not_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two threads reach 99 % of twice the throughput, the article's eight 48 % of eight times."""
-    monkeypatch.setitem(SETTINGS["work-queues-2-many"], "threads", 2)
+    monkeypatch.setitem(THREADS, "work-queues-2-many", 2)
     finding = judged("A2.6", 1.973)
     assert finding.verdict == NOT_JUDGED and finding.measured == pytest.approx(1.973, rel=0.01)
     assert "48 % of 8" in finding.reason and "99 % of 2" in finding.reason
@@ -250,14 +237,12 @@ def test_verdicts_on_disturbed_runs_are_not_judged() -> None:
     assert "undisturbed" in table["A2.4"].reason and "undisturbed" in table["A2.7"].reason
 
 
-@pytest.mark.usefixtures("applied")
 def test_verdict_on_what_must_be_known_lists_the_audit() -> None:
     """This machine shows neither turbo nor a governor, but hyper-threading and idle states."""
-    readable, _, unknown = judged("A2.8", 3.0).reason.partition("unknown: ")
-    assert "haltpoll" in readable and "no_turbo" in unknown and "scaling_governor" in unknown
+    reason = judged("A2.8", 3.0).reason
+    assert all(word in reason for word in ("haltpoll", "unknown (", "no_turbo", "scaling_governor"))
 
 
-@pytest.mark.usefixtures("applied")
 def test_machine_without_idle_states_cannot_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "labs.experiments.stack.claims.audit",

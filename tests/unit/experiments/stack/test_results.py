@@ -9,7 +9,14 @@ from fractions import Fraction
 import pytest
 
 from labs.experiments.stack.figures import compared
-from labs.experiments.stack.results import COMPARED, Results, knobs, latencies, merged
+from labs.experiments.stack.results import (
+    COMPARED,
+    Results,
+    knobs,
+    latencies,
+    merged,
+    percentile_us,
+)
 from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
 from labs.read.stats.repetitions import Repeated
@@ -27,23 +34,22 @@ def test_percentiles_are_those_of_the_sorted_requests(condition: str) -> None:
     counts = run.read("client/wrk.txt", WRK).latencies_us
     every = sorted(value for value, count in counts.items() for _ in range(count))
     total = latencies(run)
-    assert total.requests == len(every)
-    assert total.percentile_us(100) == every[-1]
-    assert total.percentile_us(0) == every[0]
+    assert total.iloc[-1] == len(every)
+    assert percentile_us(total, 100) == every[-1]
+    assert percentile_us(total, 0) == every[0]
     for percent in ("50", "90", "99", "99.9", "99.95", "99.99", "100"):
         rank = math.ceil(Fraction(percent) * len(every) / 100)
-        assert total.percentile_us(float(percent)) == every[rank - 1]
+        assert percentile_us(total, float(percent)) == every[rank - 1]
     assert Results(run).mean_us == pytest.approx(sum(every) / len(every), rel=1e-12)
 
 
 def test_merged_latencies_are_those_of_all_requests() -> None:
     first, second = (runs()[name] for name in ("polling-c1", "polling-many"))
     total = merged((first, second, second))
-    counts = [latencies(run).requests for run in (first, second)]
-    assert total.requests == counts[0] + 2 * counts[1]
-    assert total.percentile_us(100) == max(
-        latencies(run).percentile_us(100) for run in (first, second)
-    )
+    alone = [latencies(run) for run in (first, second)]
+    counts = [up_to.iloc[-1] for up_to in alone]
+    assert total.iloc[-1] == counts[0] + 2 * counts[1]
+    assert percentile_us(total, 100) == max(percentile_us(up_to, 100) for up_to in alone)
 
 
 def test_results_of_an_open_loop_beyond_the_capacity() -> None:

@@ -56,22 +56,16 @@ def test_by_packet_keeps_every_packet_of_every_condition(condition: str) -> None
     assert figure.layout.meta["table"]["rows"]
 
 
-def test_by_packet_over_time_and_its_buttons() -> None:
+def test_by_packet_has_buttons_for_packets_and_for_time() -> None:
     run = windows_run("article-scale1")
-    figure = charts.by_packet(run, "time")
-    assert list(figure.data[0].x) == packets(run)["time_s"].tolist()
+    figure = charts.by_packet(run)
     (menu,) = figure.layout.updatemenus
     assert [button.label for button in menu.buttons] == ["by packet", "by time"]
-    assert menu.active == 1
-    places, title = menu.buttons[0].args
-    assert [len(xs) for xs in places["x"]] == [len(trace.x) for trace in figure.data]
-    assert places["x"][0] == packets(run)["packet"].tolist()
-    assert title == {"xaxis.title.text": "packet number"}
-
-
-def test_by_packet_over_another_axis_is_refused() -> None:
-    with pytest.raises(BadInput, match="did you mean packet"):
-        charts.by_packet(windows_run("article-scale1"), "packets")
+    for button, column in zip(menu.buttons, ("packet", "time_s"), strict=True):
+        assert [len(xs) for xs in button.args[0]["x"]] == [len(trace.x) for trace in figure.data]
+        assert button.args[0]["x"][0] == packets(run)[column].tolist()
+    assert menu.buttons[0].args[1] == {"xaxis.title.text": "packet number"}
+    assert list(figure.data[0].x) == packets(run)["packet"].tolist()
 
 
 def test_by_packet_without_samples_draws_the_wire_alone() -> None:
@@ -89,7 +83,7 @@ def test_by_part_adds_up_to_the_memory_in_use() -> None:
     assert parts.iloc[0][list(PARTS)[:3]].tolist() == [1024, 576, 704]
     figure = charts.by_part(run)
     assert len(figure.data) == len(PARTS) + 1
-    assert figure.layout.meta["tell"].startswith("At packet 68, in bytes: payload")
+    assert figure.layout.meta["tell"].startswith("Size, in bytes: payload")
 
 
 def test_by_part_of_half_the_buffer_leaves_some_free() -> None:
@@ -108,8 +102,8 @@ def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
     assert "Linux 6.1.192, 6.12.117" in figure.layout.meta["caption"]
 
 
-def test_over_scales_is_in_the_order_of_the_setting() -> None:
-    figure = charts.over_scales(windows_study(), "article-scale1", "article-scale0")
+def test_over_scales_has_a_cell_per_setting() -> None:
+    figure = charts.over_scales(windows_study(), "article-scale0", "article-scale1")
     words = texts(figure)
     assert words.index("scale<br>= 0") < words.index("scale<br>= 1")
 

@@ -141,10 +141,12 @@ def test_sent_alone() -> None:
     """Full segments close together are parts of a large packet, and so is a short one that follows
     them; short ones by themselves are not."""
     length = [1024, 1024, 500, 1024, 300, 300]
+    end = 1 + numpy.cumsum(length)
     rows = DataFrame(
         {
             "payload_bytes": length,
-            "seq": 1 + numpy.append(0, numpy.cumsum(length)[:-1]),
+            "seq": end - length,
+            "end": end,
             "time_ns": [0, 32_000, 64_000, 10**9, 2 * 10**9, 2 * 10**9 + 32_000],
         }
     )

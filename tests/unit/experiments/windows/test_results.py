@@ -91,7 +91,7 @@ def test_results_without_samples_leave_out_what_only_samples_show() -> None:
         assert row[name] is None or row[name] != row[name], name
     assert (row["skmem_r"], row["recv_q"], row["rcv_q_drop"]) == (73984, 62464, 4)
     (line,) = describe(windows_study().results().query("condition == 'unsampled'")).splitlines()
-    assert "73,984 bytes of memory, of a buffer of 65,536" in line
+    assert "73,984 bytes of memory, of a buffer of 65,536;" in line
     assert "dropped" not in line and "although" not in line
 
 
@@ -110,8 +110,8 @@ def test_remarks_name_the_run_with_the_largest_deviation() -> None:
         deviation_bytes=[32, *[0] * (len(rows) - 1)],
     )
     assert remarks(off) == [
-        "predicted window: equal to the one on the wire at no less than 99.9 % of the packets of "
-        f"each run; largest deviation 32 bytes ({rows['condition'].iloc[0]})"
+        "predicted window: equal to the one on the wire at 99.97 % of the packets of each run or "
+        f"more; largest deviation 32 bytes ({rows['condition'].iloc[0]})"
     ]
 
 
@@ -185,15 +185,16 @@ def test_results_of_another_condition_say_its_settings() -> None:
 
 def test_describe_has_a_line_per_run() -> None:
     text = str(windows_study().describe())
-    assert "**article-scale0**: 62,464 bytes of data in 73,984 bytes of memory, up to 8,448" in text
-    assert "7 packets dropped, 7 of them although the window was open" in text
+    assert "**article-scale0**: 62,464 bytes of data in 73,984 bytes of memory" in text
+    assert "at most 8,448 above it" in text
+    assert "7 dropped, 7 of them although the window was open" in text
     assert len(text.splitlines()) == len(windows_study().conditions) and "nan" not in text
 
 
 def test_describe_run_says_where_the_queue_is_first_collapsed() -> None:
     text = describe_run(windows_run("article-scale0"))
     assert "first collapsed at packet 62" in text
-    assert text.endswith("The predicted window is equal to the one on the wire at every packet.")
+    assert text.endswith("equal to the one on the wire at 100 % of the packets.")
     assert "collapsed" not in describe_run(windows_run("article-scale1"))
 
 
@@ -203,7 +204,9 @@ def test_json_has_the_article_s_names_and_the_round_trips() -> None:
     row = next(row for row in shown["results"] if row["condition"] == "article-scale0")
     assert (row["skmem_rb"], row["skmem_r"], row["recv_q"]) == (65536, 73984, 62464)
     assert shown["round_trips"]["article-1m"][0]["round_trip"] == 1
-    assert shown["remarks"] == ["predicted window: equal to the one on the wire at every packet"]
+    assert shown["remarks"] == [
+        "predicted window: equal to the one on the wire at 100 % of the packets of each run"
+    ]
     runs = {run.condition: run for run in study.runs}
     assert set(findings(runs, study.parameters)["round_trips"]) == set(runs)  # type: ignore[arg-type]
 
@@ -226,8 +229,8 @@ def test_as_printed_is_what_the_article_prints() -> None:
 
 def test_beyond_window_counts_packets_after_every_right_edge() -> None:
     assert {Results(run).beyond_window for run in windows_study().runs} == {0}
-    table = pandas.DataFrame(
-        {"seq": [1, 1001, 2001], "payload_bytes": [1000] * 3, "window_left_bytes": [500, 0, 0]}
+    table = packets(windows_run("article-scale1"))[:3].assign(
+        end=[1001, 2001, 3001], window_left_bytes=[500, 0, 0]
     )
     # The first packet fits 1,000 bytes; the second ends at 2,000, beyond 1,500; the third at 3,000.
     results = results_of(table)

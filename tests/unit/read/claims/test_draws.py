@@ -171,7 +171,7 @@ def test_every_claim_with_chance_rests_on_five_draws_of_each_kernel(lab: str, id
         assert kernel.draws is not None and kernel.draws.count >= FEWEST_DRAWS, kernel.witness
         assert len(kernel.draws.seeds) == kernel.draws.count
     for row in found.rows:
-        held = {one.verdict.verdict == HOLDS for one in row.drawn}
+        held = {one.verdict == HOLDS for one in row.drawn}
         assert (row.verdict == UNDECIDED) == (len(held) == 2)
         assert (row.verdict == HOLDS) == (held == {True})
         ranges = [(one.draws.low, one.draws.high) for one in row.witnesses if one.draws is not None]
@@ -204,15 +204,15 @@ def test_recorded_draws_of_seed_1_are_the_recorded_runs(lab: str) -> None:
         and run.testbed == "virtual"
         and not recorded_differences(lab, run)
     }
-    draws = [one for one in draw_index.recorded_draws(find(lab)) if one.seed == 1]
-    for draw in draws:
+    for draw in draw_index.recorded_draws(find(lab)):
+        first = {name: row for name, row in draw.rows.items() if row["seed"] == 1}
         compared = 0
-        for name, row in draw.rows.items():
-            if (run := runs.get((name, draw.witness.kernel))) is not None:
-                assert row["digest"] == run.digest, (name, draw.witness)
-                assert draw.conditions[name].as_json() == run.condition_asked.as_json()
+        for name, row in first.items():
+            if (run := runs.get((name, row["kernel"]))) is not None:
+                assert row["digest"] == run.digest, (name, row["kernel"])
+                assert row["asked"].as_json() == run.condition_asked.as_json()
                 compared += 1
-        assert compared > len(draw.rows) / 2, draw.witness
+        assert compared > len(first) / 2 or not first, draw.parameters
 
 
 def recorded_differences(lab: str, run: Run) -> bool:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-import pytest
-
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge
 from labs.read.claims.ledger import Claim
 from labs.read.claims.rules import follow, not_judged
-from labs.read.claims.verdict import NOT_JUDGED, RIGHT_NUMBER, Finding
+from labs.read.claims.verdict import NOT_JUDGED
 from tests.real_runs import real_study
 
 STUDY = real_study("6.1")
@@ -41,11 +36,3 @@ def test_judge_reason_is_printable() -> None:
         claim(judged_by="odd"), SEEN, {"odd": lambda *_: not_judged("Linux 6.1\n\x1b[2J")}, {}
     )
     assert found.reason == r"Linux 6.1\n\x1b[2J"
-
-
-def test_right_number_needs_a_number() -> None:
-    judges: Any = {"odd": lambda *_: Finding(verdict=RIGHT_NUMBER, reason="by another cause")}
-    assert judge(claim(judged_by="odd"), SEEN, judges, {}).verdict == RIGHT_NUMBER
-    words = replace(claim(judged_by="odd"), expected="it is fast")
-    with pytest.raises(ValueError, match="has no number"):
-        judge(words, SEEN, judges, {})

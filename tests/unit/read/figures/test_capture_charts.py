@@ -101,11 +101,9 @@ def test_ladder_times_are_since_the_first_packet_drawn() -> None:
     ] == [f"{ms:,.3f}" for ms in since]
 
 
-def test_ladder_of_seconds_takes_the_connection_of_its_first_packet() -> None:
-    segments, connection, (first, last) = stalled()
-    begin_ns = segments["time_ns"].iloc[0]
-    seconds = tuple((segments["time_ns"][row] - begin_ns) / 1e9 for row in (first, last))
-    figure = ladder(segments, seconds=(seconds[0], seconds[1]))
+def test_ladder_takes_the_connection_of_its_first_packet() -> None:
+    segments, connection, rows = stalled()
+    figure = ladder(segments, rows=rows)
     assert len(arrows(figure)) == 5 and f"connection {connection}" in figure.layout.title.text
 
 

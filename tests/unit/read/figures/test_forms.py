@@ -9,12 +9,11 @@ import pytest
 from plotly.graph_objects import Figure
 
 from labs.drive.result_columns import Column
-from labs.read.figures import declaration
 from labs.read.figures.axes import POINTS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
 from labs.read.figures.intervals import Intervals
-from labs.read.figures.lines import NOT_SETTLED, USUAL_STEPS, Difference, Lines, Prediction
+from labs.read.figures.lines import NOT_SETTLED, USUAL_STEPS, Lines, Prediction
 from labs.read.figures.marks import Mark
 from labs.read.figures.panels import Multiples, Panels
 
@@ -74,7 +73,7 @@ def test_a_line_of_many_points_has_even_steps() -> None:
 
 
 def test_lines_have_the_article_s_points_and_differences_below() -> None:
-    figure = lines(published="article", difference=Difference(5.0))(ROWS)
+    figure = lines(published="article", within_pct=5.0)(ROWS)
     assert list(named(figure)["the article"].y) == [2.5]
     below = [trace for trace in figure.data if trace.yaxis == "y2"]
     assert below[0].y[1] == pytest.approx(10)
@@ -114,7 +113,15 @@ def test_bars_write_values_predictions_and_notes() -> None:
 
 def test_intervals_have_both_ends_and_steps_by_row() -> None:
     rows = ROWS.assign(low=ROWS["goodput"] - 0.5, high=ROWS["goodput"] + 1)
-    shown = Intervals("T", caption=caption, x="goodput", spread=("low", "high"), by="kernel")
+    shown = Intervals(
+        "T",
+        caption=caption,
+        x="goodput",
+        by="kernel",
+        row_name=lambda records: str(records[0]["condition"]),
+        says=lambda row: "",
+        table={"low": "low"},
+    )
     trace = named(shown(rows))["7.2"]
     assert list(trace.error_x.array) == [1, 1] and list(trace.error_x.arrayminus) == [0.5, 0.5]
     assert [words for _, words in shown(rows).layout.meta["step_places"]["y"]] == list("abcd")
@@ -122,7 +129,13 @@ def test_intervals_have_both_ends_and_steps_by_row() -> None:
 
 def test_panels_stand_below_each_other_and_multiples_side_by_side() -> None:
     bars = Bars("Bars", rows=in_group("sweep"), bars=(Bar("goodput", "measured"),))
-    both = Panels("T", rows=in_group("sweep"), caption=caption, panels=(bars, lines()))(ROWS)
+    both = Panels(
+        "T",
+        rows=in_group("sweep"),
+        caption=caption,
+        panels=(bars, lines()),
+        table={"goodput": "goodput"},
+    )(ROWS)
     assert both.layout.yaxis.domain[0] > both.layout.yaxis2.domain[1]
     assert {"<b>Bars</b>", "<b>Goodput</b>"} <= {text.text for text in both.layout.annotations}
     cells = Multiples(
@@ -132,7 +145,8 @@ def test_panels_stand_below_each_other_and_multiples_side_by_side() -> None:
         panel_of=lines(by=None),
         by="kernel",
         named=lambda rows: f"Linux {rows['kernel'].iloc[0]}",
+        describe=lambda rows: "two kernels",
+        table={"goodput": "goodput"},
     )(ROWS)
     assert cells.layout.xaxis.domain[1] < cells.layout.xaxis2.domain[0]
     assert cells.layout.xaxis2.matches == "x"
-    assert declaration.RowsOf(("sweep",)) == in_group("sweep")

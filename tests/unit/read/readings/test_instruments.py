@@ -51,7 +51,7 @@ def test_carried_counts_retransmissions_once() -> None:
         for seconds, microseconds in [struct.unpack("<II", header[:8])]
         if frame[34:36] == b"\0P" and int.from_bytes(frame[16:18], "big") > 60
     ]
-    assert (found.first_ns, found.last_ns) == (times_ns[0], times_ns[-1])
+    assert found.took_ns == times_ns[-1] - times_ns[0]
 
 
 def test_carried_reads_nanoseconds_and_segments_above_the_mtu() -> None:
@@ -64,7 +64,7 @@ def test_carried_of_the_other_direction() -> None:
 
 
 def test_carried_of_another_port_is_nothing() -> None:
-    assert carried(LOSS, 9) == Carried(0, None, None)
+    assert carried(LOSS, 9) == Carried(0, 0)
 
 
 def test_carried_needs_headers_only(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_carried_without_the_handshake(tmp_path: Path) -> None:
 def test_carried_of_a_cut_capture(tmp_path: Path, cut_bytes: int) -> None:
     target = tmp_path / "cut.pcap"
     target.write_bytes(LOSS.read_bytes()[:-cut_bytes])
-    assert replace(carried(target, 80), last_ns=0) == replace(carried(LOSS, 80), last_ns=0)
+    assert replace(carried(target, 80), took_ns=0) == replace(carried(LOSS, 80), took_ns=0)
 
 
 @given(body=st.binary(max_size=400), cut=st.integers(0, 3000), keep=st.booleans())

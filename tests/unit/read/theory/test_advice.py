@@ -99,7 +99,7 @@ def test_advise_on_the_largest_path(kernel: str) -> None:
 def test_advise_where_a_program_cannot_set_a_buffer() -> None:
     """6.6 to 6.17 take half of a buffer that a program sets for overhead until segments arrive."""
     advice = advise(8000, 1000, "6.8")
-    assert advice.receive_request_bytes is None and advice.receive_alone_bytes < LARGEST_BYTES
+    assert advice.receiver.request_bytes is None and advice.receive_alone_bytes < LARGEST_BYTES
     assert "no SO_RCVBUF is enough" in core_to_paste(advice)
     assert size_rows(advice)[0]["or SO_RCVBUF / SO_SNDBUF"] == "none is enough"
 
@@ -132,8 +132,8 @@ def test_advise_refuses_what_one_flow_cannot_fill(
 def test_advise_requests_are_granted_in_full() -> None:
     advice = advise(1000, 200, "6.1")
     for socket, request, size in (
-        ("receive", advice.receive_request_bytes, advice.receive_locked_bytes),
-        ("send", advice.send_request_bytes, advice.send_bytes),
+        ("receive", advice.receiver.request_bytes, advice.receive_locked_bytes),
+        ("send", advice.sender.request_bytes, advice.send_bytes),
     ):
         assert request is not None
         assert granted_bytes(request, request, socket) == size

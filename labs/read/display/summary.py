@@ -1,0 +1,47 @@
+"""The summary of a study: a line per run, with the figures that the run has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from labs.read.claims.sentences import OPTIONAL, PLACE, describe, formula_of
+from labs.read.display.format import is_known
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Phrases with the columns of a row of results, as in a ledger (`labs.read.claims.sentences`):
+    `"{steady_mib_s:3} MiB/s[?, {rtt_ms:ms}]"`. A phrase without one of its figures is left out, and
+    the notes on the run are added; `empty` is for a run without any phrase. `rows` chooses the runs
+    of a table."""
+
+    phrases: tuple[str, ...]
+    empty: str
+    rows: Callable[[DataFrame], DataFrame] = lambda table: table
+
+    def of(self, row: Mapping[Any, Any]) -> str:
+        """One run in a sentence."""
+
+        def look(name: str) -> Any:
+            return row[name] if is_known(row[name]) else None
+
+        told = [
+            describe(phrase, look)
+            for phrase in self.phrases
+            if all(
+                formula_of(place.partition(":")[0]).value(look) is not None
+                for place in PLACE.findall(OPTIONAL.sub("", phrase))
+            )
+        ]
+        note = f" Note: {row['notes']}." if row["notes"] else ""
+        return f"{'; '.join(told) or self.empty}.{note}"
+
+    def __call__(self, table: DataFrame) -> str:
+        """The runs of a table of results, each in a line of Markdown."""
+        rows = self.rows(table).to_dict("records")
+        return "\n".join(f"- **{row['condition']}**: {self.of(row)}" for row in rows)
