@@ -82,8 +82,7 @@ class Columns(Generic[Values]):
 class ConnectionState(Columns[Array]):
     """The columns as arrays."""
 
-    order: Array  # places of the segments in the table
-    rows: Array  # ... and their labels there
+    rows: Array  # labels of the segments in the table
     connection: Array
     starts: Array  # where each connection begins, and the end of the last
 
@@ -154,7 +153,6 @@ def connection_state(segments: Table) -> ConnectionState:
     plain = ("frame", "time_ns", "direction", "flags", "ip_id", "content", "tsval", "tsecr")
     return ConnectionState(
         **{name: column[name] for name in plain},
-        order=order,
         rows=numpy.asarray(segments.index)[order],
         connection=connection,
         length=length,

@@ -37,7 +37,7 @@ from labs.read.flows.losses import (
     skipped_packets,
 )
 from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
-from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance, Distances
+from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance
 
 JITTER: Final = 0.1
 """An answer is late if it exceeds the distance by SOON_NS and this share of it."""
@@ -78,13 +78,11 @@ class Dialogue:
     """One connection: what the gaps between its segments depend on."""
 
     def __init__(
-        self, state: ConnectionState, far: Distances, first: int, last: int, error: Reason | None
+        self, state: ConnectionState, far: Distance, first: int, last: int, error: Reason | None
     ) -> None:
         self.state, self.each = state, state.each
         self.first, self.last = first, last
-        self.is_measured = bool(far.measured[first])
-        self.far = far.most(first)
-        self.error = error
+        self.far, self.error = far, error
         flags, direction = state.flags[first:last], state.direction[first:last]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
         self.places = tuple(places.data for places in self.sides)
@@ -93,10 +91,10 @@ class Dialogue:
         syn = flags[(flags & SYN) != 0]
         self.is_answered = bool(((syn & ACK) != 0).any()) or not len(syn)
         self.refusals = [] if self.is_answered else refusals(state, first, last)
-        near = self.far if self.far.is_bounded else NEXT_DOOR
+        near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
         self.episodes = episodes(state, near, first, last) if has_loss else []
-        if not self.far.is_bounded:
+        if not far.is_bounded:
             for episode in self.episodes:
                 if not self._waited_for_timer(episode):
                     episode.reason = why.UNTOLD

@@ -82,7 +82,7 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
     """
-    waits, *_ = explained_waits(segments)
+    waits = explained_waits(segments)
     bounds = _bounds(waits.state)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
     rows = [_row(waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds]

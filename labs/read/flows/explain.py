@@ -100,8 +100,8 @@ def account(
     judge = Judge()
 
     def of_part(segments: Table) -> list[Account]:
-        waits, kept, copies = explained_waits(segments, errors)
-        judge.add(kept, waits, copies)
+        waits = explained_waits(segments, errors)
+        judge.add(waits)
         return [
             _account(file, waits.state, connection, connections[connection.number])
             for connection in waits.connections
@@ -175,7 +175,7 @@ def _account(
     _add_gaps(state, connection, sums)
     _add_losses(state, connection, sums)
     _add_end(state, connection, sums)
-    is_doubtful = not connection.is_measured or connection.hole_count > 0
+    is_doubtful = not connection.far.is_measured or connection.hole_count > 0
     findings = [total.finding(wait, is_doubtful=is_doubtful) for wait, total in sums.items()]
     return Account(
         file=file,
@@ -187,7 +187,7 @@ def _account(
         duration_ms=float(state.time_ns[last - 1] - state.time_ns[first]) / 1e6,
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
-        rtt_ms=connection.far.rtt_ns / 1e6 if connection.is_measured else None,
+        rtt_ms=connection.far.rtt_ns / 1e6 if connection.far.is_measured else None,
         rtt_spread_ms=None if spread is None else Spread(*spread),
         findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
         turns=_turns(state, first, last),

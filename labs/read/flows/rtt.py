@@ -52,11 +52,20 @@ NEAR_NS: Final = 5_000_000
 
 @dataclass(frozen=True)
 class Distance:
-    """The RTT of a connection and its two parts: `far_ns` are the times from the place of the
-    capture to an end and back; [0] is the client."""
+    """The RTT of a connection and its two parts.
+
+    `far_ns` are the times from the place of the capture to each end and back, almost zero for the
+    end at which it was taken; [0] is the client. `rtt_ns` is their sum. Each is the shortest time
+    that the capture shows: of the handshake, unless its SYN or SYN-ACK was repeated (Karn's
+    algorithm), and of all ACKs of data that was sent once.
+
+    If it is not measured, these are upper bounds: there is no such handshake, and an end
+    acknowledged nothing of which it is certain that it did so at once. UNBOUNDED_NS without any.
+    """
 
     rtt_ns: int
     far_ns: tuple[int, int]
+    is_measured: bool = True
 
     @property
     def is_bounded(self) -> bool:
@@ -68,52 +77,22 @@ SOON_NS: Final = 5_000_000
 """Within this time a host reacts at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
-    """Arrays over the segments of `ConnectionState`, equal for all segments of a connection.
-
-    `far_ns` are the times from the place of the capture to each end and back, almost zero for the
-    end at which it was taken; `rtt_ns` is their sum. Each is the shortest time that the capture
-    shows: of the handshake, unless its SYN or SYN-ACK was repeated (Karn's algorithm), and of all
-    ACKs of data that was sent once.
-
-    If not `measured`, these are upper bounds: there is no such handshake, and an end acknowledged
-    nothing of which it is certain that it did so at once. UNBOUNDED_NS without any.
-    """
-
-    measured: Array
-    rtt_ns: Array
-    far_ns: tuple[Array, Array]
-
-    def most(self, at: int) -> Distance:
-        """The distances at a place, or their upper bounds."""
-        return Distance(int(self.rtt_ns[at]), (int(self.far_ns[0][at]), int(self.far_ns[1][at])))
-
-
-def distances(state: ConnectionState) -> Distances:
+def distances(state: ConnectionState) -> list[Distance]:
     """Measure how far both ends of each connection are."""
-    count = len(state.starts) - 1
-    which = numpy.repeat(numpy.arange(count), numpy.diff(state.starts))
-    handshake, shortest = numpy.full((2, 2, count), UNBOUNDED_NS)
-    at_once = numpy.zeros((2, count), dtype=numpy.int64)
-    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack)
-    _find_distances(
-        state.starts,
-        *columns,
-        *state.acked,
-        state.mss_bytes,
-        state.acked_by,
-        handshake,
-        shortest,
-        at_once,
-    )
-    certain: Array = numpy.asarray((handshake < UNBOUNDED_NS) | (at_once > 0))
+    handshake, shortest = numpy.full((2, 2, len(state.starts) - 1), UNBOUNDED_NS)
+    at_once = numpy.zeros_like(handshake)
+    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack, *state.acked)
+    of_acks = (state.mss_bytes, state.acked_by)
+    _find_distances(state.starts, *columns, *of_acks, handshake, shortest, at_once)
     far = numpy.minimum(handshake, numpy.maximum(shortest, 0))
     # An end next door needs no proof: whatever the bound hides is too short to matter.
-    certain |= far <= NEAR_NS
-    rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
-    measured: Array = numpy.asarray(certain.all(axis=0))
-    return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
+    is_certain = (handshake < UNBOUNDED_NS) | (at_once > 0) | (far <= NEAR_NS)
+    return [
+        Distance(min(client + server, UNBOUNDED_NS), (client, server), is_measured)
+        for client, server, is_measured in zip(
+            *far.tolist(), is_certain.all(axis=0).tolist(), strict=True
+        )
+    ]
 
 
 @native

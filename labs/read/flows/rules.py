@@ -43,7 +43,7 @@ Rule = Callable[[Ending], Gap | None]
 def gap_before(dialogue: Dialogue, at: int) -> Gap | None:
     """The gap before the segment at that place; None if it may be no more than a round trip."""
     most = _explained(Ending(dialogue, at, dialogue.far))
-    if dialogue.is_measured:
+    if dialogue.far.is_measured:
         return most
     least = _explained(Ending(dialogue, at, NEXT_DOOR))
     if most.wait == least.wait:
