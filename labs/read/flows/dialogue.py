@@ -206,8 +206,14 @@ class Ending:
         self.away_ns = far.far_ns[self.by]
         self.is_away = self.away_ns > AT_END_NS
         self.slack_ns = slack_ns(far, self.by)
-        self.heard = dialogue.had_heard(at, far, self.by)
-        self.late_ns = max(0, each.time_ns[at] - self._begun_ns())
+
+    @cached_property
+    def heard(self) -> int:
+        return self.dialogue.had_heard(self.at, self.far, self.by)
+
+    @cached_property
+    def late_ns(self) -> int:
+        return max(0, self.each.time_ns[self.at] - self._begun_ns())
 
     def _begun_ns(self) -> int:
         """When the last thing happened that could have made its sender send: for an ACK, that data
@@ -251,7 +257,7 @@ class Ending:
     def episode(self) -> Episode | None:
         return self.dialogue.episode_at(self.at)
 
-    @property
+    @cached_property
     def rest(self) -> Reason:
         """What the part of a gap before data is that the distance explains."""
         each, at, heard = self.each, self.at, self.heard

@@ -148,11 +148,10 @@ class _Sum:
 
     def finding(self, wait: Wait, *, is_doubtful: bool) -> Finding:
         longest = sorted(self.places, key=lambda place: -place[0])
-        is_likely = {
-            Certainty.PLAIN: False,
-            Certainty.SHOWN: is_doubtful,
-            Certainty.INFERRED: True,
-        }[wait.reason.certainty]
+        certainty = wait.reason.certainty
+        is_likely = certainty is Certainty.INFERRED or (
+            is_doubtful and certainty is not Certainty.PLAIN
+        )
         return Finding(
             *wait,
             count=self.count,

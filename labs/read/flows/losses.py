@@ -87,6 +87,8 @@ class _Sender:
         repeats &= (state.length[here] > 0) | ((flags & FIN) != 0)
         repeats &= ((flags & (SYN | RST)) == 0) & ((marks & PROBES) == 0)
         self.again = (numpy.flatnonzero(repeats) + first).tolist()
+        if not self.again:
+            return
         acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
         self.acks, self.acked = acks.data, state.ack[acks].data
         self.highest = numpy.maximum.accumulate(state.ack[acks]).data
@@ -250,7 +252,7 @@ class _Sender:
         twice = self._came_twice(episode)
         # A hole that ACKs report is a loss, which the first retransmission repairs: only further
         # ones may be in vain. After a timer all may be, and ACKs that report it may be lost.
-        needed = max(count - twice[seq] for seq, count in sent.items())
+        needed = max(count - twice.get(seq, 0) for seq, count in sent.items())
         in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
         if in_vain or each.marks[at] & bits.SPURIOUS_RETRANSMISSION:
             episode.reason = why.SPURIOUS
@@ -261,10 +263,10 @@ class _Sender:
             episode.reason = why.GAVE_UP
             episode.last = self.last - 1
 
-    def _came_twice(self, episode: Episode) -> Counter[int]:
+    def _came_twice(self, episode: Episode) -> dict[int, int]:
         """How often DSACKs say of each segment of an episode that it came twice. Each DSACK is
         assigned to the latest retransmission before it."""
-        twice: Counter[int] = Counter()
+        twice: dict[int, int] = {}
         first = bisect_left(self.dsacks, episode.places[0] + 1)
         last = bisect_left(self.dsacks, min(self.last, episode.last + SOON_AFTER))
         if first == last:
@@ -275,7 +277,7 @@ class _Sender:
             copies = self._copies.get(seq, [])
             latest = bisect_left(copies, place) - 1
             if latest >= 0 and copies[latest] in places:
-                twice[seq] += 1
+                twice[seq] = twice.get(seq, 0) + 1
         return twice
 
     @cached_property
