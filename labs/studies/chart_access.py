@@ -1,7 +1,7 @@
 """Charts for notebooks: those of a lab, by its name, and those of any capture.
 
 labs.charts.buffers.by_condition(study.results())
-labs.charts.ladder.of_capture("capture.pcapng")
+labs.charts.ladder.ladder(labs.capture.read("capture.pcapng"), rows=(0, 40))
 """
 
 from __future__ import annotations

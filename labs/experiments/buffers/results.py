@@ -37,6 +37,7 @@ from labs.read.readings.bulk_transfer import (
     in_mib,
     lost_s,
     predicted_rate,
+    recorded,
     usable_bytes,
 )
 from labs.read.readings.goodput import Download, download
@@ -44,7 +45,7 @@ from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, un
 from labs.read.readings.latency import latency
 from labs.read.readings.run_results import settings_as
 from labs.read.runs.run import Run
-from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, Flow
+from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.windows import receive_window_bytes
 
 DEEPEST = "A1.12"
@@ -88,7 +89,7 @@ class Results(BulkTransfer):
 
     @cached_property
     def not_modelled(self) -> str | None:
-        link = self.run.link.asked
+        link, control = self.run.link.asked, self.congestion_control or CUBIC
         if self.download is None:
             return None
         reasons = {
@@ -98,8 +99,7 @@ class Results(BulkTransfer):
             and link.shaped_at != "router",
             "little memory for TCP": TCP_MEM in self.run.condition_asked.sysctls.get(SENDER, {}),
             "nothing arrived": self.download.bytes <= 0,
-            f"the model does not simulate {self.congestion_control}": self.congestion_control
-            not in CONGESTION_CONTROLS,
+            f"the model does not simulate {control}": control not in CONGESTION_CONTROLS,
         }
         return next((reason for reason, holds in reasons.items() if holds), "")
 
@@ -116,9 +116,9 @@ class Results(BulkTransfer):
             self.run,
             self.sends,
             self.receives,
-            core_max_bytes=int(self.run.sysctl(RECEIVER, RMEM_MAX)),
+            core_max_bytes=int(recorded(self.run, RECEIVER, RMEM_MAX) or 0) or None,
             offloads=link.shaped_at != "router",
-            congestion=self.congestion_control,
+            congestion=self.congestion_control or CUBIC,
             # Without netem the queue is another one.
             queue_packets=(link.queue_packets or NETEM_PACKETS) if link.uses_netem else None,
             loss_pct=link.loss_pct,
@@ -229,13 +229,14 @@ class Results(BulkTransfer):
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
     @column("tcp_adv_win_scale of the client", hidden=True)
-    def adv_win_scale(self) -> int:
+    def adv_win_scale(self) -> int | None:
         """Kernels from 6.6 on keep it and ignore it."""
-        return int(self.run.sysctl(RECEIVER, ADV_WIN_SCALE))
+        scale = recorded(self.run, RECEIVER, ADV_WIN_SCALE)
+        return None if scale is None else int(scale)
 
     @column("the server's congestion control", hidden=True)
     def congestion_control(self) -> str | None:
-        return self.run.sysctl(SENDER, CONTROL)
+        return recorded(self.run, SENDER, CONTROL)
 
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
@@ -263,7 +264,7 @@ class Results(BulkTransfer):
 
     @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
     def tcp_mem(self) -> str | None:
-        return self.run.sysctl(SENDER, TCP_MEM)
+        return recorded(self.run, SENDER, TCP_MEM)
 
     receive_first_bytes = sampled("sizes.receive.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("sizes.receive.last", "receive buffer at the last sample")
@@ -308,7 +309,7 @@ class Results(BulkTransfer):
 
     @column("predicted share of the receive buffer", hidden=True, costly=True)
     def predicted_window_share(self) -> float | None:
-        window = self.predicted_window(self.adv_win_scale)
+        window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
         return window and window / self.sizes["receive"]["last"]
 
     @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)

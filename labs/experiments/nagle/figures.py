@@ -150,13 +150,13 @@ def matrix(study: Study) -> Figure:
             ),
             height=200,
             marks=(Mark("predicted_p50_ms", colour=VERMILION, dash="dash", width=2),),
-            describe=lambda rows: plain(_describe_cell(rows).replace("<br>", ", ")) + ".",
         ),
         by="condition",
         named=lambda rows: CELLS[rows["condition"].iloc[0]],
         remark=_describe_cell,
         caption=lambda rows: of_table(cells),
         note="dashed: predicted for all but the first request",
+        describe=_describe_matrix,
         table=lambda rows: _table_of_cells(cells),
     )(cells.merge(steps, on="condition", how="left"))
 
@@ -171,6 +171,13 @@ def _describe_cell(rows: DataFrame) -> str:
         f"median <b>{_time(cell['p50_ms'])}</b><br>{cell['stalled_pct']:.3g} % stall{lost}"
         f"<br><span style='color:{VERMILION}'>┆ {predicted}</span>"
     )
+
+
+def _describe_matrix(rows: DataFrame) -> str:
+    """What is written above each cell."""
+    cells = rows.groupby("condition", sort=False)
+    above = [(CELLS[str(name)], _describe_cell(some).replace("┆ ", "")) for name, some in cells]
+    return "; ".join(f"{plain(name)}: {plain(text.replace('<br>', ', '))}" for name, text in above)
 
 
 def _table_of_cells(cells: DataFrame) -> DataFrame:

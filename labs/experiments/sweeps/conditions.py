@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, product
+from itertools import chain
 
 from labs.drive.condition import Condition, Group, Sysctls, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
@@ -90,7 +90,6 @@ CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
 WRITE_BYTES = (MSS_BYTES, 2048, 10 * MSS_BYTES, 16_384, 20_000, 131_072)
 BURST_BYTES = (14_480, 16_384)
-NODELAY = "-nodelay"
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
 ROUND_TRIPS = 50
@@ -149,10 +148,18 @@ def _writes(sndbuf_kib: int) -> Iterator[Row]:
     select() wakes a sender that has much room again. How far the writes after it may exceed the
     buffer is visible only if there are many of them.
     """
-    series = _of_sizes("", WRITE_BYTES, [(size, "") for size in BURST_BYTES])
-    many = _of_sizes("-burst", BURST_BYTES, [(16_384, ""), (16_384, NODELAY)])
-    yield from rows(WRITES, series, sndbuf_kib=sndbuf_kib)
-    yield from rows(WRITES, many, sndbuf_kib=sndbuf_kib, writes_per_wake=WRITES_PER_WAKE_MAX)
+    series = each("writes-{}", WRITE_BYTES, small=BURST_BYTES, write_bytes=same)
+    nodelay = each("writes-{}-nodelay", WRITE_BYTES, write_bytes=same, nodelay=True)
+    yield from rows(WRITES, *zip(series, nodelay, strict=True), sndbuf_kib=sndbuf_kib)
+    bursts = zip(
+        each("writes-{}-burst", BURST_BYTES, small=(16_384,), write_bytes=same),
+        each(
+            "writes-{}-burst-nodelay", BURST_BYTES, small=(16_384,), write_bytes=same, nodelay=True
+        ),
+        strict=True,
+    )
+    many = WRITES_PER_WAKE_MAX
+    yield from rows(WRITES, *bursts, sndbuf_kib=sndbuf_kib, writes_per_wake=many)
     # A transfer through the smallest buffers, which takes a second or more.
     tiny = each("w-{}k", (1, 2, 4), small=(1,), window_kib=same)
     yield from rows(TINY, tiny, transfer_bytes=64 * KIB)
@@ -161,18 +168,6 @@ def _writes(sndbuf_kib: int) -> Iterator[Row]:
     raised = {"client": dict.fromkeys(CORE_MAX, str(2**31 - 1))}  # the largest value of both
     grants = (row("setsockopt", small=True), row("setsockopt-raised", small=True, sysctls=raised))
     yield from rows(CAPPED, grants, grants=True)
-
-
-def _of_sizes(suffix: str, sizes: Sequence[int], small: Sequence[tuple[int, str]]) -> Iterator[Row]:
-    """Writes of each size, with Nagle's algorithm and without it."""
-    return each(
-        "writes-{}",
-        product(sizes, ("", NODELAY)),
-        lambda write: f"{write[0]}{suffix}{write[1]}",
-        small=small,
-        write_bytes=lambda write: write[0],
-        nodelay=lambda write: bool(write[1]),
-    )
 
 
 def _of_other_links(link: Link) -> Iterator[Row]:

@@ -49,6 +49,7 @@ SIZES = {
 EVENTS = ("coalesced", "collapsed", "dropped")
 """The events of a packet that are drawn as marks, on the line of the memory in use or, if the
 packet was coalesced with the one before it, below the axis."""
+MARKS = {f"{name}_at": name for name in EVENTS}
 LOOKS = {
     "rcvbuf_bytes": Look(BLACK, "dashdot"),
     "rmem_bytes": Look(BLUE, width=2.5),
@@ -101,7 +102,7 @@ PACKETS = Lines(
     rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
     x=PACKET,
     y=BYTES,
-    lines={**SIZES, **{f"{name}_at": name for name in EVENTS}},
+    lines={**SIZES, **MARKS},
     looks=LOOKS,
     predicted=None,
     mode="lines",
@@ -275,11 +276,7 @@ over_kernels = Multiples(
     rows=lambda condition, *studies: _cells("Linux {kernel}", studies, [condition]),
     panel_of=replace(
         PACKETS,
-        lines={
-            name: words
-            for name, words in PACKETS.lines.items()
-            if name not in SIZES or name in OF_CELLS
-        },
+        lines={**{name: SIZES[name] for name in OF_CELLS}, **MARKS},
         looks={name: replace(look, width=0.75 * look.width) for name, look in LOOKS.items()},
         height=170,
     ),

@@ -14,6 +14,7 @@ from labs.drive.units import KIB, SECOND_NS
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, NEVER, Settings
 from labs.read.claims.ledger import article_beside
+from labs.read.display.format import SHOWN_DIGITS
 from labs.read.parse.socket_samples import SocketSample
 from labs.read.readings import receive_queue as queue
 from labs.read.readings.receive_queue import RECEIVER, SynAck, samples_of
@@ -28,8 +29,6 @@ article = partial(article_beside, __file__)
 hidden, hidden_column = partial(part, hidden=True), partial(column, hidden=True)
 PROGRAM_S = 5.0
 """How long the author's program takes."""
-DIGITS = 12
-"""Of a digest."""
 TOOTH_PACKETS = 2
 """A sawtooth has several teeth, each of them higher than one packet."""
 KEPT_TABLES = 64
@@ -244,7 +243,7 @@ class Results(RunResults):
     @hidden_column("the first digits of the kernel's digest")
     def kernel_digest(self) -> str | None:
         digest = (self.run.inputs.get("kernel") or {}).get("digest")
-        return digest and str(digest)[:DIGITS]
+        return digest and str(digest)[:SHOWN_DIGITS]
 
     @hidden_column("memory in use at the end above the buffer", unit="bytes")
     def excess_bytes(self) -> int:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ from labs.read.runs.run import Run
 
 Answer = float | str
 UNITS = {"KiB": KIB, "MiB": MIB}
-DRAWS, GUESSES = "draws", "guesses"
 
 
 class Evidence:
@@ -150,13 +149,12 @@ class Exercise:
         else:
             share = self.pct / 100
             right = Expected(checked, min(values) * (1 - share), max(values) * (1 + share))
-        mistakes = [
-            Mistake(value, describe(hint, figures.look))
-            for hint, formulas in self.mistakes.items()
-            for value in ([formulas] if self.choices else figures.values(formulas))
-            if not right.is_right(value)
-        ]
-        return Expected(checked, right.low, right.high, right.choice, tuple(mistakes))
+        mistakes = []
+        for hint, formulas in self.mistakes.items():
+            words = describe(hint, figures.look)
+            wrong = [formulas] if self.choices else figures.values(formulas)
+            mistakes += [Mistake(value, words) for value in wrong if not right.is_right(value)]
+        return replace(right, mistakes=tuple(mistakes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,8 +187,8 @@ def read(
     exercises, guesses = [], []
     for notebook, entries in tomllib.loads(path.read_text("utf-8")).items():
         of: Any = {"notebook": notebook, "figures": figures}
-        draws = {name: tuple(values) for name, values in entries.pop(DRAWS, {}).items()}
-        for name, entry in entries.pop(GUESSES, {}).items():
+        draws = {name: tuple(values) for name, values in entries.pop("draws", {}).items()}
+        for name, entry in entries.pop("guesses", {}).items():
             fields = {"column": entry} if isinstance(entry, str) else entry
             guesses.append(Guess(name=name, **of, **fields))
         for name, fields in entries.items():

@@ -150,6 +150,14 @@ class Multiples(Declared):
         for plot in plots:
             plot.y["range"] = [min(low for low, _ in ends), max(high for _, high in ends)]
 
+    def text_of(self, rows: DataFrame) -> str:
+        """The heading and the text of each panel."""
+        texts = []
+        for some in _split(rows, self.by):
+            heading = self.named(some).replace("<br>", ", ")
+            texts.append(f"{heading}: {self.panel_of.tell(some)}")
+        return " ".join(texts)
+
 
 def _split(rows: DataFrame, column: str) -> list[DataFrame]:
     """The rows of each value of a column, or all without a column."""

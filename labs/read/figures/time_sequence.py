@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy
@@ -28,7 +29,6 @@ from labs.read.figures.style import (
 )
 
 if TYPE_CHECKING:
-    from pandas import Series
     from plotly.graph_objects import Figure
 
 MOST_POINTS = 4000
@@ -76,19 +76,18 @@ def time_sequence(
     carried = packets.groupby("direction")["payload_bytes"].sum()
     side = int(carried.get(1, 0) > carried.get(0, 0)) if direction is None else direction
     is_sent = packets["direction"] == side
-    data = packets[is_sent & (packets["payload_bytes"] > 0)]
-    answers = packets[~is_sent & ((packets["flags"] & (ACK | SYN)) == ACK)]
-    every = max(1, -(-max(len(data), len(answers)) // MOST_POINTS))
+    data = _with_mark(packets[is_sent & (packets["payload_bytes"] > 0)], ON_DATA)
+    answers = _with_mark(packets[~is_sent & ((packets["flags"] & (ACK | SYN)) == ACK)], ON_ACKS)
+    every = ceil(max(len(data), len(answers)) / MOST_POINTS) or 1
     title = f"Time-sequence graph: data of the {NAMES[side]} on connection {connection}"
     thinned = f" · every {every}th segment is drawn" if every > 1 else ""
-    names = {"edge": "edge of the window", "acknowledged": f"acknowledged by the {NAMES[1 - side]}"}
-    names |= {"data": f"data of the {NAMES[side]}"}
-    for rows, kinds in ((data, ON_DATA), (answers, ON_ACKS)):
-        first = _first_mark(rows, kinds)
-        names |= {kind: f"{_called(kind)} ({(first == kind).sum()})" for kind in kinds}
+    counts = concat([data["mark"], answers["mark"]]).value_counts()
+    names = {kind: f"{_called(kind)} ({count})" for kind, count in counts.items()}
+    names |= {"data": f"data of the {NAMES[side]}", "edge": "edge of the window"}
+    names["acknowledged"] = f"acknowledged by the {NAMES[1 - side]}"
     return Lines(
         title,
-        rows=lambda data, answers: concat([*_series(data, answers, every)]),
+        rows=lambda data, answers: data if data.empty else concat(_series(data, answers, every)),
         empty=f"the {NAMES[side]} sends no data there",
         x=Axis("s", "seconds since the connection's first segment", ""),
         y=Axis("bytes", "sequence number", "bytes"),
@@ -117,11 +116,13 @@ def _connection(segments: DataFrame, connection: int) -> DataFrame:
     return packets
 
 
+def _with_mark(rows: DataFrame, kinds: Sequence[str]) -> DataFrame:
+    """The rows with the first of these marks that applies to each; empty for none."""
+    return rows.assign(mark=numpy.select([rows[kind] for kind in kinds], kinds, ""))
+
+
 def _series(data: DataFrame, answers: DataFrame, every: int) -> Iterator[DataFrame]:
     """The lines and the marks from below to above, with the words of each point."""
-    if data.empty:
-        yield data
-        return
     some = answers.iloc[::every]
     edge = (some["ack_rel"] + some["window_bytes"]).where(some["window_bytes"] >= 0)
     yield _line("edge", some.assign(bytes=edge), "may send up to")
@@ -130,9 +131,8 @@ def _series(data: DataFrame, answers: DataFrame, every: int) -> Iterator[DataFra
     bars = concat([data.assign(bytes=end).iloc[::every] for end in ends])
     yield _line("data", bars.sort_index(kind="stable"), "data:")
     for rows, kinds, heights in ((data, ON_DATA, "seq_rel"), (answers, ON_ACKS, "ack_rel")):
-        first = _first_mark(rows, kinds)
         for kind in kinds:
-            marked = rows[first == kind]
+            marked = rows[rows["mark"] == kind]
             sizes = map(size_in_words, marked["payload_bytes"])
             yield _line(kind, marked.assign(bytes=marked[heights]), f"{_called(kind)}:", sizes)
 
@@ -141,17 +141,8 @@ def _line(
     series: str, rows: DataFrame, what: str, values: Iterable[str] | None = None
 ) -> DataFrame:
     """The rows of a series, whose words are its values, or else its bytes."""
-    values = map("{:,.0f}".format, rows["bytes"]) if values is None else values
-    pairs = zip(values, rows["s"], strict=True)
+    pairs = zip(values or map("{:,.0f}".format, rows["bytes"]), rows["s"], strict=True)
     return rows.assign(series=series, words=[f"{what} {value} at {s:.6f} s" for value, s in pairs])
-
-
-def _first_mark(rows: DataFrame, kinds: Sequence[str]) -> Series[str]:
-    """The first of these marks that applies to each row; empty for none."""
-    first = rows[kinds[0]].map({True: kinds[0]})
-    for kind in kinds[1:]:
-        first = first.fillna(rows[kind].map({True: kind}))
-    return first
 
 
 def _called(kind: str) -> str:
@@ -177,6 +168,6 @@ def _moments(data: DataFrame, answers: DataFrame) -> DataFrame:
     }
     table = {"time, s": moments.tolist()}
     for head, (rows, values) in columns.items():
-        before = (int((rows["s"] <= at).sum()) - 1 for at in moments)
+        before = [int((rows["s"] <= at).sum()) - 1 for at in moments]
         table[head] = [int(values.iloc[place]) if place >= 0 else None for place in before]
     return DataFrame(table, dtype=object)

@@ -141,23 +141,28 @@ def core_max_of(run: Run, end: str) -> int:
     return int(run.sysctl(host, OF_HOST[host][2]))
 
 
+def recorded(run: Run, host: str, name: str) -> str | None:
+    """A sysctl of a host; None if its kernel or its namespace has none."""
+    return run.sysctls[host]["after"].get(name)
+
+
 def flow_of(run: Run, sends: Buffer, receives: Buffer, **of_lab: Any) -> Flow:
     """The transfer of a run over its link as measured, with these buffers, as the model takes it.
     `of_lab` are further fields, or other values of these."""
-    measured = run.link.measured
+    measured, moderate = run.link.measured, recorded(run, RECEIVER, MODERATE)
     smallest, first, largest = sysctl_sizes(run.sysctl(RECEIVER, RMEM))
     fields: dict[str, Any] = {
         "rate_mbit": measured.rate_mbit or run.link.asked.rate_mbit or 0.0,
         "rtt_ms": measured.rtt_ms,
         "kernel": run.kernel.release,
         # Without automatic sizing the first size is the largest.
-        "tcp_rmem": (smallest, first, first if run.sysctl(RECEIVER, MODERATE) == "0" else largest),
+        "tcp_rmem": (smallest, first, first if moderate == "0" else largest),
         "tcp_wmem": sysctl_sizes(run.sysctl(SENDER, WMEM)),
         "sndbuf_bytes": sends.most_bytes if sends.via_setsockopt else None,
         "rcvbuf_bytes": receives.most_bytes if receives.via_setsockopt else None,
         "sndbuf_locked": sends.via_setsockopt,
         "rcvbuf_locked": receives.via_setsockopt,
-        "adv_win_scale": int(run.sysctl(RECEIVER, ADV_WIN_SCALE)),
+        "adv_win_scale": int(recorded(run, RECEIVER, ADV_WIN_SCALE) or 1),
     }
     return Flow(**(fields | of_lab))
 

@@ -12,6 +12,7 @@ import labs
 from labs.catalog import find
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.figures import timeline
+from labs.read.figures.style import BLACK
 from labs.studies.study import Study
 from tests.real_runs import real
 
@@ -106,6 +107,8 @@ def test_timeline_shows_both_ends_and_the_goodput() -> None:
     assert figure.layout.yaxis.title.text == "size (logarithmic)"
     assert figure.layout.yaxis3.title.text == "goodput (MiB/s)"
     assert caption(figure).endswith("· live")
+    measured, predicted = (trace for trace in figure.data if trace.yaxis == "y3")
+    assert predicted.line.color == BLACK != measured.line.color  # it is drawn over the other
     drawn = [value for trace in figure.data if trace.yaxis != "y3" for value in trace.y]
     assert not any(value <= 0 for value in drawn if value is not None)  # the scale has no zero
 
