@@ -170,7 +170,7 @@ def explain(columns: Columns, reader: Reader) -> None:
     for name in ("before", "after"):
         assert silent[name].isin(segments.index).all()
     file_account = account(
-        "x", segments, connection_rows(reader.connections), remarks(reader.counts)
+        "x", (segments,), connection_rows(reader.connections), remarks(reader.counts), {}
     )
     assert file_account.describe()
     json.dumps(file_account.as_json(), allow_nan=False)

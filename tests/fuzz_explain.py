@@ -79,7 +79,7 @@ def joined(inputs: Sequence[Input]) -> FileAccount:
     table = DataFrame(columns, copy=False)
     return account(
         "x",
-        table,
+        (table,),
         connection_rows(all_connections),
         remarks([0] * COUNTS),
         icmp_errors(all_connections),

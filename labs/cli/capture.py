@@ -436,9 +436,9 @@ def main_stalls(args: argparse.Namespace) -> int:
     judge = Judge()
 
     def of_part(table: Table) -> tuple[Stalls, int]:
-        waited, kept, copies = explained_waits(table, errors)
-        judge.add(kept, waited, copies)
-        return find_stalls(waited, min_gap_ms=args.min_gap_ms), len(kept)
+        waited = explained_waits(table, errors)
+        judge.add(waited)
+        return find_stalls(waited, min_gap_ms=args.min_gap_ms), len(waited.state)
 
     with whole_connections(args.file, args.connection) as capture:
         held, errors = remarks(capture.reader.counts), icmp_errors(capture.reader.connections)

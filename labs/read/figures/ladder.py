@@ -106,7 +106,7 @@ def ladder(
     """
     packets, chosen = _chosen(segments, connection, rows)
     arrows = _arrows(packets, chosen)
-    silences = find_stalls(explained_waits(packets)[0])
+    silences = find_stalls(explained_waits(packets))
     gaps = silences.table.set_index("after")
     more = {row: gap for row, gap in (also or {}).items() if row not in gaps.index}
     if more:

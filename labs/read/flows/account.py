@@ -41,25 +41,15 @@ Confidence = Literal["certain", "likely"]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One reason of a connection: how often, how long, and the frames that show it."""
+class Total:
+    """One reason and pair of ends: how often, and how long."""
 
-    JSON: ClassVar = (
-        *("reason", "waiting", "waited_for", "count", "time_ms", "longest_ms", "frames"),
-        *("confidence", "is_trouble", "sentence", "words", "source", "advice"),
-    )
+    JSON: ClassVar[tuple[str, ...]] = ("reason", "waited_for", "time_ms", "count")
     reason: Reason
     waiting: End
     waited_for: End
     count: int
     time_ms: float
-    longest_ms: float
-    frames: Annotated[
-        tuple[tuple[int, int], ...],
-        "the frames before and after each of the longest waits, as Wireshark counts",
-    ]
-    confidence: Confidence
-    detail: str = ""
 
     @property
     def is_usual(self) -> bool:
@@ -69,11 +59,28 @@ class Finding:
     @property
     def is_trouble(self) -> bool:
         """A late end costs nothing unless the other end, which had closed, waited for it."""
-        if self.reason.is_usual or self.reason.rank is Rank.HARMLESS:
+        if self.reason.rank in (Rank.USUAL, Rank.HARMLESS):
             return False
         if self.reason is CLOSED_LATE and self.waiting == NOBODY:
             return False
         return self.time_ms > 0 or self.reason.is_event
+
+
+@dataclass(frozen=True)
+class Finding(Total):
+    """One reason of a connection, with the frames that show it."""
+
+    JSON: ClassVar = (
+        "reason", "waiting", "waited_for", "count", "time_ms", "longest_ms", "frames",
+        "confidence", "is_trouble", "sentence", "words", "source", "advice",
+    )  # fmt: skip
+    longest_ms: float
+    frames: Annotated[
+        tuple[tuple[int, int], ...],
+        "the frames before and after each of the longest waits, as Wireshark counts",
+    ]
+    confidence: Confidence
+    detail: str = ""
 
     @property
     def words(self) -> str:
@@ -138,9 +145,9 @@ class Account:
     """What the time of one connection was spent on; `findings` are ordered by time."""
 
     JSON: ClassVar = (
-        *("connection", "client", "server", "first_frame", "last_frame", "duration_ms", "lost_ms"),
-        *("client_bytes", "server_bytes", "rtt_ms", "rtt_spread_ms", "turns", "findings", "ladder"),
-    )
+        "connection", "client", "server", "first_frame", "last_frame", "duration_ms", "lost_ms",
+        "client_bytes", "server_bytes", "rtt_ms", "rtt_spread_ms", "turns", "findings", "ladder",
+    )  # fmt: skip
     file: str
     connection: int
     client: str
@@ -265,7 +272,7 @@ class FileAccount:
     remarks: Remarks
     verdict: Verdict
     accounts: tuple[Account, ...]
-    totals: tuple[Finding, ...]
+    totals: tuple[Total, ...]
     errors: Mapping[int, Reason]
     """By connection: the reason that an ICMP error gives."""
 
@@ -298,17 +305,13 @@ class FileAccount:
     def as_json(self) -> dict[str, Any]:
         """The whole account as plain data; SCHEMA describes it."""
         first = self.accounts[0] if self.accounts and self.accounts[0].rank[0] else None
-        totals = [
-            Total(total.reason, total.waited_for, total.time_ms, total.count)
-            for total in self.totals
-        ]
         whole = Report(
             SCHEMA_VERSION,
             self.file,
             self.verdict.as_json(),
             self.remarks.as_json(),
             None if first is None else first.connection,
-            totals,
+            self.totals,
             self.accounts,
         )
         plain: dict[str, Any] = _plain(whole)
@@ -316,23 +319,12 @@ class FileAccount:
 
 
 @dataclass(frozen=True)
-class Total:
-    """One reason of all connections."""
-
-    JSON: ClassVar = ("reason", "waited_for", "time_ms", "count")
-    reason: Reason
-    waited_for: End
-    time_ms: float
-    count: int
-
-
-@dataclass(frozen=True)
 class Report:
     """What `labs explain --json` prints."""
 
     JSON: ClassVar = (
-        *("schema", "file", "verdict", "remarks", "look_first_at", "totals", "connections"),
-    )
+        "schema", "file", "verdict", "remarks", "look_first_at", "totals", "connections",
+    )  # fmt: skip
     schema: Literal[1]
     file: str
     verdict: dict[str, Any]

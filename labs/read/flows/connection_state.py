@@ -19,9 +19,9 @@ Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
 Values = TypeVar("Values")
 COLUMNS: Final = (
-    *("time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel"),
-    *("window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr"),
-)
+    "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
+    "window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr",
+)  # fmt: skip
 """The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES: Final = 250
 """Peak memory of `connection_state` per row, besides the table; measured."""
@@ -82,8 +82,7 @@ class Columns(Generic[Values]):
 class ConnectionState(Columns[Array]):
     """The columns as arrays."""
 
-    order: Array  # places of the segments in the table
-    rows: Array  # ... and their labels there
+    rows: Array  # labels of the segments in the table
     connection: Array
     starts: Array  # where each connection begins, and the end of the last
 
@@ -154,7 +153,6 @@ def connection_state(segments: Table) -> ConnectionState:
     plain = ("frame", "time_ns", "direction", "flags", "ip_id", "content", "tsval", "tsecr")
     return ConnectionState(
         **{name: column[name] for name in plain},
-        order=order,
         rows=numpy.asarray(segments.index)[order],
         connection=connection,
         length=length,

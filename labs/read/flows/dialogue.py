@@ -27,10 +27,17 @@ from labs.read.capture.segment_table import (
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Column, ConnectionState
 from labs.read.flows.limits import rounds
-from labs.read.flows.losses import LEAST_TIMER_NS, Episode, episodes
-from labs.read.flows.missing_packets import MOST_LOST, counts_ids, holes, skipped_packets
+from labs.read.flows.losses import (
+    LEAST_TIMER_NS,
+    MOST_LOST,
+    Episode,
+    counts_ids,
+    episodes,
+    holes,
+    skipped_packets,
+)
 from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
-from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance, Distances
+from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance
 
 JITTER: Final = 0.1
 """An answer is late if it exceeds the distance by SOON_NS and this share of it."""
@@ -71,13 +78,11 @@ class Dialogue:
     """One connection: what the gaps between its segments depend on."""
 
     def __init__(
-        self, state: ConnectionState, far: Distances, first: int, last: int, error: Reason | None
+        self, state: ConnectionState, far: Distance, first: int, last: int, error: Reason | None
     ) -> None:
         self.state, self.each = state, state.each
         self.first, self.last = first, last
-        self.is_measured = bool(far.measured[first])
-        self.far = far.most(first)
-        self.error = error
+        self.far, self.error = far, error
         flags, direction = state.flags[first:last], state.direction[first:last]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
         self.places = tuple(places.data for places in self.sides)
@@ -86,10 +91,10 @@ class Dialogue:
         syn = flags[(flags & SYN) != 0]
         self.is_answered = bool(((syn & ACK) != 0).any()) or not len(syn)
         self.refusals = [] if self.is_answered else refusals(state, first, last)
-        near = self.far if self.far.is_bounded else NEXT_DOOR
+        near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
         self.episodes = episodes(state, near, first, last) if has_loss else []
-        if not self.far.is_bounded:
+        if not far.is_bounded:
             for episode in self.episodes:
                 if not self._waited_for_timer(episode):
                     episode.reason = why.UNTOLD
@@ -201,8 +206,14 @@ class Ending:
         self.away_ns = far.far_ns[self.by]
         self.is_away = self.away_ns > AT_END_NS
         self.slack_ns = slack_ns(far, self.by)
-        self.heard = dialogue.had_heard(at, far, self.by)
-        self.late_ns = max(0, each.time_ns[at] - self._begun_ns())
+
+    @cached_property
+    def heard(self) -> int:
+        return self.dialogue.had_heard(self.at, self.far, self.by)
+
+    @cached_property
+    def late_ns(self) -> int:
+        return max(0, self.each.time_ns[self.at] - self._begun_ns())
 
     def _begun_ns(self) -> int:
         """When the last thing happened that could have made its sender send: for an ACK, that data
@@ -246,7 +257,7 @@ class Ending:
     def episode(self) -> Episode | None:
         return self.dialogue.episode_at(self.at)
 
-    @property
+    @cached_property
     def rest(self) -> Reason:
         """What the part of a gap before data is that the distance explains."""
         each, at, heard = self.each, self.at, self.heard
@@ -334,12 +345,16 @@ class Ending:
         """The sender of this segment waited for the other end."""
         return Wait(reason, NAMES[self.by], NAMES[self.other])
 
-    def whole(self, wait: Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
-        """All of the gap is that wait."""
+    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """All of the gap is a wait: that one, or one of the other end for that reason."""
+        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
         return Gap(self.at, self.length_ns, wait, self.length_ns, rest)
 
-    def late(self, wait: Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True) -> Gap:
-        """What exceeds the distance is that wait."""
+    def late(
+        self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True
+    ) -> Gap:
+        """The same of what exceeds the distance."""
+        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
         wait_ns = min(self.late_ns, self.length_ns)
         return Gap(self.at, self.length_ns, wait, wait_ns, rest, is_sure=is_sure)
 

@@ -45,23 +45,10 @@ EXCHANGE_BYTES: Final = 1_200
 """Memory per row while `exchanges` makes the table; measured."""
 
 COLUMNS: Final = (
-    "connection",
-    "request",
-    "at_ns",
-    "first_row",
-    "last_row",
-    "segments",
-    "request_bytes",
-    "answer_bytes",
-    "first_byte_ms",
-    "latency_ms",
-    "gap_ms",
-    "gap_before",
-    "reason",
-    "waiting",
-    "waited_for",
-    "steps",
-)
+    "connection", "request", "at_ns", "first_row", "last_row", "segments", "request_bytes",
+    "answer_bytes", "first_byte_ms", "latency_ms", "gap_ms", "gap_before", "reason", "waiting",
+    "waited_for", "steps",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,7 +82,7 @@ def exchanges(segments: DataFrame, *, min_gap_ms: float = MIN_GAP_MS) -> DataFra
     that the end which ends it takes to answer.
     Raises Missing if it takes more memory than is available.
     """
-    waits, *_ = explained_waits(segments)
+    waits = explained_waits(segments)
     bounds = _bounds(waits.state)
     must_fit(len(bounds) * EXCHANGE_BYTES, f"{len(bounds):,} requests", IN_PARTS)
     rows = [_row(waits, number, first, last, min_gap_ms * 1e6) for number, first, last in bounds]

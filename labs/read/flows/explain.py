@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,13 +30,13 @@ from labs.read.capture.segment_table import (
     remarks,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread
+from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread, Total
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.dialogue import Gap
 from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
-from labs.read.flows.rtt import spreads_ms
+from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge
 from labs.read.flows.waits import Connection, explained_waits
 
@@ -63,7 +64,7 @@ def explain(path: str | Path, *, connection: int | str | None = None) -> FileAcc
     """
     with whole_connections(path, connection) as parts:
         held, errors = remarks(parts.reader.counts), icmp_errors(parts.reader.connections)
-        return _explained(str(path), parts.tables, parts.connections, held, errors)
+        return account(str(path), parts.tables, parts.connections, held, errors)
 
 
 def read_account(
@@ -76,18 +77,7 @@ def read_account(
     if connection is not None:
         table = table[table["connection"] == number_of(rows, connection)]
     errors = icmp_errors(reader.connections)
-    return table, account(str(path), table, rows, remarks(reader.counts), errors)
-
-
-def account(
-    file: str,
-    segments: Table,
-    connections: Sequence[dict[str, Any]],
-    held: Remarks,
-    errors: Mapping[int, Reason] | None = None,
-) -> FileAccount:
-    """The same, of a table of segments and the rows of its connections."""
-    return _explained(file, (segments,), connections, held, errors or {})
+    return table, account(str(path), (table,), rows, remarks(reader.counts), errors)
 
 
 def icmp_errors(connections: Array) -> dict[int, Reason]:
@@ -99,25 +89,26 @@ def icmp_errors(connections: Array) -> dict[int, Reason]:
     }
 
 
-def _explained(
+def account(
     file: str,
     parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
     held: Remarks,
     errors: Mapping[int, Reason],
 ) -> FileAccount:
+    """The account of tables of segments, each with whole connections, and of the rows of these."""
     judge = Judge()
 
     def of_part(segments: Table) -> list[Account]:
-        waits, kept, copies = explained_waits(segments, errors)
-        judge.add(kept, waits, copies)
+        waits = explained_waits(segments, errors)
+        judge.add(waits)
         return [
-            _account(file, waits.state, connection, connections[connection.number], spread)
-            for connection, spread in zip(waits.connections, spreads_ms(waits.state), strict=True)
+            _account(file, waits.state, connection, connections[connection.number])
+            for connection in waits.connections
         ]
 
     # As a function, so that each part is freed before the next one is read.
-    accounts = [account for part_accounts in map(of_part, parts) for account in part_accounts]
+    accounts = [*chain.from_iterable(map(of_part, parts))]
     accounts.sort(key=lambda account: account.connection)
     accounts.sort(key=lambda account: account.rank, reverse=True)
     judged = judge.verdict(
@@ -126,26 +117,17 @@ def _explained(
     return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
 
 
-def _totals(accounts: Sequence[Account]) -> tuple[Finding, ...]:
+def _totals(accounts: Sequence[Account]) -> tuple[Total, ...]:
     """The findings of all connections, one per reason and pair of ends."""
-    groups: defaultdict[Wait, list[Finding]] = defaultdict(list)
+    counts: Counter[Wait] = Counter()
+    times_ms: defaultdict[Wait, float] = defaultdict(float)
     for account in accounts:
         for finding in account.findings:
-            groups[Wait(finding.reason, finding.waiting, finding.waited_for)].append(finding)
-    totals = [
-        Finding(
-            *wait,
-            count=sum(finding.count for finding in findings),
-            time_ms=sum(finding.time_ms for finding in findings),
-            longest_ms=max(finding.longest_ms for finding in findings),
-            frames=max(findings, key=lambda finding: finding.longest_ms).frames,
-            confidence=LIKELY
-            if any(finding.confidence == LIKELY for finding in findings)
-            else CERTAIN,
-        )
-        for wait, findings in groups.items()
-    ]
-    return tuple(sorted(totals, key=lambda finding: -finding.time_ms))
+            wait = Wait(finding.reason, finding.waiting, finding.waited_for)
+            counts[wait] += finding.count
+            times_ms[wait] += finding.time_ms
+    totals = [Total(*wait, count, times_ms[wait]) for wait, count in counts.items()]
+    return tuple(sorted(totals, key=lambda total: -total.time_ms))
 
 
 @dataclass
@@ -166,11 +148,10 @@ class _Sum:
 
     def finding(self, wait: Wait, *, is_doubtful: bool) -> Finding:
         longest = sorted(self.places, key=lambda place: -place[0])
-        is_likely = {
-            Certainty.PLAIN: False,
-            Certainty.SHOWN: is_doubtful,
-            Certainty.INFERRED: True,
-        }[wait.reason.certainty]
+        certainty = wait.reason.certainty
+        is_likely = certainty is Certainty.INFERRED or (
+            is_doubtful and certainty is not Certainty.PLAIN
+        )
         return Finding(
             *wait,
             count=self.count,
@@ -186,18 +167,14 @@ _Sums = defaultdict[Wait, _Sum]
 
 
 def _account(
-    file: str,
-    state: ConnectionState,
-    connection: Connection,
-    row: dict[str, Any],
-    spread: tuple[float, float, float] | None,
+    file: str, state: ConnectionState, connection: Connection, row: dict[str, Any]
 ) -> Account:
     first, last = connection.first, connection.last
-    sums = _Sums(_Sum)
+    sums, spread = _Sums(_Sum), spread_ms(state, first, last)
     _add_gaps(state, connection, sums)
     _add_losses(state, connection, sums)
     _add_end(state, connection, sums)
-    is_doubtful = not connection.is_measured or connection.hole_count > 0
+    is_doubtful = not connection.far.is_measured or connection.hole_count > 0
     findings = [total.finding(wait, is_doubtful=is_doubtful) for wait, total in sums.items()]
     return Account(
         file=file,
@@ -209,7 +186,7 @@ def _account(
         duration_ms=float(state.time_ns[last - 1] - state.time_ns[first]) / 1e6,
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
-        rtt_ms=connection.far.rtt_ns / 1e6 if connection.is_measured else None,
+        rtt_ms=connection.far.rtt_ns / 1e6 if connection.far.is_measured else None,
         rtt_spread_ms=None if spread is None else Spread(*spread),
         findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
         turns=_turns(state, first, last),

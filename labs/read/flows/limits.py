@@ -10,23 +10,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final
 
 import numpy
 
 from labs.read.capture.segment_table import ACK, CWR, SYN
+from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
-from labs.read.flows.reasons import (
-    CONGESTION_WINDOW,
-    FULL_WINDOW,
-    PATH,
-    ROUND_TRIP,
-    SEND_BUFFER,
-    SILLY_WINDOW,
-    SLOW_START,
-    UNTOLD,
-    Reason,
-)
+from labs.read.flows.reasons import Reason
 from labs.read.flows.rtt import SOON_NS, Distance
 from labs.read.native.compiled import Int64s, native
 
@@ -59,27 +51,23 @@ BURST_SEGMENTS: Final = 8
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
-
-LIMITS: Final = tuple(
-    sorted(
-        (
-            CONGESTION_WINDOW,
-            FULL_WINDOW,
-            PATH,
-            ROUND_TRIP,
-            SEND_BUFFER,
-            SILLY_WINDOW,
-            SLOW_START,
-            UNTOLD,
-        ),
-        key=str,
-    )
+LIMITS: Final = (
+    why.UNTOLD,
+    why.CONGESTION_WINDOW,
+    why.FULL_WINDOW,
+    why.PATH,
+    why.ROUND_TRIP,
+    why.SEND_BUFFER,
+    why.SLOW_START,
+    why.SILLY_WINDOW,
 )
+"""By name, as the accounts have them."""
+CODE: Final = {limit: code for code, limit in enumerate(LIMITS)}
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The round trips of one sender in order, as arrays: times, limits (places in LIMITS), the most
+    """The round trips of one sender in order, as arrays: times, limits (of CODE), the most
     bytes in flight."""
 
     direction: int  # of the data: 0 if the client sends
@@ -101,7 +89,7 @@ class Rounds:
         time, for which numpy is slow."""
         which = bisect_right(self.begin_ns.data, time_ns) - 1
         if which < 0 or time_ns > self.end_ns[which] + SOON_NS:
-            return ROUND_TRIP
+            return why.ROUND_TRIP
         return LIMITS[int(self.reason[which])]
 
 
@@ -116,44 +104,192 @@ def rounds(
     """The rounds of one sender of a connection; None if it sends no bulk. `lost` are the times at
     which an episode of loss begins and ends."""
     here = slice(first, last)
-    sends = (state.direction[here] == direction) & (state.length[here] > 0)
-    sends &= (state.flags[here] & SYN) == 0
-    data = numpy.flatnonzero(sends) + first
-    full = int(state.mss_bytes[first])
-    if not len(data) or state.length[data].sum() < BULK_SEGMENTS * full:
+    sent = state.direction[here] == direction
+    flags, carries = state.flags[here], state.length[here] > 0
+    data = numpy.flatnonzero(sent & carries & ((flags & SYN) == 0)) + first
+    if state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[first]:
         return None
-    acks = numpy.flatnonzero(
-        (state.direction[here] != direction) & ((state.flags[here] & ACK) != 0)
-    )
-    acks += first
+    acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
     if not len(acks):
         return None
-    heard_ns = numpy.maximum.accumulate(state.time_ns[acks] + far.far_ns[direction])
-    reach = numpy.maximum.accumulate(state.ack[acks])
-    window = state.ack[acks] + _window(state, acks)
-    times = state.time_ns[data]
-    sent = numpy.maximum.accumulate(state.end[data])
-    # The ACKs that had reached the sender before each of its segments; a tie counts as heard.
-    before = numpy.searchsorted(heard_ns, times + _early_ns(far.rtt_ns), side="right") - 1
-    heard = numpy.maximum(before, 0)
-    from_other = (state.direction[here] != direction) & (state.length[here] > 0)
-    sender = _Sender(
-        times_ns=times,
-        lengths=state.length[data],
-        asked_ns=state.time_ns[here][from_other] + far.far_ns[direction],
-        flight=sent - numpy.where(before >= 0, reach[heard], 0),
-        room=numpy.where(before >= 0, window[heard], 1 << 40) - sent,
-        offered=_window(state, acks)[heard],
-        heard_ns=heard_ns,
-        answered=numpy.searchsorted(reach, sent, side="left"),
-        unheard_ns=_unheard_ns(state, data, acks) - far.far_ns[direction],
-        full=full,
-        rtt_ns=far.rtt_ns,
-        direction=direction,
-    )
-    # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
-    reduced = state.time_ns[data[(state.flags[data] & CWR) != 0]].tolist()
-    return _limited(sender, _seen(sender, [*lost, *((at, at) for at in reduced)]))
+    asked_ns = state.time_ns[here][~sent & carries] + far.far_ns[direction]
+    return _Sender(state, far, direction, data, acks, asked_ns, lost).rounds()
+
+
+class _Sender:
+    """One sender of bulk as it saw its connection: what each of its rounds shows, as arrays.
+
+    A round ends when the ACK of its first segment reaches the sender.
+    """
+
+    def __init__(
+        self,
+        state: ConnectionState,
+        far: Distance,
+        direction: int,
+        data: Array,
+        acks: Array,
+        asked_ns: Array,
+        lost: list[tuple[int, int]],
+    ) -> None:
+        self.direction, self.rtt_ns, away_ns = direction, far.rtt_ns, far.far_ns[direction]
+        self.early_ns = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
+        self.full = int(state.mss_bytes[data[0]])
+        self.times, self.lengths = state.time_ns[data], state.length[data]
+        heard_ns = numpy.maximum.accumulate(state.time_ns[acks] + away_ns)
+        reach = numpy.maximum.accumulate(state.ack[acks])
+        offered = numpy.where(state.offered[acks] >= 0, state.offered[acks], UNKNOWN_BYTES)
+        sent = numpy.maximum.accumulate(state.end[data])
+        # The ACKs that had reached the sender before each of its segments; a tie counts as heard.
+        before = numpy.searchsorted(heard_ns, self.times + self.early_ns, side="right") - 1
+        heard, has_heard = numpy.maximum(before, 0), before >= 0
+        edge = (state.ack[acks] + offered)[heard]
+        # The first ACK that covers each segment.
+        answered = numpy.searchsorted(reach, sent, side="left")
+        self.has_ack = answered < len(acks)
+        self.acked_ns = numpy.where(
+            self.has_ack,
+            heard_ns[numpy.minimum(answered, len(acks) - 1)],
+            self.times + max(self.rtt_ns, LEAST_ROUND_NS),
+        )
+        self._divide()
+        self._see_times(asked_ns, _unheard_ns(state, data, acks) - away_ns)
+        self._see_bytes(
+            sent - numpy.where(has_heard, reach[heard], 0),
+            numpy.where(has_heard, edge, UNKNOWN_BYTES) - sent,
+            offered[heard],
+        )
+        # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
+        reduced = self.times[(state.flags[data] & CWR) != 0].tolist()
+        lost = [*lost, *((at, at) for at in reduced)]
+        self.is_lossy, self.losses = _losses(lost, self.begin_ns)
+
+    def _divide(self) -> None:
+        """Find the first and the last segment of each round, and when it begins and ends."""
+        end_ns = numpy.maximum(self.acked_ns, self.times + LEAST_ROUND_NS)
+        after = numpy.searchsorted(self.times, end_ns - self.early_ns)
+        self.firsts = _chain(numpy.maximum(numpy.arange(1, len(after) + 1), after))
+        self.lasts = numpy.append(self.firsts[1:], len(after)) - 1
+        self.begin_ns, self.end_ns = self.times[self.firsts], end_ns[self.firsts]
+
+    def _see_times(self, asked_ns: Array, unheard_ns: Array) -> None:
+        """See whether the segments of each round come evenly, were in a queue (its RTT is longer
+        than the shortest), came when the other end's data had, or after an idle time."""
+        times, firsts, lasts = self.times, self.firsts, self.lasts
+        spent = self.end_ns - self.begin_ns
+        nexts = numpy.append(self.begin_ns[1:], self.end_ns[-1])
+        pauses = numpy.diff(times, append=0)
+        pauses[lasts] = numpy.minimum(nexts, self.end_ns) - times[lasts]
+        pauses[-1] = -1  # of the last round the end shows nothing
+        longest = numpy.maximum.reduceat(pauses, firsts)
+        self.is_even = (lasts - firsts >= 2) & (longest < EVEN * spent)
+        is_late = spent > QUEUED * self.rtt_ns + LEAST_ROUND_NS
+        queued_ns = numpy.minimum.reduceat(unheard_ns, firsts)
+        self.is_queued = self.has_ack[firsts] & is_late
+        self.is_queued |= queued_ns > (QUEUED - 1) * self.rtt_ns + LEAST_ROUND_NS
+        until, since = nexts + 1000, self.begin_ns + LEAST_ROUND_NS
+        self.is_asked = numpy.searchsorted(asked_ns, until) > numpy.searchsorted(asked_ns, since)
+        idle_ns = times[firsts] - times[firsts - 1]
+        self.is_idle = idle_ns > max(IDLE_NS, IDLE_ROUNDS * self.rtt_ns)
+        self.is_idle[0] = False
+
+    def _see_bytes(self, flight: Array, room: Array, offered: Array) -> None:
+        """See what each round has in flight, at which rate, and whether the window was full."""
+        firsts, lasts, full = self.firsts, self.lasts, self.full
+        self.most = numpy.maximum.reduceat(flight, firsts)
+        # In bytes per ns: what is in flight arrives in a round (Little's law).
+        self.rate = flight[firsts] / (self.end_ns - self.begin_ns)
+        self.burst = _burst_rates(self.times, self.lengths, firsts, lasts)
+        self.window = numpy.minimum.reduceat(offered, firsts)
+        self.is_whole = self.lengths[lasts] % full == 0
+        least_room = numpy.minimum.reduceat(room, firsts)
+        self.is_full = least_room < full
+        deferred = (least_room < DEFERRED_SEGMENTS * full) & self.is_whole
+        self.is_full[1:] |= deferred[1:] & self.is_full[:-1]
+
+    def rounds(self) -> Rounds:
+        """The rounds with what limited each, as the earlier ones show it."""
+        saturated, path_rate = self._filled()
+        is_even = self.is_even & ~saturated
+        reason = self._limits(saturated)
+        goes_on = self.is_whole | self.is_full
+        goes_on[-1] = False
+        held = saturated | (goes_on & (self.is_full | ~self.is_asked))
+        reason[~held] = CODE[why.ROUND_TRIP]
+        by_sender = (reason == CODE[why.SEND_BUFFER]) | (reason == CODE[why.CONGESTION_WINDOW])
+        # It may be the window, whose scale is unknown.
+        reason[by_sender & (self.window >= UNKNOWN_BYTES)] = CODE[why.UNTOLD]
+        # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
+        # stretching two bursts of slow start alike. Pacing and a program that writes evenly look
+        # the same as a full path, but pace no two such bursts alike, and no queue grows.
+        shown = (PATH_SHARE * path_rate <= self.rate) & (path_rate > 0)
+        reason[(reason == CODE[why.PATH]) & is_even & ~shown] = CODE[why.UNTOLD]
+        reason[_leads(reason, self.most)] = CODE[why.SEND_BUFFER]
+        end_ns = self.end_ns.copy()
+        if self.has_ack[-1]:
+            end_ns[-1] = max(end_ns[-1], self.acked_ns[-1])
+        order = numpy.argsort(self.begin_ns, kind="stable")  # a clock may step back
+        columns = (self.begin_ns, end_ns, reason, self.most, self.window, is_even)
+        return Rounds(self.direction, *(column[order] for column in columns))
+
+    def _limits(self, saturated: Array) -> Array:
+        """What limited each round, if the sender had more to send."""
+        top = self._top
+        grows = (self.most >= GROWTH * top) & (top > 0)
+        next_grows = numpy.append(self.most[1:] >= GROWTH * self.most[:-1], False)
+        next_grows[:-1] &= ~self.is_idle[1:]
+        begins = grows | (self.most <= FIRST_SEGMENTS * self.full) | ((top == 0) & next_grows)
+        flat = (self.most < top + 0.5 * self.full) & (self.most > REDUCED * top)
+        flat &= (top > 0) & ~self.is_full
+        place = numpy.arange(len(flat))
+        # Rounds without a larger flight in a row, counted anew after an idle time.
+        broken = numpy.where(flat, numpy.where(self.is_idle, place - 1, -1), place)
+        flat_rounds = place - numpy.maximum.accumulate(broken)
+        rules = {
+            why.SILLY_WINDOW: self.is_full & (self.window < self.full),
+            why.FULL_WINDOW: self.is_full,
+            why.PATH: saturated | (self.is_even & ~grows),
+            why.SLOW_START: self._slow & begins,
+            why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
+        }
+        codes = [CODE[limit] for limit in rules]
+        return numpy.select([*rules.values()], codes, CODE[why.CONGESTION_WINDOW])
+
+    @cached_property
+    def _fresh(self) -> Array:
+        """Where the rounds begin, and begin anew after an idle time; and where they end."""
+        fresh = numpy.flatnonzero(self.is_idle)
+        return numpy.concatenate([[0], fresh, [len(self.begin_ns)]])
+
+    @cached_property
+    def _slow(self) -> Array:
+        """Whether the sender is still in slow start since the beginning or the last idle time.
+        Losses before the first round of all count; before an idle time they do not."""
+        starts = self._fresh
+        earlier = numpy.where(self.is_idle[starts[:-1]], self.losses[starts[:-1]], 0)
+        ends = self.is_lossy | (self.losses > numpy.repeat(earlier, numpy.diff(starts)))
+        slow: Array = _highest_so_far(ends.astype(numpy.int64), starts) == 0
+        return slow
+
+    @cached_property
+    def _top(self) -> Array:
+        """The most bytes in flight since then while in slow start, or in the previous round after
+        that; 0 without an earlier round."""
+        highest = _highest_so_far(numpy.maximum(self.most, 0), self._fresh)
+        top = numpy.append(0, numpy.where(self._slow, highest, self.most)[:-1])
+        top[self._fresh[:-1]] = 0
+        return top
+
+    def _filled(self) -> tuple[Array, float]:
+        """The rounds in which the path is full, because its queue grows and its rate does not, and
+        the highest rate that the path showed; 0 if none."""
+        before = numpy.append(0.0, self.rate[:-1])
+        before[self.is_idle] = 0.0
+        saturated = self.is_even & self.is_queued & (self.rate < GROWTH * before)
+        bursts = self.burst[~saturated & ~self.is_even & self._slow & (self.burst > 0)]
+        alike = numpy.abs(numpy.diff(bursts, prepend=0.0)) <= ALIKE * bursts
+        shown = numpy.concatenate([self.rate[saturated], bursts[alike]])
+        return saturated, float(shown.max(initial=0.0))
 
 
 def _unheard_ns(state: ConnectionState, data: Array, acks: Array) -> Array:
@@ -169,110 +305,6 @@ def _unheard_ns(state: ConnectionState, data: Array, acks: Array) -> Array:
     return unheard_ns
 
 
-def _early_ns(rtt_ns: int) -> int:
-    return max(LEAST_ROUND_NS // 10, rtt_ns // 50)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sender:
-    """The data segments of one sender as it saw them: per segment its time, length, the bytes in
-    flight with it, the room left in the window, the window offered, and the first ACK that covers
-    it (a place in `heard_ns`, the times at which ACKs reached the sender). `asked_ns` are the times
-    at which the other end's data reached it, `full` the bytes of a full segment, `unheard_ns` how
-    long each segment was in a queue before it was captured, at least, by its timestamp."""
-
-    times_ns: Array
-    lengths: Array
-    asked_ns: Array
-    flight: Array
-    room: Array
-    offered: Array
-    heard_ns: Array
-    answered: Array
-    unheard_ns: Array
-    full: int
-    rtt_ns: int
-    direction: int
-
-
-class _Seen(NamedTuple):
-    """What each round shows by itself, as arrays."""
-
-    begin_ns: Array
-    end_ns: Array
-    burst: Array  # bytes per ns, of the segments without the longest pause; 0 if too few
-    most: Array  # bytes in flight
-    rate: Array  # bytes per ns: what is in flight arrives in a round (Little's law)
-    is_full: Array
-    window: Array
-    is_whole: Array  # it ends with a full segment
-    is_even: Array
-    is_queued: Array  # its RTT is longer than the shortest
-    is_asked: Array  # the other end's data reached the sender in it
-    is_idle: Array  # an idle time was before it
-    is_lossy: Array
-    losses: Array  # that began before it
-
-
-def _window(state: ConnectionState, places: Array) -> Array:
-    """The window of these segments in bytes, -1 (unknown) as very large."""
-    offered = state.offered[places]
-    window: Array = numpy.where(offered >= 0, offered, UNKNOWN_BYTES)
-    return window
-
-
-def _seen(sender: _Sender, lost: list[tuple[int, int]]) -> _Seen:
-    """The rounds: each ends when the ACK of its first segment reaches the sender."""
-    times, answered, heard_ns = sender.times_ns, sender.answered, sender.heard_ns
-    count, rtt_ns = len(times), sender.rtt_ns
-    has_ack = answered < len(heard_ns)
-    end_ns = numpy.where(
-        has_ack,
-        heard_ns[numpy.minimum(answered, len(heard_ns) - 1)],
-        times + max(rtt_ns, LEAST_ROUND_NS),
-    )
-    end_ns = numpy.maximum(end_ns, times + LEAST_ROUND_NS)
-    after = numpy.searchsorted(times, end_ns - _early_ns(rtt_ns))
-    firsts = _chain(numpy.maximum(numpy.arange(1, count + 1), after))
-    lasts = numpy.append(firsts[1:], count) - 1
-    begins, ends = times[firsts], end_ns[firsts]
-    nexts = numpy.where(lasts + 1 < count, times[numpy.minimum(lasts + 1, count - 1)], ends)
-    pauses = numpy.diff(times, append=0)
-    pauses[lasts] = numpy.minimum(nexts, ends) - times[lasts]
-    pauses[-1] = -1  # of the last round the end shows nothing
-    longest = numpy.maximum.reduceat(pauses, firsts)
-    asked = numpy.searchsorted(sender.asked_ns, nexts + 1000) > numpy.searchsorted(
-        sender.asked_ns, begins + LEAST_ROUND_NS
-    )
-    idle = numpy.zeros(len(firsts), dtype=bool)
-    idle[1:] = times[firsts[1:]] - times[firsts[1:] - 1] > max(IDLE_NS, IDLE_ROUNDS * rtt_ns)
-    queued = (
-        numpy.minimum.reduceat(sender.unheard_ns, firsts) > (QUEUED - 1) * rtt_ns + LEAST_ROUND_NS
-    )
-    in_loss, lost_before = _losses(lost, begins)
-    room = numpy.minimum.reduceat(sender.room, firsts)
-    is_full = room < sender.full
-    is_whole = sender.lengths[lasts] % sender.full == 0
-    deferred = (room < DEFERRED_SEGMENTS * sender.full) & is_whole
-    is_full[1:] |= deferred[1:] & is_full[:-1]
-    return _Seen(
-        begins,
-        ends,
-        _burst_rates(times, sender.lengths, firsts, lasts),
-        numpy.maximum.reduceat(sender.flight, firsts),
-        sender.flight[firsts] / (ends - begins),
-        is_full,
-        numpy.minimum.reduceat(sender.offered, firsts),
-        is_whole,
-        (lasts - firsts >= 2) & (longest < EVEN * (ends - begins)),
-        (has_ack[firsts] & (ends - begins > QUEUED * rtt_ns + LEAST_ROUND_NS)) | queued,
-        asked,
-        idle,
-        in_loss,
-        lost_before,
-    )
-
-
 def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
     """For each round whether it begins within an episode of loss, and how many began before it."""
     since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
@@ -282,81 +314,6 @@ def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
     if len(since):
         within = (earlier > 0) & (until[numpy.maximum(earlier, 1) - 1] > begins)
     return within, numpy.searchsorted(since, begins)
-
-
-def _limited(sender: _Sender, seen: _Seen) -> Rounds:
-    """The rounds with what limited each, as the earlier ones show it."""
-    since = _since_idle(seen)
-    saturated, path_rate = _filled(seen, since.slow)
-    flat = (seen.most < since.top + 0.5 * sender.full) & (seen.most > REDUCED * since.top)
-    flat &= (since.top > 0) & ~seen.is_full
-    place = numpy.arange(len(flat))
-    # Rounds without a larger flight in a row, counted anew after an idle time.
-    broken = numpy.where(flat, numpy.where(seen.is_idle, place - 1, -1), place)
-    flat_rounds = place - numpy.maximum.accumulate(broken)
-    grows = (seen.most >= GROWTH * since.top) & (since.top > 0)
-    next_grows = numpy.append(seen.most[1:] >= GROWTH * seen.most[:-1], False)
-    next_grows[:-1] &= ~seen.is_idle[1:]
-    begins = grows | (seen.most <= FIRST_SEGMENTS * sender.full)
-    begins |= (since.top == 0) & next_grows
-    reason = numpy.select(
-        (
-            seen.is_full & (seen.window < sender.full),
-            seen.is_full,
-            saturated | (seen.is_even & ~grows),
-            since.slow & begins,
-            since.slow & (flat_rounds >= PLATEAU),
-        ),
-        [
-            LIMITS.index(limit)
-            for limit in (SILLY_WINDOW, FULL_WINDOW, PATH, SLOW_START, SEND_BUFFER)
-        ],
-        LIMITS.index(CONGESTION_WINDOW),
-    )
-    goes_on = seen.is_whole | seen.is_full
-    goes_on[-1] = False
-    held = saturated | (goes_on & (seen.is_full | ~seen.is_asked))
-    reason[~held] = LIMITS.index(ROUND_TRIP)
-    by_sender = numpy.isin(reason, (LIMITS.index(SEND_BUFFER), LIMITS.index(CONGESTION_WINDOW)))
-    # It may be the window, whose scale is unknown.
-    reason[by_sender & (seen.window >= UNKNOWN_BYTES)] = LIMITS.index(UNTOLD)
-    is_even = seen.is_even & ~saturated
-    # Even rounds fill the path only if it showed that rate: where the RTT grew, or by stretching
-    # two bursts of slow start alike. Pacing and a program that writes evenly look the same as a
-    # full path, but pace no two such bursts alike, and no queue grows.
-    shown = (PATH_SHARE * path_rate <= seen.rate) & (path_rate > 0)
-    reason[(reason == LIMITS.index(PATH)) & is_even & ~shown] = LIMITS.index(UNTOLD)
-    reason[_leads(reason, seen.most)] = LIMITS.index(SEND_BUFFER)
-    end_ns = seen.end_ns.copy()
-    if sender.answered[-1] < len(sender.heard_ns):
-        end_ns[-1] = max(end_ns[-1], sender.heard_ns[sender.answered[-1]])  # all is acknowledged
-    order = numpy.argsort(seen.begin_ns, kind="stable")  # a clock may step back
-    columns = (seen.begin_ns, end_ns, reason, seen.most, seen.window, is_even)
-    return Rounds(sender.direction, *(column[order] for column in columns))
-
-
-class _SinceIdle(NamedTuple):
-    """What the earlier rounds show since the beginning or the last idle time: whether the sender is
-    still in slow start, and the most bytes in flight then, or in the previous round after that."""
-
-    slow: Array
-    top: Array
-
-
-def _since_idle(seen: _Seen) -> _SinceIdle:
-    count = len(seen.begin_ns)
-    fresh = seen.is_idle.copy()
-    fresh[0] = True
-    starts = numpy.append(numpy.flatnonzero(fresh), count)
-    lengths = numpy.diff(starts)
-    # Losses before the first round of all count; before an idle time they do not.
-    earlier = numpy.where(seen.is_idle[starts[:-1]], seen.losses[starts[:-1]], 0)
-    ends = seen.is_lossy | (seen.losses > numpy.repeat(earlier, lengths))
-    slow = _highest_so_far(ends.astype(numpy.int64), starts) == 0
-    most = numpy.where(slow, _highest_so_far(numpy.maximum(seen.most, 0), starts), seen.most)
-    top = numpy.append(0, most[:-1])
-    top[fresh] = 0
-    return _SinceIdle(slow, top)
 
 
 def _highest_so_far(values: Array, starts: Array) -> Array:
@@ -375,18 +332,6 @@ def _highest_so_far(values: Array, starts: Array) -> Array:
     return highest
 
 
-def _filled(seen: _Seen, slow: Array) -> tuple[Array, float]:
-    """The rounds in which the path is full, because its queue grows and its rate does not, and the
-    highest rate that the path showed; 0 if none."""
-    before = numpy.append(0.0, seen.rate[:-1])
-    before[seen.is_idle] = 0.0
-    saturated = seen.is_even & seen.is_queued & (seen.rate < GROWTH * before)
-    bursts = seen.burst[~saturated & ~seen.is_even & slow & (seen.burst > 0)]
-    alike = numpy.abs(numpy.diff(bursts, prepend=0.0)) <= ALIKE * bursts
-    shown = numpy.concatenate([seen.rate[saturated], bursts[alike]])
-    return saturated, float(shown.max(initial=0.0))
-
-
 def _leads(reason: Array, flight: Array) -> Array:
     """Which rounds of a congestion window lead to a plateau, and are as limited as those that
     follow: slow start would have doubled them."""
@@ -396,11 +341,11 @@ def _leads(reason: Array, flight: Array) -> Array:
         next_places: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
         return next_places
 
-    plateaus = reason == LIMITS.index(SEND_BUFFER)
+    plateaus = reason == CODE[why.SEND_BUFFER]
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = (reason == LIMITS.index(CONGESTION_WINDOW)) & near
+    leads: Array = (reason == CODE[why.CONGESTION_WINDOW]) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 

@@ -1,6 +1,7 @@
-"""Episodes of loss: which retransmissions repair it, what made the sender retransmit, how it ends.
+"""Losses on the path, and packets that the capture lacks.
 
-An episode begins with the first evidence of a loss and ends when everything is acknowledged that
+An episode of loss is what retransmissions repair it, what made the sender retransmit, and how it
+ends. It begins with the first evidence of a loss and ends when everything is acknowledged that
 had been sent by then. A retransmission that follows an ACK at once was made by that ACK; one that
 follows nothing was made by a timer.
 Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 2883 (DSACK).
@@ -8,33 +9,33 @@ Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 288
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
-from labs.read.flows.connection_state import Column, Columns, ConnectionState
-from labs.read.flows.reasons import (
-    DOUBLE_LOSS,
-    FAST_RECOVERY,
-    GAVE_UP,
-    NAMES,
-    SPURIOUS,
-    TAIL_LOSS,
-    TIMEOUT,
-    Reason,
-    Wait,
-)
+from labs.read.flows import reasons as why
+from labs.read.flows.connection_state import Array, Column, Columns, ConnectionState
+from labs.read.flows.reasons import NAMES, Reason, Wait
 from labs.read.flows.rtt import SOON_NS, Distance
 
 LEAST_TIMER_NS: Final = 180_000_000
 REPORTS: Final = 3
 """Duplicate ACKs that start fast retransmission (RFC 5681 3.2)."""
+MISSING: Final = bits.LOST_SEGMENT | bits.ACK_LOST_SEGMENT
+MOST_LOST: Final = 64
+"""Packets between two that both were captured."""
 PROBES: Final = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
+NEAR: Final = 400
+"""How many segments back a reordered segment or a report of a loss is looked for."""
+FAR: Final = 4000
+SOON_AFTER: Final = 40
+"""Segments after an episode in which its DSACKs come."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Episode:
     direction: int
     first: int
     recover: int  # the highest sequence number sent when it began
-    reason: Reason
+    reason: Reason = why.FAST_RECOVERY
     last: int = -1
     places: list[int] = field(default_factory=list)
     timers: list[int] = field(default_factory=list)
@@ -62,259 +63,291 @@ class Episode:
     @property
     def in_vain(self) -> list[int]:
         """The retransmissions of what had arrived."""
-        return self.places if self.reason is SPURIOUS else []
-
-
-@dataclass(frozen=True, eq=False)
-class _Heard:
-    """What the other end reports about one end's data: the places of its ACKs, the numbers that
-    these acknowledge and the highest so far, and the places of DSACKs; and of each segment the
-    places of its retransmissions."""
-
-    acks: Column
-    numbers: Column
-    highest: Column
-    dsacks: Column
-    copies: dict[int, list[int]]
-
-    def first_of(self, number: int, begin: int, before: int) -> int | None:
-        """The first ACK of that number between two places; None if there is none."""
-        acks = self.acks
-        least = bisect_left(acks, begin)
-        for at in range(bisect_left(self.highest, number, least), len(acks)):
-            if acks[at] >= before:
-                return None
-            if self.numbers[at] >= number:
-                return acks[at]
-        return None
+        return self.places if self.reason is why.SPURIOUS else []
 
 
 def episodes(state: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
     """The episodes of the connection on the places `first` to `last` - 1, in order."""
-    losses: list[Episode] = []
-    for direction in (0, 1):
-        losses += _of_direction(state, far, first, last, direction)
-    return sorted(losses, key=lambda episode: episode.first)
+    both = [_Sender(state, far, first, last, side).episodes() for side in (0, 1)]
+    return sorted(both[0] + both[1], key=lambda episode: episode.first)
 
 
-def _of_direction(
-    state: ConnectionState, far: Distance, first: int, last: int, direction: int
-) -> list[Episode]:
-    here = slice(first, last)
-    sent = state.direction[here] == direction
-    carries = (state.length[here] > 0) | ((state.flags[here] & FIN) != 0)
-    old = state.begin[here] < state.sent[direction][here]
-    plain = (state.flags[here] & (SYN | RST)) == 0
-    probe = (state.marks[here] & PROBES) != 0
-    again = numpy.flatnonzero(sent & carries & old & plain & ~probe) + first
-    if not len(again):
-        return []
-    acks = numpy.flatnonzero(~sent & ((state.flags[here] & ACK) != 0)) + first
-    dsacks = numpy.flatnonzero(~sent & (state.repeats[here] >= 0)) + first
-    numbers = state.ack[acks]
-    copies: dict[int, list[int]] = {}
-    if len(dsacks):
-        for place, seq in zip(again.tolist(), state.begin[again].tolist(), strict=True):
-            copies.setdefault(seq, []).append(place)
-    highest = numpy.maximum.accumulate(numbers)
-    heard = _Heard(acks.data, numbers.data, highest.data, dsacks.data, copies)
-    each = state.each
-    episodes: list[Episode] = []
-    for at in again.tolist():
-        if episodes and not episodes[-1].ended:
-            _end(heard, episodes[-1], at)
-        if not episodes or episodes[-1].ended:
-            if _is_reordered(each, far, first, at):
-                continue
-            episodes.append(_begun(each, first, at))
-        _add(each, far, first, episodes[-1], at)
-    for episode in episodes:
-        if not episode.ended:
-            _end(heard, episode, last)
-        _judge(state, heard, last, episode)
-    return episodes
+class _Sender:
+    """One end of a connection, its retransmissions, and what the other end reports about them."""
 
+    def __init__(
+        self, state: ConnectionState, far: Distance, first: int, last: int, direction: int
+    ) -> None:
+        self.each, self.first, self.last = state.each, first, last
+        self.direction, self.rtt_ns, self.away_ns = direction, far.rtt_ns, far.far_ns[direction]
+        here = slice(first, last)
+        flags, marks, begin = state.flags[here], state.marks[here], state.begin[here]
+        sent = state.direction[here] == direction
+        repeats = sent & (begin < state.sent[direction][here])
+        repeats &= (state.length[here] > 0) | ((flags & FIN) != 0)
+        repeats &= ((flags & (SYN | RST)) == 0) & ((marks & PROBES) == 0)
+        self.again = (numpy.flatnonzero(repeats) + first).tolist()
+        if not self.again:
+            return
+        acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
+        self.acks, self.acked = acks.data, state.ack[acks].data
+        self.highest = numpy.maximum.accumulate(state.ack[acks]).data
+        self.dsacks = (numpy.flatnonzero(~sent & (state.repeats[here] >= 0)) + first).tolist()
+        self.last_heard = int((numpy.flatnonzero(~sent) + first).max(initial=-1))
 
-def _is_reordered(each: Columns[Column], far: Distance, first: int, at: int) -> bool:
-    """Whether the segment was overtaken on its way: it fills a hole that is younger than the time
-    in which an ACK could have made its sender retransmit it."""
-    direction = each.direction[at]
-    if far.far_ns[direction] < SOON_NS // 5:
-        return False
-    place = at - 1
-    while place >= first and each.end[place] > each.begin[at]:
-        if each.direction[place] == direction and each.begin[place] == each.begin[at]:
-            return False  # sent before
-        place -= 1
-    opened = at
-    for later in range(at - 1, max(first, at - 400) - 1, -1):
-        if each.direction[later] == direction and each.begin[later] >= each.end[at]:
-            opened = later
-    return (
-        opened < at
-        and each.time_ns[at] - each.time_ns[opened] < 0.8 * far.far_ns[direction]
-        and not any(
-            each.direction[later] != direction and each.repeats[later] >= 0
-            for later in range(opened, at)
+    def episodes(self) -> list[Episode]:
+        episodes: list[Episode] = []
+        for at in self.again:
+            if episodes and not episodes[-1].ended:
+                self._end(episodes[-1], at)
+            if not episodes or episodes[-1].ended:
+                if self._is_reordered(at):
+                    continue
+                recover = self.each.sent[self.direction][at]
+                episodes.append(Episode(self.direction, self._beginning(at), recover))
+            self._add(episodes[-1], at)
+        for episode in episodes:
+            if not episode.ended:
+                self._end(episode, self.last)
+            self._judge(episode)
+        return episodes
+
+    def _is_reordered(self, at: int) -> bool:
+        """Whether the segment was overtaken on its way: it fills a hole that is younger than the
+        time in which an ACK could have made its sender retransmit it."""
+        each = self.each
+        if self.away_ns < SOON_NS // 5:
+            return False
+        place = at - 1
+        while place >= self.first and each.end[place] > each.begin[at]:
+            if each.direction[place] == self.direction and each.begin[place] == each.begin[at]:
+                return False  # sent before
+            place -= 1
+        near = range(max(self.first, at - NEAR), at)
+        overtook = (
+            place
+            for place in near
+            if each.direction[place] == self.direction and each.begin[place] >= each.end[at]
         )
-    )
+        opened = next(overtook, None)
+        if opened is None or each.time_ns[at] - each.time_ns[opened] >= 0.8 * self.away_ns:
+            return False
+        begin, end = bisect_left(self.dsacks, opened), bisect_left(self.dsacks, at)
+        return begin == end
 
+    def _shows_hole(self, place: int) -> bool:
+        return bool(self.each.marks[place] & bits.DUPLICATE_ACK or self.each.sacks[place])
 
-def _begun(each: Columns[Column], first: int, at: int) -> Episode:
-    """The episode that the retransmission at that place begins: from the first ACK that shows the
-    hole, or from the segment before the retransmission."""
-    direction = each.direction[at]
-    start, place = at - 1, at - 1
-    while place > first and each.acked[direction][place] >= each.begin[at] - 1:
-        shows = each.marks[place] & bits.DUPLICATE_ACK or each.sacks[place]
-        if each.direction[place] != direction and shows:
-            if each.ack[place] > each.begin[at]:
+    def _beginning(self, at: int) -> int:
+        """The segment after which an episode begins: before the first ACK that shows the hole, or
+        the one before the retransmission."""
+        each, start = self.each, at - 1
+        acked, begin = each.acked[self.direction], each.begin[at]
+        for place in range(at - 1, max(self.first, at - FAR - 1), -1):
+            if acked[place] < begin - 1:
                 break
-            start = place - 1
-        elif each.direction[place] != direction and each.ack[place] > each.begin[at]:
-            break
-        place -= 1
-        if at - place > 4000:
-            break
-    return Episode(direction, start, each.sent[direction][at], FAST_RECOVERY)
+            if each.direction[place] == self.direction:
+                continue
+            if each.ack[place] > begin:
+                break
+            if self._shows_hole(place):
+                start = place - 1
+        return start
 
+    def _add(self, episode: Episode, at: int) -> None:
+        """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
+        seq = self.each.begin[at]
+        by_timer = self._is_by_timer(at)
+        if not episode.timers:
+            is_again = seq in episode.by_ack or (by_timer and self._was_reported(at))
+            if is_again:
+                episode.reason = why.DOUBLE_LOSS
+            elif by_timer and episode.reason is not why.DOUBLE_LOSS:
+                episode.reason = why.TAIL_LOSS if self._is_tail(at) else why.TIMEOUT
+        elif by_timer and episode.reason is why.TAIL_LOSS:
+            episode.reason = why.TIMEOUT
+        if by_timer:
+            episode.timers.append(at)
+        else:
+            episode.by_ack.add(seq)
+        episode.places.append(at)
+        episode.recover = max(episode.recover, self.each.sent[self.direction][at])
 
-def _add(each: Columns[Column], far: Distance, first: int, episode: Episode, at: int) -> None:
-    """Take a retransmission into its episode: was it made by an ACK, or by a timer?"""
-    direction = episode.direction
-    seq = each.begin[at]
-    if is_by_timer(each, far, first, at):
-        if not episode.timers and (
-            seq in episode.by_ack or _was_reported(each, far, first, at, seq)
-        ):
-            episode.reason = DOUBLE_LOSS
-        elif not episode.timers and episode.reason != DOUBLE_LOSS:
-            episode.reason = TAIL_LOSS if _is_tail(each, first, at) else TIMEOUT
-        elif episode.reason == TAIL_LOSS:
-            episode.reason = TIMEOUT
-        episode.timers.append(at)
-    else:
-        if seq in episode.by_ack and not episode.timers:
-            episode.reason = DOUBLE_LOSS
-        episode.by_ack.add(seq)
-    episode.places.append(at)
-    episode.recover = max(episode.recover, each.sent[direction][at])
+    def _was_reported(self, at: int) -> bool:
+        """Whether ACKs had made the sender retransmit the segment before, by what they say,
+        although the capture lacks that retransmission: it was lost before it passed here."""
+        each, seq, reports = self.each, self.each.begin[at], 0
+        if self.away_ns < SOON_NS // 5:
+            return False
+        for place in range(at - 1, max(self.first, at - NEAR) - 1, -1):
+            if each.direction[place] == self.direction:
+                continue
+            if not seq - 1 <= each.ack[place] <= seq:
+                break
+            is_old = each.time_ns[at] - each.time_ns[place] > 2 * self.rtt_ns
+            reports += bool(each.sacks[place]) and is_old
+        return reports >= REPORTS
 
+    def _is_by_timer(self, at: int) -> bool:
+        """Whether the retransmission follows nothing that its sender had just received.
 
-def _was_reported(each: Columns[Column], far: Distance, first: int, at: int, seq: int) -> bool:
-    """Whether ACKs had made the sender retransmit the segment before, by what they say, although
-    the capture lacks that retransmission: it was lost before it passed here."""
-    direction = each.direction[at]
-    if far.far_ns[direction] < SOON_NS // 5:
-        return False
-    reports = 0
-    for place in range(at - 1, max(first, at - 400) - 1, -1):
-        if each.direction[place] == direction:
-            continue
-        if each.ack[place] > seq or each.ack[place] < seq - 1:
-            break
-        if each.sacks[place]:
+        RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole
+        one, before it takes a segment for lost (RFC 8985 6.2).
+        """
+        each = self.each
+        slack = SOON_NS + self.rtt_ns // 4
+        patience = min(max(slack, 2 * SOON_NS + self.rtt_ns), LEAST_TIMER_NS)
+        for place in range(at - 1, self.first - 1, -1):
             age = each.time_ns[at] - each.time_ns[place]
-            reports += age > 2 * far.rtt_ns
-    return reports >= REPORTS
+            if age > self.away_ns + patience:
+                return True
+            if each.direction[place] == self.direction:
+                # One of a row of retransmissions, or sent together with new data.
+                if age < SOON_NS // 5 and each.length[place]:
+                    return False
+            elif age > self.away_ns + slack:
+                # Only RACK's timer can be that late after the ACK that reports the hole.
+                return not each.sacks[place]
+            elif age >= self.away_ns - SOON_NS // 5:
+                advances = each.ack[place] > each.acked[self.direction][place]
+                return not (advances or self._shows_hole(place))
+        return True
+
+    def _is_tail(self, at: int) -> bool:
+        """Whether the segment is the last one sent, all before it is acknowledged, and what came
+        before it was sent together with it."""
+        each, original = self.each, None
+        if each.end[at] < each.sent[self.direction][at]:
+            return False
+        if each.acked[self.direction][at] < each.begin[at] - 1:
+            return False
+        for place in range(at - 1, self.first - 1, -1):
+            if not each.length[place]:
+                continue
+            if each.direction[place] != self.direction:
+                if original is None:
+                    return False  # a request: what came before was another response
+            elif original is not None:
+                return each.time_ns[original] - each.time_ns[place] < SOON_NS
+            elif each.begin[place] >= each.begin[at]:
+                original = place
+            else:  # the capture lacks it: was there data just before this?
+                return each.end[place] == each.begin[at]
+        return False
+
+    def _end(self, episode: Episode, before: int) -> None:
+        """End the episode at the first ACK before that place of everything sent when it began."""
+        least = bisect_left(self.acks, max([*episode.places[-1:], episode.first]) + 1)
+        number = bisect_left(self.highest, episode.recover, least)
+        until = bisect_left(self.acks, before)
+        while number < until and self.acked[number] < episode.recover:
+            number += 1
+        episode.ended = number < until
+        episode.last = self.acks[number] if episode.ended else before - 1
+
+    def _judge(self, episode: Episode) -> None:
+        """Is it spurious, or did the sender give up?"""
+        each, at = self.each, episode.places[0]
+        sent = Counter(each.begin[place] for place in episode.places)
+        twice = self._came_twice(episode)
+        # A hole that ACKs report is a loss, which the first retransmission repairs: only further
+        # ones may be in vain. After a timer all may be, and ACKs that report it may be lost.
+        needed = max(count - twice.get(seq, 0) for seq, count in sent.items())
+        in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
+        if in_vain or each.marks[at] & bits.SPURIOUS_RETRANSMISSION:
+            episode.reason = why.SPURIOUS
+        elif episode.reason is why.DOUBLE_LOSS and not episode.timers and needed == 1:
+            episode.reason = why.FAST_RECOVERY
+        is_loss = episode.reason in (why.TIMEOUT, why.TAIL_LOSS, why.DOUBLE_LOSS)
+        if is_loss and not episode.ended and len(episode.timers) > 2 and self.last_heard < at:
+            episode.reason = why.GAVE_UP
+            episode.last = self.last - 1
+
+    def _came_twice(self, episode: Episode) -> dict[int, int]:
+        """How often DSACKs say of each segment of an episode that it came twice. Each DSACK is
+        assigned to the latest retransmission before it."""
+        twice: dict[int, int] = {}
+        first = bisect_left(self.dsacks, episode.places[0] + 1)
+        last = bisect_left(self.dsacks, min(self.last, episode.last + SOON_AFTER))
+        if first == last:
+            return twice
+        places = set(episode.places)
+        for place in self.dsacks[first:last]:
+            seq = self.each.repeats[place]
+            copies = self._copies.get(seq, [])
+            latest = bisect_left(copies, place) - 1
+            if latest >= 0 and copies[latest] in places:
+                twice[seq] = twice.get(seq, 0) + 1
+        return twice
+
+    @cached_property
+    def _copies(self) -> dict[int, list[int]]:
+        """The places of all retransmissions by sequence number."""
+        copies: dict[int, list[int]] = {}
+        for place in self.again:
+            copies.setdefault(self.each.begin[place], []).append(place)
+        return copies
 
 
-def is_by_timer(each: Columns[Column], far: Distance, first: int, at: int) -> bool:
-    """Whether the retransmission at that place follows nothing that its sender had just received.
+def holes(
+    state: ConnectionState, first: int, last: int, sides: tuple[Array, ...]
+) -> tuple[Array, int]:
+    """For each segment whether packets that the capture lacks may have ended the gap before it, and
+    how often packets are missing. `sides` are the places of the segments of each end.
 
-    RACK waits for a quarter of the RTT, and after needless retransmissions for up to a whole one,
-    before it takes a segment for lost (RFC 8985 6.2).
+    A hole in a side's sequence numbers that a later segment fills is a loss upstream of the capture
+    point, not a hole in the capture.
     """
-    direction = each.direction[at]
-    slack = SOON_NS + far.rtt_ns // 4
-    patience = min(max(slack, 2 * SOON_NS + far.rtt_ns), LEAST_TIMER_NS)
-    time = each.time_ns[at]
-    for place in range(at - 1, first - 1, -1):
-        age = time - each.time_ns[place]
-        if age > far.far_ns[direction] + patience:
-            return True
-        if each.direction[place] == direction:
-            # One of a row of retransmissions, or sent together with new data.
-            if age < SOON_NS // 5 and each.length[place]:
-                return False
+    beside_hole, count, each = numpy.zeros(last - first, dtype=bool), 0, state.each
+    marked = (numpy.flatnonzero(state.marks[first:last] & MISSING) + first).tolist()
+    fillers = [_Fillers(state, side, places) for side, places in enumerate(sides) if marked]
+    for at in marked:
+        side = each.direction[at]
+        if each.marks[at] & bits.ACK_LOST_SEGMENT:
+            side = 1 - side
+        elif fillers[side].fill(each.sent[side][at], at):
             continue
-        if age < far.far_ns[direction] - SOON_NS // 5:
-            continue
-        if age <= far.far_ns[direction] + slack:
-            shows = each.marks[place] & bits.DUPLICATE_ACK or each.sacks[place]
-            return not (shows or each.ack[place] > each.acked[direction][place])
-        # Only RACK's timer can be that late after the ACK that reports the hole.
-        return not each.sacks[place]
-    return True
+        before = bisect_left(sides[side].data, at) - 1
+        since = int(sides[side][before]) if before >= 0 else first
+        beside_hole[since + 1 - first : at + 1 - first] = True
+        count += 1
+    return beside_hole, count
 
 
-def _is_tail(each: Columns[Column], first: int, at: int) -> bool:
-    """Whether the segment is the last one sent, all before it is acknowledged, and what came
-    before it was sent together with it."""
-    direction = each.direction[at]
-    if each.end[at] < each.sent[direction][at]:
+class _Fillers:
+    """The segments of one side that can fill a hole: data, or a FIN, that begins below the highest
+    number sent; in the order of their numbers."""
+
+    def __init__(self, state: ConnectionState, side: int, places: Array) -> None:
+        begin, length = state.begin[places], state.end[places] - state.begin[places]
+        chosen = begin < state.sent[side][places]
+        chosen &= (state.length[places] > 0) | ((state.flags[places] & FIN) != 0)
+        places = places[chosen]
+        self.places = places[numpy.argsort(begin[chosen], kind="stable")].tolist()
+        self.begins = numpy.sort(begin[chosen]).data
+        self.ends = state.each.end
+        self.longest = int(length[chosen].max(initial=0))
+
+    def fill(self, number: int, since: int) -> bool:
+        """Whether one at that place or later has the byte of that sequence number."""
+        low = bisect_left(self.begins, number - self.longest)
+        high = bisect_right(self.begins, number)
+        return any(place >= since and self.ends[place] > number for place in self.places[low:high])
+
+
+def skipped_packets(each: Columns[Column], before: int, at: int) -> int:
+    """How many packets of a side are missing between two of its segments that follow each other,
+    by their identification: Linux counts up for each packet of a connection."""
+    packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
+    return (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
+
+
+def counts_ids(state: ConnectionState, places: Array) -> bool:
+    """Whether a side counts its packets in their identification: at least half of the numbers
+    follow the previous one directly, and at least 90 % skip fewer than MOST_LOST packets."""
+    plain = places[(state.flags[places] & SYN) == 0]
+    if len(plain) < 3 or state.ip_id[plain[0]] < 0:
         return False
-    if each.acked[direction][at] < each.begin[at] - 1:
-        return False
-    original = None
-    for place in range(at - 1, first - 1, -1):
-        if not each.length[place]:
-            continue
-        if each.direction[place] != direction:
-            if original is None:
-                return False  # a request: what came before was another response
-            continue
-        if original is None and each.begin[place] >= each.begin[at]:
-            original = place
-            continue
-        if original is None:  # the capture lacks it: was there data just before this?
-            return each.end[place] == each.begin[at]
-        return each.time_ns[original] - each.time_ns[place] < SOON_NS
-    return False
-
-
-def _end(heard: _Heard, episode: Episode, before: int) -> None:
-    """End the episode at the first ACK before that place of everything sent when it began."""
-    start = episode.places[-1] if episode.places else episode.first
-    place = heard.first_of(episode.recover, max(start, episode.first) + 1, before)
-    episode.last, episode.ended = before - 1 if place is None else place, place is not None
-
-
-def _judge(state: ConnectionState, heard: _Heard, last: int, episode: Episode) -> None:
-    """Is it spurious, or did the sender give up?"""
-    at = episode.places[0]
-    direction = episode.direction
-    each = state.each
-    sent = Counter([each.begin[place] for place in episode.places])
-    twice = _came_twice(each, heard, min(last, episode.last + 40), episode)
-    # A hole that ACKs report is a loss, which the first retransmission repairs: only further ones
-    # may be in vain. After a timer all may be, and ACKs that report it may be lost.
-    needed = max([count - twice.get(seq, 0) for seq, count in sent.items()])
-    in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
-    if in_vain or each.marks[at] & bits.SPURIOUS_RETRANSMISSION:
-        episode.reason = SPURIOUS
-    elif episode.reason == DOUBLE_LOSS and not episode.timers and needed == 1:
-        episode.reason = FAST_RECOVERY
-    if not episode.ended and episode.timers and episode.reason in (TIMEOUT, TAIL_LOSS, DOUBLE_LOSS):
-        is_answer = state.direction[at:last] != direction
-        if len(episode.timers) > 2 and not is_answer.any():
-            episode.reason = GAVE_UP
-            episode.last = last - 1
-
-
-def _came_twice(
-    each: Columns[Column], heard: _Heard, before: int, episode: Episode
-) -> dict[int, int]:
-    """How often DSACKs before that place say of each segment of an episode that it came twice. Each
-    DSACK is assigned to the latest retransmission before it."""
-    twice: dict[int, int] = {}
-    first = bisect_left(heard.dsacks, episode.places[0] + 1)
-    last = bisect_left(heard.dsacks, before)
-    places = set(episode.places) if last > first else set()
-    for place in heard.dsacks[first:last]:
-        seq = each.repeats[place]
-        copies = heard.copies.get(seq, [])
-        latest = bisect_left(copies, place) - 1
-        if latest >= 0 and copies[latest] in places:
-            twice[seq] = twice.get(seq, 0) + 1
-    return twice
+    packets = numpy.maximum(1, -(-state.length[plain] // state.mss_bytes[plain]))[:-1]
+    steps = (numpy.diff(state.ip_id[plain]) - packets) & 0xFFFF
+    return bool((steps == 0).mean() >= 0.5 and (steps < MOST_LOST).mean() >= 0.9)

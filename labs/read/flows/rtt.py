@@ -25,19 +25,12 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
     transmission (RFC 6298 3, Karn's algorithm). So is data with a SYN or a FIN, because the ACK may
     be of the flag.
     """
-    from pandas import DataFrame  # noqa: PLC0415  slow to load
+    from pandas import DataFrame, Series  # noqa: PLC0415  slow to load
 
     state = connection_state(segments)
-    parts = [
-        first_acks(state, int(first), int(last), side)
-        for first, last in zip(state.starts[:-1], state.starts[1:], strict=True)
-        for side in (0, 1)
-    ]
-    at = numpy.concatenate([part[0] for part in parts]) if parts else numpy.zeros(0, int)
-    by = numpy.concatenate([part[1] for part in parts]) if parts else numpy.zeros(0, int)
-    acked = by >= 0
-    ms = numpy.full(len(at), numpy.nan)
-    ms[acked] = (state.time_ns[by[acked]] - state.time_ns[at[acked]]) / 1e6
+    at = numpy.flatnonzero(state.acked_by > NOT_ONCE)
+    at = at[numpy.lexsort((state.direction[at], state.connection[at]))]
+    by = state.acked_by[at]
     table = DataFrame(
         {
             "row": state.rows[at],
@@ -45,20 +38,11 @@ def time_to_ack(segments: DataFrame) -> DataFrame:
             "direction": state.direction[at].astype(numpy.int64),
             "at_ns": state.time_ns[at],
             "payload_bytes": state.length[at],
-            "ms": ms,
+            "ms": numpy.where(by >= 0, (state.time_ns[by] - state.time_ns[at]) / 1e6, numpy.nan),
+            "acked_by": Series(state.rows[by]).where(by >= 0).astype("Int64"),
         }
     )
-    labels = DataFrame({"acked_by": state.rows[by]}).where(acked[:, None])
-    table["acked_by"] = labels["acked_by"].astype("Int64")
     return table.sort_values("at_ns", kind="stable", ignore_index=True)
-
-
-def first_acks(state: ConnectionState, first: int, last: int, side: int) -> tuple[Array, Array]:
-    """For the connection between two places: the places of one side's data that was sent once, and
-    of the first ACKs that cover it; -1 if there is none."""
-    by = state.acked_by[first:last]
-    at = numpy.flatnonzero((by > NOT_ONCE) & (state.direction[first:last] == side))
-    return at + first, by[at]
 
 
 UNBOUNDED_NS: Final = 1 << 60
@@ -68,11 +52,20 @@ NEAR_NS: Final = 5_000_000
 
 @dataclass(frozen=True)
 class Distance:
-    """The RTT of a connection and its two parts: `far_ns` are the times from the place of the
-    capture to an end and back; [0] is the client."""
+    """The RTT of a connection and its two parts.
+
+    `far_ns` are the times from the place of the capture to each end and back, almost zero for the
+    end at which it was taken; [0] is the client. `rtt_ns` is their sum. Each is the shortest time
+    that the capture shows: of the handshake, unless its SYN or SYN-ACK was repeated (Karn's
+    algorithm), and of all ACKs of data that was sent once.
+
+    If it is not measured, these are upper bounds: there is no such handshake, and an end
+    acknowledged nothing of which it is certain that it did so at once. UNBOUNDED_NS without any.
+    """
 
     rtt_ns: int
     far_ns: tuple[int, int]
+    is_measured: bool = True
 
     @property
     def is_bounded(self) -> bool:
@@ -84,52 +77,22 @@ SOON_NS: Final = 5_000_000
 """Within this time a host reacts at once."""
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
-    """Arrays over the segments of `ConnectionState`, equal for all segments of a connection.
-
-    `far_ns` are the times from the place of the capture to each end and back, almost zero for the
-    end at which it was taken; `rtt_ns` is their sum. Each is the shortest time that the capture
-    shows: of the handshake, unless its SYN or SYN-ACK was repeated (Karn's algorithm), and of all
-    ACKs of data that was sent once.
-
-    If not `measured`, these are upper bounds: there is no such handshake, and an end acknowledged
-    nothing of which it is certain that it did so at once. UNBOUNDED_NS without any.
-    """
-
-    measured: Array
-    rtt_ns: Array
-    far_ns: tuple[Array, Array]
-
-    def most(self, at: int) -> Distance:
-        """The distances at a place, or their upper bounds."""
-        return Distance(int(self.rtt_ns[at]), (int(self.far_ns[0][at]), int(self.far_ns[1][at])))
-
-
-def distances(state: ConnectionState) -> Distances:
+def distances(state: ConnectionState) -> list[Distance]:
     """Measure how far both ends of each connection are."""
-    count = len(state.starts) - 1
-    which = numpy.repeat(numpy.arange(count), numpy.diff(state.starts))
-    handshake, shortest = numpy.full((2, 2, count), UNBOUNDED_NS)
-    at_once = numpy.zeros((2, count), dtype=numpy.int64)
-    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack)
-    _find_distances(
-        state.starts,
-        *columns,
-        *state.acked,
-        state.mss_bytes,
-        state.acked_by,
-        handshake,
-        shortest,
-        at_once,
-    )
-    certain: Array = numpy.asarray((handshake < UNBOUNDED_NS) | (at_once > 0))
+    handshake, shortest = numpy.full((2, 2, len(state.starts) - 1), UNBOUNDED_NS)
+    at_once = numpy.zeros_like(handshake)
+    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack, *state.acked)
+    of_acks = (state.mss_bytes, state.acked_by)
+    _find_distances(state.starts, *columns, *of_acks, handshake, shortest, at_once)
     far = numpy.minimum(handshake, numpy.maximum(shortest, 0))
     # An end next door needs no proof: whatever the bound hides is too short to matter.
-    certain |= far <= NEAR_NS
-    rtt = numpy.minimum(far[0] + far[1], UNBOUNDED_NS)
-    measured: Array = numpy.asarray(certain.all(axis=0))
-    return Distances(measured[which], rtt[which], (far[0][which], far[1][which]))
+    is_certain = (handshake < UNBOUNDED_NS) | (at_once > 0) | (far <= NEAR_NS)
+    return [
+        Distance(min(client + server, UNBOUNDED_NS), (client, server), is_measured)
+        for client, server, is_measured in zip(
+            *far.tolist(), is_certain.all(axis=0).tolist(), strict=True
+        )
+    ]
 
 
 @native
@@ -202,30 +165,21 @@ def _time_handshake(
         handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
-def spreads_ms(state: ConnectionState) -> list[tuple[float, float, float] | None]:
-    """The 10th, 50th and 90th percentile of each connection's RTT as the senders of its data saw
-    it, by the ACKs of data that was sent once; None without any."""
-    at = numpy.flatnonzero(state.acked_by >= 0)
-    times = state.time_ns[state.acked_by[at]] - state.time_ns[at]
-    edges = numpy.searchsorted(at, state.starts)
-    counts = numpy.diff(edges)
-    if not len(at):
-        return [None] * len(counts)
-    times = times[numpy.lexsort((times, numpy.repeat(numpy.arange(len(counts)), counts)))]
-    percentiles = []
-    for share in (0.1, 0.5, 0.9):  # as numpy.percentile, for all connections at once
-        place = numpy.maximum(counts - 1, 0) * share
-        low = numpy.floor(place).astype(numpy.int64)
-        part = place - low
-        lower, upper = (
-            times[numpy.minimum(edges[:-1] + which, numpy.maximum(edges[1:] - 1, 0))]
-            for which in (low, low + 1)
-        )
-        value = numpy.where(
-            part < 0.5, lower + (upper - lower) * part, upper - (upper - lower) * (1 - part)
-        )
-        percentiles.append((value / 1e6).tolist())
-    return [
-        three if count else None
-        for three, count in zip(zip(*percentiles, strict=True), counts.tolist(), strict=True)
-    ]
+def spread_ms(state: ConnectionState, first: int, last: int) -> tuple[float, ...] | None:
+    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
+    by the ACKs of data that was sent once; None without any."""
+    by = state.acked_by[first:last]
+    at = numpy.flatnonzero(by >= 0)
+    times = numpy.sort(state.time_ns[by[at]] - state.time_ns[at + first])
+    return tuple(_percentile(times, share) / 1e6 for share in (0.1, 0.5, 0.9)) if len(at) else None
+
+
+def _percentile(times: Array, share: float) -> float:
+    """As numpy.percentile, which is slow for short arrays."""
+    place = (len(times) - 1) * share
+    low = int(place)
+    part, lower = place - low, int(times[low])
+    upper = int(times[min(low + 1, len(times) - 1)])
+    if part < 0.5:
+        return lower + (upper - lower) * part
+    return upper - (upper - lower) * (1 - part)

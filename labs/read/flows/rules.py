@@ -43,7 +43,7 @@ Rule = Callable[[Ending], Gap | None]
 def gap_before(dialogue: Dialogue, at: int) -> Gap | None:
     """The gap before the segment at that place; None if it may be no more than a round trip."""
     most = _explained(Ending(dialogue, at, dialogue.far))
-    if dialogue.is_measured:
+    if dialogue.far.is_measured:
         return most
     least = _explained(Ending(dialogue, at, NEXT_DOOR))
     if most.wait == least.wait:
@@ -99,7 +99,7 @@ def _first(rules: Sequence[Rule], ending: Ending) -> Gap:
         gap = rule(ending)
         if gap is not None:
             return gap
-    return ending.late(ending.awaited(why.UNTOLD))
+    return ending.late(why.UNTOLD)
 
 
 def _kind(ending: Ending) -> str:
@@ -140,7 +140,7 @@ def beside_a_hole(ending: Ending) -> Gap | None:
 
 def refuses(ending: Ending) -> Gap | None:
     if ending.at in ending.dialogue.refusals:
-        return ending.whole(ending.awaited(why.REFUSED), why.HANDSHAKE)
+        return ending.whole(why.REFUSED, why.HANDSHAKE)
     return None
 
 
@@ -158,7 +158,7 @@ def aborts(ending: Ending) -> Gap | None:
     sent, acked, at = ending.each.sent, ending.each.acked, ending.at
     by, other = ending.by, ending.other
     if sent[by][at] > acked[by][at] or sent[other][at] > max(0, acked[other][at]):
-        return ending.late(ending.awaited(why.RESET))
+        return ending.late(why.RESET)
     return None
 
 
@@ -194,7 +194,7 @@ def asks_in_vain(ending: Ending) -> Gap | None:
 
 
 def repeats_syn(ending: Ending) -> Gap | None:
-    return ending.whole(ending.awaited(why.SYN_REPEATED), why.HANDSHAKE)
+    return ending.whole(why.SYN_REPEATED, why.HANDSHAKE)
 
 
 # Whatever else a segment is.
@@ -256,7 +256,7 @@ def lost_upstream(ending: Ending) -> Gap | None:
     lost = ending.dialogue.lost_before(ending.at, ending.by) if ending.is_away else 0
     if not lost:
         return None
-    return ending.late(ending.awaited(why.TAIL_LOSS if lost == 1 else why.TIMEOUT), ending.rest)
+    return ending.late(why.TAIL_LOSS if lost == 1 else why.TIMEOUT, ending.rest)
 
 
 def begins_the_capture(ending: Ending) -> Gap | None:
@@ -270,7 +270,7 @@ def had_no_room(ending: Ending) -> Gap | None:
     each, at, by = ending.each, ending.at, ending.by
     edge = each.edge[by][at]
     if ending.rest in WINDOWS or 0 <= edge <= each.sent[by][at] + each.mss_bytes[at]:
-        return ending.late(ending.awaited(why.UNTOLD), ending.rest)
+        return ending.late(why.UNTOLD, ending.rest)
     return None
 
 
@@ -284,13 +284,13 @@ def may_be_repeated(ending: Ending) -> Gap | None:
     goes_on = before >= ending.dialogue.first and each.direction[before] == ending.by
     is_late = ending.late_ns >= min(LEAST_TIMER_NS, 2 * ending.far.rtt_ns)
     if goes_on and is_late and ending.hides_losses:
-        return ending.late(ending.awaited(why.UNTOLD), ending.rest)
+        return ending.late(why.UNTOLD, ending.rest)
     return None
 
 
 def was_not_written(ending: Ending) -> Gap | None:
     is_sure = ending.late_ns < LEAST_TIMER_NS or not ending.hides_losses
-    return ending.late(ending.awaited(why.APPLICATION), ending.rest, is_sure=is_sure)
+    return ending.late(why.APPLICATION, ending.rest, is_sure=is_sure)
 
 
 # The end of one direction.
@@ -299,7 +299,7 @@ def was_not_written(ending: Ending) -> Gap | None:
 def closes(ending: Ending) -> Gap | None:
     """The other end visibly waits for that end if it has closed before."""
     if ending.dialogue.count_before(ending.at, ending.other, FIN):
-        return ending.late(ending.awaited(why.CLOSED_LATE))
+        return ending.late(why.CLOSED_LATE)
     return ending.late(Wait(why.CLOSED_LATE, NOBODY, NAMES[ending.by]))
 
 
@@ -310,7 +310,7 @@ def opens_window(ending: Ending) -> Gap | None:
     each, at = ending.each, ending.at
     is_new = each.offered[at] != each.window[ending.by][at]
     if is_new and ending.is_window_full and ending.released is not None:
-        return ending.whole(ending.awaited(ending.window_limit))
+        return ending.whole(ending.window_limit)
     return None
 
 
@@ -340,7 +340,7 @@ def acknowledges_at_once(ending: Ending) -> Gap | None:
 def was_short_of_window(ending: Ending) -> Gap | None:
     limit = ending.window_limit
     if ending.is_window_full and (not ending.is_small or limit is why.SILLY_WINDOW):
-        return ending.late(ending.awaited(limit))
+        return ending.late(limit)
     return None
 
 
@@ -362,7 +362,7 @@ def delays_for_nobody(ending: Ending) -> Gap | None:
 
 def meets_nagle(ending: Ending) -> Gap | None:
     if _is_delayed(ending) and ending.frees_small:
-        return ending.late(ending.awaited(why.NAGLE_AND_DELAYED_ACK), ending.limit)
+        return ending.late(why.NAGLE_AND_DELAYED_ACK, ending.limit)
     return None
 
 
@@ -372,8 +372,8 @@ def delays(ending: Ending) -> Gap | None:
     has_room = ending.room is None or ending.room >= ending.each.length[ending.released]
     if has_room and ending.limit is why.ROUND_TRIP:
         # Nothing that this ACK frees held the data back.
-        return ending.late(ending.awaited(why.UNTOLD), ending.limit)
-    return ending.late(ending.awaited(why.DELAYED_ACK), ending.limit)
+        return ending.late(why.UNTOLD, ending.limit)
+    return ending.late(why.DELAYED_ACK, ending.limit)
 
 
 def ends_a_round(ending: Ending) -> Gap | None:

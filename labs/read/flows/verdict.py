@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, FIN, SYN, Table
-from labs.read.flows.connection_state import Array
+from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.waits import Connection, Waits
 
 NEAR: Final = 0.1
@@ -128,31 +128,29 @@ class Judge:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._far_ns: list[Array] = []  # of parts: the distances of measured connections to ends
+        self._far_ns: list[tuple[int, int]] = []  # of measured connections
 
-    def add(self, segments: Table, waits: Waits, copies: int = 0) -> None:
-        """Judge some connections: `segments` is their table without copies, `waits` its waits."""
-        state, far = waits.state, waits.far
-        firsts = state.starts[:-1]
+    def add(self, waits: Waits) -> None:
+        """Judge some connections."""
+        state = waits.state
         for connection in waits.connections:
-            self._counts.update(_of_connection(segments, waits, connection))
-        self._counts["connections"] += len(firsts)
-        self._counts["copies_removed"] += copies
+            self._counts.update(_of_connection(state, connection))
+            if connection.far.is_measured:
+                self._far_ns.append(connection.far.far_ns)
+        self._counts["connections"] += len(waits.connections)
+        self._counts["copies_removed"] += waits.copies
         self._counts["large_segments"] += int((state.length > state.mss_bytes).sum())
-        chosen = firsts[far.measured[firsts]]
-        self._far_ns.append(numpy.array([side[chosen] for side in far.far_ns]))
 
     def verdict(self, *, clipped: int = 0, backwards: int = 0) -> Verdict:
         """The verdict on all that was added, and on what the reader counted."""
         counts = {field.name: self._counts[field.name] for field in fields(Verdict)}
-        far_ns = numpy.concatenate(self._far_ns, axis=1) if self._far_ns else numpy.zeros((2, 0))
-        from_reader = {"clipped": clipped, "backwards": backwards, "place": _place(far_ns)}
+        from_reader = {"clipped": clipped, "backwards": backwards, "place": _place(self._far_ns)}
         return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
 
 
-def _of_connection(segments: Table, waits: Waits, connection: Connection) -> dict[str, int]:
+def _of_connection(state: ConnectionState, connection: Connection) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
-    state, first, last = waits.state, connection.first, connection.last
+    first, last = connection.first, connection.last
     here = slice(first, last)
     flags, direction = state.flags[here], state.direction[here]
     opened = bool(((flags & SYN) != 0).any())
@@ -168,19 +166,19 @@ def _of_connection(segments: Table, waits: Waits, connection: Connection) -> dic
     return {
         "one_direction": not has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not connection.is_measured and has_both and established,
+        "rtt_unknown": not connection.far.is_measured and has_both and established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
         "holes": connection.hole_count,
-        "answered_nearby": _is_answered_nearby(waits, first, last),
-        "clock_steps": _steps(segments, waits, first, last),
+        "answered_nearby": _is_answered_nearby(state, first, last),
+        "clock_steps": _steps(state, first, last),
     }
 
 
-def _place(far_ns: Array) -> str:
+def _place(far_ns: list[tuple[int, int]]) -> str:
     """Where the capture was taken, by the distances of most connections."""
-    if not far_ns.size:
+    if not far_ns:
         return "unknown"
-    client, server = numpy.median(far_ns, axis=1)
+    client, server = numpy.median(far_ns, axis=0)
     rtt = client + server
     if rtt < LEAST_RTT_NS:
         return "one host"
@@ -189,14 +187,16 @@ def _place(far_ns: Array) -> str:
     return "server" if server <= NEAR * rtt else "between"
 
 
-def _is_answered_nearby(waits: Waits, first: int, last: int) -> bool:
+def _is_answered_nearby(state: ConnectionState, first: int, last: int) -> bool:
     """Whether the SYN-ACK came much sooner than any ACK of data ever does."""
-    state = waits.state
     syns = numpy.flatnonzero((state.flags[first:last] & SYN) != 0) + first
     if len(syns) != 2 or state.direction[syns[0]] != 0 or state.direction[syns[1]] != 1:
         return False
     handshake = int(state.time_ns[syns[1]] - state.time_ns[syns[0]])
-    times = waits.ack_times_ns(first, last, 0)
+    asked = numpy.flatnonzero(
+        (state.direction[first:last] == 0) & (state.acked_by[first:last] >= 0)
+    )
+    times = state.time_ns[state.acked_by[asked + first]] - state.time_ns[asked + first]
     return bool(
         len(times) >= 5
         and times.min() > 4 * handshake
@@ -206,15 +206,12 @@ def _is_answered_nearby(waits: Waits, first: int, last: int) -> bool:
     )
 
 
-def _steps(segments: Table, waits: Waits, first: int, last: int) -> int:
+def _steps(state: ConnectionState, first: int, last: int) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
-    state = waits.state
-    stamps = numpy.asarray(segments["tsval"])
-    place_of = state.order[first:last]
     seen = 0
     for side in (0, 1):
-        sent = state.direction[first:last] == side
-        values, times = stamps[place_of[sent]], state.time_ns[first:last][sent]
+        sent = numpy.flatnonzero(state.direction[first:last] == side) + first
+        values, times = state.tsval[sent], state.time_ns[sent]
         if len(values) < LEAST_STAMPS or (values < 0).any():
             return 0
         ticks, lengths = numpy.diff(values), numpy.diff(times)
@@ -224,10 +221,14 @@ def _steps(segments: Table, waits: Waits, first: int, last: int) -> int:
         moving = ticks > 0
         if moving.sum() < LEAST_STAMPS // 2:
             return 0
-        tick_ns = numpy.median(lengths[moving] / ticks[moving])
-        measured_ns, tick_ns = tick_ns, min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - tick_ns))
+        measured_ns = float(numpy.median(lengths[moving] / ticks[moving]))
+        tick_ns = _nearest_tick_ns(measured_ns)
         if abs(measured_ns - tick_ns) > TICK_ERROR * tick_ns:
             return 0  # a clock of another rate, of which no step can be told
         off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS
         seen = max(seen, int(off.sum())) if side == 0 else min(seen, int(off.sum()))
     return seen
+
+
+def _nearest_tick_ns(measured_ns: float) -> float:
+    return min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - measured_ns))

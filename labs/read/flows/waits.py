@@ -16,12 +16,12 @@ import numpy
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, Table, must_fit
-from labs.read.flows.connection_state import Array, ConnectionState, connection_state
+from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, SENDING, Reason, Wait
-from labs.read.flows.rtt import Distance, Distances, distances, first_acks
+from labs.read.flows.rtt import Distance, distances
 from labs.read.flows.rules import gap_before, wait_instead
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ COPY_NS: Final = 50_000_000
 """A copy of a packet follows within this time; its identification and timestamp are the same."""
 COPIES_SHARE: Final = 0.3
 COPIED_FIELDS: Final = (
-    *("connection", "direction", "seq", "ack", "flags", "window", "payload_bytes"),
-    *("tsval", "tsecr", "ip_id", "sack_left_1", "sack_right_1"),
-)
+    "connection", "direction", "seq", "ack", "flags", "window", "payload_bytes",
+    "tsval", "tsecr", "ip_id", "sack_left_1", "sack_right_1",
+)  # fmt: skip
 COLUMNS: Final = (
-    *("connection", "at_ns", "gap_ms", "wait_ms", "before", "after", "frame_before"),
-    *("frame_after", "ended_by", "reason", "waiting", "waited_for", "rtt_ms"),
-)
+    "connection", "at_ns", "gap_ms", "wait_ms", "before", "after", "frame_before",
+    "frame_after", "ended_by", "reason", "waiting", "waited_for", "rtt_ms",
+)  # fmt: skip
 BY_TIME: Final = itemgetter(COLUMNS.index("at_ns"))
 
 
@@ -60,7 +60,6 @@ class Connection:
     first: int
     last: int
     far: Distance
-    is_measured: bool
     gaps: list[Gap]
     undecided: list[int]
     episodes: list[Episode]
@@ -72,22 +71,16 @@ class Connection:
 
 @dataclass(frozen=True, eq=False)
 class Waits:
-    """The waits of all connections of a table of segments."""
+    """The waits of all connections of a table of segments, without its `copies`."""
 
     state: ConnectionState
-    far: Distances
     connections: list[Connection]
+    copies: int = 0
 
     @cached_property
     def gaps(self) -> dict[int, Gap]:
         """By the place of the segment that ends them."""
         return {gap.place: gap for connection in self.connections for gap in connection.gaps}
-
-    def ack_times_ns(self, first: int, last: int, side: int) -> Array:
-        """How long each segment of that side, sent once, waited for its ACK."""
-        at, by = first_acks(self.state, first, last, side)
-        times_ns: Array = (self.state.time_ns[by] - self.state.time_ns[at])[by >= 0]
-        return times_ns
 
     def is_stalled(self, place: int, min_gap_ns: float) -> bool:
         """Whether the gap before the segment contains a wait of that length."""
@@ -102,31 +95,28 @@ class Waits:
         return gap.wait if gap.wait_ns else gap.wait._replace(reason=gap.rest)
 
 
-def explained_waits(
-    segments: Table, errors: Mapping[int, Reason] | None = None
-) -> tuple[Waits, Table, int]:
-    """The waits of a table of segments without its copies, that table, and how many they were.
+def explained_waits(segments: Table, errors: Mapping[int, Reason] | None = None) -> Waits:
+    """The waits of a table of segments, whose packets that were captured twice count once.
 
     `errors` are the connections to which an ICMP error answered, with its reason
     (`labs.read.flows.explain.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
     begin here, so that they agree.
     """
     segments, copies = without_copies(segments)
-    return waits(connection_state(segments), errors=errors), segments, copies
+    return replace(waits(connection_state(segments), errors=errors), copies=copies)
 
 
 def waits(state: ConnectionState, *, errors: Mapping[int, Reason] | None = None) -> Waits:
     """Look at every gap of at least LOOKED_AT_NS; `errors` as above."""
     errors = errors or {}
-    far = distances(state)
     long = numpy.flatnonzero(state.gaps_ns() >= LOOKED_AT_NS)
     connections = []
-    for first, last in state.edges:
+    for (first, last), far in zip(state.edges, distances(state), strict=True):
         begin, end = numpy.searchsorted(long, (first, last))
         number = int(state.connection[first])
         dialogue = Dialogue(state, far, first, last, errors.get(number))
         connections.append(_connection(dialogue, number, long[begin:end].tolist()))
-    return Waits(state, far, connections)
+    return Waits(state, connections)
 
 
 def _connection(dialogue: Dialogue, number: int, places: list[int]) -> Connection:
@@ -145,7 +135,6 @@ def _connection(dialogue: Dialogue, number: int, places: list[int]) -> Connectio
         dialogue.first,
         dialogue.last,
         dialogue.far,
-        dialogue.is_measured,
         gaps,
         undecided,
         dialogue.episodes,
@@ -223,7 +212,7 @@ def stalls(
     measured). A stall is a gap of which `min_gap_ms` or more is a wait. `errors`: see
     `explained_waits`.
     """
-    return find_stalls(explained_waits(segments, errors)[0], min_gap_ms=min_gap_ms).table
+    return find_stalls(explained_waits(segments, errors), min_gap_ms=min_gap_ms).table
 
 
 def find_stalls(waits: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
@@ -240,7 +229,7 @@ def find_stalls(waits: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
     gaps_ms = (state.gaps_ns()[undecided] / 1e6).tolist()
     return Stalls(
         sorted((_stall(state, *pair) for pair in chosen), key=BY_TIME),
-        sum(not connection.is_measured for connection in waits.connections),
+        sum(not connection.far.is_measured for connection in waits.connections),
         [gap_ms for gap_ms in gaps_ms if gap_ms >= min_gap_ms],
         int(((state.marks & bits.ACK_LOST_SEGMENT) != 0).sum()),
     )
@@ -259,7 +248,7 @@ def _stall(state: ConnectionState, connection: Connection, gap: Gap) -> tuple[An
         gap.wait.reason.name,
         gap.wait.waiting,
         gap.wait.waited_for,
-        connection.far.rtt_ns / 1e6 if connection.is_measured else float("nan"),
+        connection.far.rtt_ns / 1e6 if connection.far.is_measured else float("nan"),
     )
 
 

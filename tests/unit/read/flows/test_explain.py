@@ -22,7 +22,8 @@ from labs.cli.__main__ import main
 from labs.read.capture import read
 from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
-from labs.read.flows.account import SCHEMA, Account
+from labs.read.flows import rules
+from labs.read.flows.account import SCHEMA, Account, Finding
 from labs.read.flows.connection_state import connection_state
 from labs.read.flows.explain import explain
 from labs.read.flows.limits import LIMITS
@@ -690,3 +691,22 @@ def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
     late = [*answered(), *burst(40_500, 5001, 2)][1:]
     lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines
     assert any(line.startswith("The connection began before the capture") for line in lines)
+
+
+def test_every_rule_is_in_a_list() -> None:
+    """A rule that no list has would never be asked."""
+    made = {
+        value
+        for name, value in vars(rules).items()
+        if getattr(value, "__module__", "") == rules.__name__ and not name.startswith("_")
+        if [*getattr(value, "__annotations__", {})] == ["ending", "return"]
+    }
+    assert made == {rule for kind in rules.RULES.values() for rule in kind} and len(made) > 25
+
+
+@pytest.mark.parametrize("reason", of.REASONS.values(), ids=str)
+def test_every_reason_has_a_sentence(reason: of.Reason) -> None:
+    for count, time_ms in ((1, 5.0), (3, 0.0)):
+        finding = Finding(reason, "client", "server", count, time_ms, 0, ((3, 4),), "likely")
+        assert finding.sentence.endswith(" (likely) [frames 3-4].")
+        assert "{" not in finding.sentence
