@@ -387,4 +387,4 @@ class Lines(Declared):
 
 def _in_digits(value: float) -> str:
     """Whole numbers whole, such as bytes and packets; others in three digits."""
-    return f"{value:,.0f}" if value == int(value) else in_three_digits(value)
+    return f"{value:,.0f}" if float(value).is_integer() else in_three_digits(value)

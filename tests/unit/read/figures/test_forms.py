@@ -61,7 +61,7 @@ def test_lines_take_words_units_and_predictions_from_the_columns() -> None:
     assert list(figure.layout.xaxis.tickvals) == [1.06, 2.04]  # at the points, not beside them
     assert list(traces["6.1"].marker.opacity) == [1.0, NOT_SETTLED]
     assert figure.layout.meta["table"]["heads"][-2:] == ["Measured (MiB/s)", "Predicted (MiB/s)"]
-    assert "6.1: 1.00 (predicted 1.00) at 1.06" in figure.layout.meta["tell"]
+    assert "6.1: 1 (predicted 1) at 1.06" in figure.layout.meta["tell"]
     assert figure.layout.meta["step_places"]["x"][0] == (1.06, "size: 1.06")
 
 
