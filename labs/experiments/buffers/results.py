@@ -23,6 +23,7 @@ from labs.read.readings.bulk_transfer import (
     SENDER,
     SETSOCKOPT,
     SLOW_START,
+    SYSCTL,
     WMEM,
     Buffer,
     BulkTransfer,
@@ -173,6 +174,12 @@ class Results(BulkTransfer):
         figures = figures_by_column(article(), self.run, parameter) if self.download else None
         return figures or (None, {})
 
+    @property
+    def sysctls(self) -> Mapping[str, str]:
+        """Those of the client before the transfer, by the last part of their names."""
+        before = self.run.sysctls[RECEIVER]["before"]
+        return {name.rpartition(".")[2]: " ".join(of.split()) for name, of in before.items()}
+
     @cached_property
     def grants(self) -> Grants:
         return grants_of(self.run)
@@ -228,6 +235,11 @@ class Results(BulkTransfer):
     def series(self) -> str | None:
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
+    @column("the same, fixed by sysctl, of a download in steady state", unit="bytes", hidden=True)
+    def swept_bytes(self) -> int | None:
+        steady = self.steady_mib_s is not None and self.settled is not False
+        return self.receives.fixed_bytes if steady and self.series == SYSCTL else None
+
     @column("tcp_adv_win_scale of the client", hidden=True)
     def adv_win_scale(self) -> int | None:
         """Kernels from 6.6 on keep it and ignore it."""
@@ -259,6 +271,12 @@ class Results(BulkTransfer):
         rows = self.samples[RECEIVER]
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
 
+    tcp_rmem = hidden("sysctls.tcp_rmem", "tcp_rmem of the client")
+    tcp_wmem = hidden("sysctls.tcp_wmem", "tcp_wmem of the client")
+    rmem_default = hidden("sysctls.rmem_default", "net.core.rmem_default of the client")
+    rmem_max = hidden("sysctls.rmem_max", "net.core.rmem_max of the client")
+    wmem_default = hidden("sysctls.wmem_default", "net.core.wmem_default of the client")
+    wmem_max = hidden("sysctls.wmem_max", "net.core.wmem_max of the client")
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
     under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
 
