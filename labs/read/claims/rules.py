@@ -338,9 +338,9 @@ def _deviation(factor: float, figure: float) -> str:
 
 def _comparisons(rule: Rule, look: Look, measured: Figures) -> Outcome:
     """Whether each comparison of the rule is true; of a pattern, in each condition."""
-    results = map(look.value, rule.comparisons)
+    results = [look.value(comparison) for comparison in rule.comparisons]
     if rule.partly:
-        results = (value for value in results if value is not None)
+        results = [value for value in results if value is not None]
     every = [each for value in results for each in (value if isinstance(value, list) else [value])]
     some = rule.kind == "each" and any(every)
     return HOLDS if all(every) else UNDECIDED if some else DIFFERS, None, ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,17 @@ if TYPE_CHECKING:
 PROGRESS = re.compile(r"^ *(\d+K)[ .]+(\d+)% +([\d.]+[KMG]?) *=?(\S*)$", re.MULTILINE)
 SAVED = re.compile(r"\([\d.]+ [KMG]?B/s\)")
 SOCKET = re.compile(r"bytes_received:([1-9]\d*).*? rcv_space:(\d+) rcv_ssthresh:(\d+) minrtt:")
+RECEIVED = re.compile(r"bytes_received:(\d+)")
+SAMPLE = "bytes_received:{} ... rcv_space:{} rcv_ssthresh:{}"
+BEGINNING = re.compile(r"(\d+)%")
 ALL_PCT = 100
 
 
-def wget_lines(run: Run, at_pct: int) -> str:
-    """The line of wget's progress at a percentage, and behind the last one its mean."""
+def wget_lines(run: Run, like: str) -> str:
+    """The line of wget's progress at the percentage with which another begins, by default at the
+    end, and behind the last one its mean."""
+    percentage = BEGINNING.match(like)
+    at_pct = int(percentage[1]) if percentage else ALL_PCT
     text = run.text("client/wget.txt")
     # Of a file that fills all lines the last one is without rate: "100% 0.00 =9.0s".
     lines = [line for line in PROGRESS.finditer(text) if float(line[3].rstrip("KMG"))]
@@ -26,15 +31,10 @@ def wget_lines(run: Run, at_pct: int) -> str:
     return " ... ".join([*shown, *(SAVED.findall(text)[-1:] if at_pct == ALL_PCT else [])])
 
 
-def ss_sample(run: Run, received: float) -> str:
-    """The sample of ss that is closest, in bytes received, to a number."""
+def ss_sample(run: Run, like: str) -> str:
+    """The sample of ss that is closest, in bytes received, to one that an article shows."""
+    (received,) = map(int, RECEIVED.findall(like))
     matches = SOCKET.finditer(run.text("client/ss.txt"))
     samples = [tuple(map(int, match.groups())) for match in matches]
     near = min(samples, key=lambda sample: abs(log(sample[0] / received)), default=())
-    return describe_socket(near) if near else ""
-
-
-def describe_socket(sample: Sequence[float]) -> str:
-    """The bytes received, rcv_space and rcv_ssthresh as ss writes them."""
-    received, space, ssthresh = map(int, sample)
-    return f"bytes_received:{received} ... rcv_space:{space} rcv_ssthresh:{ssthresh}"
+    return SAMPLE.format(*near) if near else ""
