@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from math import ceil, inf, log2, nan
+from math import ceil, inf, log2
 from typing import Any, NamedTuple
 
 import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.units import GIB, KIB, MB, MIB
+from labs.drive.units import GIB, MB, MIB
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     BOTH_RAISED,
@@ -23,11 +23,17 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.settings import DISCARD, Settings
-from labs.read.claims.ledger import figure_of_claim, has_articles_parameters
+from labs.experiments.buffers.tables import (
+    COLUMNS,
+    as_printed,
+    buffer_rows,
+    buffers_table,
+    by_client,
+    guessed_sizes,
+)
+from labs.read.claims.ledger import figure_of_claim
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
-from labs.read.display.beside import Guess, Printed, guesses, last_match
-from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import (
     in_three_digits,
     is_known,
@@ -42,8 +48,7 @@ from labs.read.display.kernels import (
     grown,
     slow_start_ends,
 )
-from labs.read.display.printed import ss_sample, wget_lines
-from labs.read.display.rich_output import Table, Words
+from labs.read.display.rich_output import Words
 from labs.read.display.summary import Summary
 from labs.read.display.transfer import describe_transfer
 from labs.read.figures.axes import DIGITS, SIZES, Axis
@@ -65,18 +70,17 @@ from labs.read.readings.buffer_sweep import (
     of_each_kernel,
     points,
     remarks,
-    smallest,
 )
 from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
+__all__ += ["COLUMNS", "as_printed", "buffer_rows", "buffers_table", "by_client", "guessed_sizes"]
 """What is not defined here."""
 
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
@@ -499,108 +503,6 @@ def tell_kernels(*tables: DataFrame) -> Words:
     return Words("\n\n".join([why, *(each.sentence() + each.computed() for each in answers)]))
 
 
-def _exact(size: float) -> str:
-    return f"{size / KIB:,.3f}".rstrip("0").rstrip(".")
-
-
-def _rounded(size: float) -> str:
-    return f"{size / KIB:,.0f}"
-
-
-CELLS: Mapping[str, Callable[[float], str]] = {
-    **dict.fromkeys(("requested", "core maximum", "granted"), _exact),
-    **dict.fromkeys(("used", "advertised", "usable window"), _rounded),
-    **dict.fromkeys(("allows MiB/s", "measured MiB/s"), in_three_digits),
-}
-COLUMNS = ("condition", "whose", "set by", *CELLS)
-
-
-def buffer_rows(runs: Iterable[Run]) -> Table:
-    """One row per buffer of the runs; sizes in bytes, empty where a run does not say.
-
-    `requested` is what the program or the sysctl asked for (empty: the kernel sizes the buffer),
-    `granted` what getsockopt says at the end of the transfer, `used` the most memory that was in
-    it, `advertised` the largest window on the wire. `usable window` is the theory's: what the
-    buffer lets be sent and not yet acknowledged; `allows MiB/s` is that over the round trip.
-    """
-    rows = [row for run in runs for row in Results(run).buffers()]
-    return Table(rows, columns=[*COLUMNS], dtype=object)
-
-
-def buffers_table(study: Study) -> Table:
-    """The same for a study, in KiB; what was requested and granted to the byte, else rounded."""
-    rows = buffer_rows(study.runs)
-    for name, in_words in CELLS.items():
-        rows[name] = rows[name].map(in_words, na_action="ignore").fillna("")
-    rows.attrs["units"] = {name: "KiB" for name in CELLS if "MiB/s" not in name}
-    return rows
-
-
-def guessed_sizes(
-    table: DataFrame, rate_mbit: float, delay_ms: float, *, bdp_mib: Guess, buffer_mib: Guess
-) -> Table:
-    """Two rows: the BDP, and the smallest buffer at both ends that fills the link.
-
-    `table` is `study.results()`; the link is as requested, for the prediction.
-    """
-    needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
-    measured = float(table["bdp_bytes"][table["condition"] == DEFAULT].astype(float).max())
-    enough = next((answer.buffer_bytes or nan for answer in smallest(table)), nan)
-    most = max(needed.receive_bytes, needed.send_bytes)
-    return guesses(
-        {
-            "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms) / MIB, measured / MIB),
-            "smallest buffer": (buffer_mib, most / MIB, enough / MIB),
-        },
-        "MiB",
-    )
-
-
 defaults_by_kernel = ByKernel(defaults, DEFAULT)
 grown_by_kernel = ByKernel(grown, DEFAULT)
 slow_start_by_kernel = ByKernel(slow_start_ends, BOTH_RAISED)
-
-
-def as_printed(*studies: Study) -> Table:
-    """One row per output that the article shows: wget's bar and its last line, httping's summary,
-    and three samples of `ss -io` in the download with the largest receive buffer."""
-    runs = (run for study in studies for run in study.runs)
-    return lines_as_printed(line for run in runs for line in _printed(run))
-
-
-def _printed(run: Run) -> Iterator[Printed]:
-    if run.httping() is None and run.wget() is None:
-        return
-    for claim in article().claims:
-        lines = claim.arguments.get("printed", {}).get(run.condition, {})
-        comparable = has_articles_parameters(article(), run, claim.id, parameter)
-        for command, line in lines.items():
-            theirs = line if comparable else ""
-            if command == "httping":
-                ours = last_match(run, "client/httping.txt", r"^round-trip .*$")
-            else:
-                ours = wget_lines(run, theirs) if "wget" in command else ss_sample(run, line)
-            yield Printed(command, theirs, ours)
-
-
-BUILT_IN = " with the built-in client"
-BY_CLIENT = {
-    "condition": "Condition",
-    "article_steady_mib_s": "Article, near the end",
-    "steady_mib_s": "wget, near the end",
-    f"steady_mib_s{BUILT_IN}": "Built-in client, near the end",
-    "article_mib_s": "Article, whole file",
-    "wget_mib_s": "wget's own figure, whole file",
-    f"goodput_mib_s{BUILT_IN}": "Built-in client, whole file",
-}
-
-
-def by_client(of_wget: Study, built_in: Study) -> Table:
-    """One row per download that both clients made: the article's figures, wget's here, and those of
-    the client that discards, near the end and over the whole file."""
-    pairs = of_wget.results().merge(built_in.results(), on="condition", suffixes=("", BUILT_IN))
-    ratio = pairs[f"goodput_mib_s{BUILT_IN}"] / pairs["goodput_mib_s"]
-    table = Table(pairs[[*BY_CLIENT]].rename(columns=BY_CLIENT))
-    table["Built-in client over wget (%)"] = 100 * (ratio - 1)
-    table.attrs["units"] = dict.fromkeys([*BY_CLIENT.values()][1:], "MiB/s")
-    return table

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from labs.drive.result_columns import Note, column, part
+from labs.drive.result_columns import Note, PartColumn, column, part
 from labs.drive.units import MIB
 from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
@@ -16,12 +16,10 @@ from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
     AUTOMATIC,
     AVOIDANCE,
-    OF_HOST,
     RECEIVER,
     RECOVERY,
     RMEM_MAX,
     SENDER,
-    SETSOCKOPT,
     SLOW_START,
     SYSCTL,
     WMEM,
@@ -31,11 +29,9 @@ from labs.read.readings.bulk_transfer import (
     after_receiving,
     bdp_bytes,
     buffer_of,
-    core_max_of,
     ends_of,
     flow_of,
     grants_of,
-    in_mib,
     lost_s,
     predicted_rate,
     recorded,
@@ -61,10 +57,13 @@ TCP_MEM, CONTROL = "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control"
 SPACE, SSTHRESH = "as_published.rcv_space_bytes", "as_published.rcv_ssthresh_bytes"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
-SHORTEST_RTT_MS = 0.1
-"""A shorter RTT is that of the machine, and says nothing about a buffer."""
 NETEM_PACKETS = 1000
 """The queue of netem by default, as tc sets it."""
+
+
+def of_server(sysctl: str, meaning: str) -> PartColumn:
+    """A column with a sysctl of the server."""
+    return hidden(partial(recorded, host=SENDER, name=sysctl), meaning, kind=str)
 
 
 class Results(BulkTransfer):
@@ -160,9 +159,9 @@ class Results(BulkTransfer):
             for name in ("rcv_space_bytes", "rcv_ssthresh_bytes")
         }
 
-    @property
+    @cached_property
     def disagreement_pct(self) -> float | None:
-        return self.agreement_pct
+        return apart_pct(goodputs(self.run, self.download)) if self.download else None
 
     @cached_property
     def httping(self) -> Httping | None:
@@ -221,10 +220,9 @@ class Results(BulkTransfer):
     wget_mib_s = hidden("received.own_mib_s", "the rate that wget printed", unit="MiB/s")
     settled = part("download.settled", "the last third is within 5 % of the one before")
 
-    @column("largest deviation of counters and capture from the client", unit="%", hidden=True)
-    def agreement_pct(self) -> float | None:
-        return apart_pct(goodputs(self.run, self.download)) if self.download else None
-
+    agreement_pct = hidden(
+        "disagreement_pct", "largest deviation of counters and capture from the client", unit="%"
+    )
     duration_s = hidden("download.duration_s", "from the request to the last byte", unit="s")
     bytes = size("download.bytes", "the body of the file")
     buffer_bytes = size("receives.fixed_bytes", "the receiver's buffer if its size is fixed")
@@ -246,9 +244,7 @@ class Results(BulkTransfer):
         scale = recorded(self.run, RECEIVER, ADV_WIN_SCALE)
         return None if scale is None else int(scale)
 
-    @column("the server's congestion control", hidden=True)
-    def congestion_control(self) -> str | None:
-        return recorded(self.run, SENDER, CONTROL)
+    congestion_control = of_server(CONTROL, "the server's congestion control")
 
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
@@ -280,9 +276,7 @@ class Results(BulkTransfer):
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
     under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
 
-    @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
-    def tcp_mem(self) -> str | None:
-        return recorded(self.run, SENDER, TCP_MEM)
+    tcp_mem = of_server(TCP_MEM, "net.ipv4.tcp_mem of the server, in pages")
 
     receive_first_bytes = sampled("sizes.receive.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("sizes.receive.last", "receive buffer at the last sample")
@@ -330,51 +324,13 @@ class Results(BulkTransfer):
         window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
         return window and window / self.sizes["receive"]["last"]
 
-    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
-    def ssthresh_most_bytes(self) -> float | None:
-        most = self.sizes["window"].get("largest")
-        return most and float(most)
+    ssthresh_most_bytes = sampled("sizes.window.largest", "largest rcv_ssthresh")
 
     @column(
         "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
     )
     def predicted_ssthresh_bytes(self) -> float | None:
         return self.predicted_window()
-
-    def buffers(self) -> Iterator[dict[str, Any]]:
-        """A row for each buffer: of programs that only ask, and of the two ends of a download."""
-        for request in self.run.buffers:
-            sizes = request.requested_bytes, request.granted_bytes
-            yield self._buffer(request.socket, SETSOCKOPT, *sizes)
-        if self.download is not None:
-            yield self._end(self.sends, SENDER, "wmem_queued_bytes")
-            offered = self.window and self.window.offered_bytes
-            yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
-
-    def _buffer(
-        self, end: str, set_by: str, requested: int | None, granted: int | None
-    ) -> dict[str, Any]:
-        return {
-            "condition": self.run.condition,
-            "whose": f"{end.removesuffix('e')}er",
-            "set by": "the kernel" if set_by == AUTOMATIC else set_by,
-            "requested": requested,
-            "core maximum": core_max_of(self.run, end) if set_by == SETSOCKOPT else None,
-            "granted": granted,
-        }
-
-    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
-        """The buffer of a host, and what it lets be in flight in theory."""
-        end, rtt_ms = OF_HOST[host][0], self.run.link.measured.rtt_ms
-        usable, granted = self.usable.get(host), self.sizes[end].get("last")
-        allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
-        return {
-            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes, granted),
-            "used": ends_of(self.samples[host], memory).get("largest"),
-            "usable window": usable,
-            "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,
-            "measured MiB/s": in_mib(self.download.steady_bytes_s) if self.download else None,
-        }
 
     def lab_notes(self) -> Iterator[Note]:
         if no_rate(self.run):
