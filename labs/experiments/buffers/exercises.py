@@ -82,7 +82,6 @@ class Figures(exercise.Figures):
 
     def _download(self, rmem: Sizes, wmem: Sizes, scale: int = 1) -> Transfer:
         """What the model says of a download with these buffers."""
-        size = LINK.transfer_mib * MIB
         flow = Flow(
             rate_mbit=self.number("rate_mbit"),
             rtt_ms=self.number("delay_ms"),
@@ -90,9 +89,9 @@ class Figures(exercise.Figures):
             tcp_rmem=rmem,
             tcp_wmem=wmem,
             adv_win_scale=scale,
-            **of_client(LINK.client, size, LINK.read_bytes),
+            **of_client(),
         )
-        return predicted(flow, size)
+        return predicted(flow, LINK.transfer_mib * MIB)
 
     def _with_scale(self, scale: int) -> float:
         """The goodput with a receive buffer of one BDP, and a large send buffer."""

@@ -22,25 +22,12 @@ from labs.experiments.buffers.conditions import (
     SHARE,
 )
 from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
-from labs.experiments.buffers.settings import DISCARD, Settings
-from labs.experiments.buffers.tables import (
-    COLUMNS,
-    as_printed,
-    buffer_rows,
-    buffers_table,
-    by_client,
-    guessed_sizes,
-)
+from labs.experiments.buffers.tables import as_printed, buffers_table, by_client, guessed_sizes
 from labs.read.claims.ledger import figure_of_claim
+from labs.read.claims.sentences import describe as in_words
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
-from labs.read.display.format import (
-    in_three_digits,
-    is_known,
-    milliseconds,
-    size_in_mb,
-    size_in_words,
-)
+from labs.read.display.format import is_known, milliseconds, size_in_mb, size_in_words
 from labs.read.display.kernels import (
     ByKernel,
     defaults,
@@ -71,7 +58,7 @@ from labs.read.readings.buffer_sweep import (
     points,
     remarks,
 )
-from labs.read.readings.bulk_transfer import RECEIVER, SENDER, SETSOCKOPT, SYSCTL, predicted
+from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, predicted
 from labs.read.runs.run import Run
 from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
@@ -80,7 +67,7 @@ from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
-__all__ += ["COLUMNS", "as_printed", "buffer_rows", "buffers_table", "by_client", "guessed_sizes"]
+__all__ += ["as_printed", "buffers_table", "by_client", "guessed_sizes"]
 """What is not defined here."""
 
 CURVE_ROUND_TRIPS, POINTS_A_DOUBLING = 60, 4
@@ -96,8 +83,9 @@ COARSE = (
     "The sweep has no size near {}, so it does not show whether the article's number is sufficient."
 )
 TIMED = (
-    "`httping` reports **{}**. A TCP handshake on the same port takes **{}**. The ratio is {:.2f}, "
-    "because httping times the handshake *and* a request: two round trips."
+    "`httping` reports **{httping_ms:ms}**. A TCP handshake on the same port takes "
+    "**{rtt_ms:ms}**. The ratio is {httping_ms / rtt_ms:.2f}, because httping times the handshake "
+    "*and* a request: two round trips."
 )
 SAME = (DEFAULT, SENDER_RAISED, BOTH_RAISED)
 NEEDED = "A1.10"
@@ -131,10 +119,6 @@ by_condition = Bars(
 )
 
 
-def _kernel_with_rule(kernel: str) -> str:
-    return f"Linux {kernel}" + (" (ignores it)" if series(kernel) >= RATIO_SINCE else "")
-
-
 def promised(scale: int) -> str:
     """A setting of tcp_adv_win_scale, and the share of a buffer that it makes window.
 
@@ -166,7 +150,7 @@ adv_win_scale = Bars(
     row="adv_win_scale",
     row_name=lambda scale: promised(int(scale)),
     by="kernel",
-    named=_kernel_with_rule,
+    named=lambda name: f"Linux {name}" + " (ignores it)" * (series(name) >= RATIO_SINCE),
     marks=(Mark(line_mib_s, "line rate {digits}"),),
 )
 
@@ -189,7 +173,7 @@ def curve(rows: DataFrame) -> tuple[list[float], list[float]]:
         rtt_ms=float(first["rtt_ms"]),
         kernel=str(first["kernel"]),
         adv_win_scale=int(first["adv_win_scale"]),
-        **of_client(DISCARD, GIB, Settings.read_bytes),
+        **of_client(),
     )
     return drawn, [_steady_mib_s(flow, size) for size in drawn]
 
@@ -203,16 +187,15 @@ def _steady_mib_s(flow: Flow, size: float) -> float:
 
 
 def _mark_of_filling(text: str, place: int, colour: str) -> Mark:
-    """The line of the smallest buffer that fills the line on one of the kernels; in its text
-    `{kernel}` and `{of_the_bdp}` stand for its figures."""
+    """The line of the smallest buffer that fills the line on one of the kernels; in its text `{0}`
+    stands for the answer of its sweep, `{1}` for its kernel series."""
 
     def value(rows: DataFrame) -> float | None:
         return next((each.buffer_bytes for each in of_each_kernel(rows)[place:]), None)
 
     def words(rows: DataFrame) -> str:
         answer = of_each_kernel(rows)[place]
-        kernel, of_the_bdp = ".".join(answer.kernel.split(".")[:2]), f"{answer.of_the_bdp:.2f}"
-        return text.format(kernel=kernel, of_the_bdp=of_the_bdp, size="{size}")
+        return text.format(answer, ".".join(answer.kernel.split(".")[:2]), size="{size}")
 
     return Mark(value, words, colour=colour, dash="dash")
 
@@ -236,7 +219,7 @@ against_buffer_size = Lines(
     marks=(
         Mark("line_mib_s", "line rate {digits} MiB/s", axis="y"),
         Mark("bdp_bytes", "BDP {size}", colour=BLACK, dash="longdash"),
-        _mark_of_filling("fills the line<br>from {size}<br>({of_the_bdp} BDP)", 0, GREEN),
+        _mark_of_filling("fills the line<br>from {size}<br>({0.of_the_bdp:.2f} BDP)", 0, GREEN),
     ),
     within_pct=5.0,
     describe=describe_sweep,
@@ -294,7 +277,7 @@ kernels = Panels(
             mode="markers",
             predicted=Prediction(curve=curve, each=True, look=Look("", width=1.5)),
             marks=tuple(
-                _mark_of_filling("{kernel}: {size}", place, look.colour)
+                _mark_of_filling("{1}: {size}", place, look.colour)
                 for place, look in enumerate(LOOKS)
             ),
             describe=lambda rows: " ".join(remarks(rows)),
@@ -355,11 +338,9 @@ loss = Intervals(
     reference=Reference("mathis", "Mathis: ", "predicted (Mathis)"),
     mark_px=18,
     marks=(Mark(line_mib_s, "line rate {digits} MiB/s"),),
-    words=lambda row: f"{row['congestion_control']} <b>{in_three_digits(row['median'])}</b>",
-    says=lambda row: (
-        f"{row['loss_pct']:g} % loss, {row['congestion_control']}: "
-        f"{in_three_digits(row['median'])} ({in_three_digits(row['low'])} to "
-        f"{in_three_digits(row['high'])})"
+    words=lambda row: in_words("{congestion_control} <b>{median:3}</b>", row.get),
+    says=lambda row: in_words(
+        "{loss_pct} % loss, {congestion_control}: {median:3} ({low:3} to {high:3})", row.get
     ),
     table={
         "loss_pct": "loss_pct",
@@ -394,9 +375,9 @@ def expected(run: Run) -> Theory | None:
     results = Results(run)
     if (transfer := results.prediction) is None:
         return None
+    receives, sends = results.usable.values()
     line_bytes_s = line_goodput_bytes_s(results.flow.rate_mbit)
-    sizes = results.usable[RECEIVER], results.usable[SENDER]
-    return Theory(*sizes, line_bytes_s, transfer.steady_bytes_s / MIB, transfer.bound)
+    return Theory(receives, sends, line_bytes_s, transfer.steady_bytes_s / MIB, transfer.bound)
 
 
 def timeline(run: Run) -> Figure:
@@ -443,13 +424,12 @@ def tell_smallest(table: DataFrame) -> Words:
 
 def tell_httping(table: DataFrame) -> Words:
     """What httping reports, and the time of a handshake on the same link."""
-    rows = table[table["httping_ms"].notna()]
+    rows = table.dropna(subset=["httping_ms"])
     if rows.empty:
         return Words("No run of this study started httping.")
-    reported, rtt_ms = map(float, rows[["httping_ms", "rtt_ms"]].iloc[0])
-    if rtt_ms <= 0:
+    if rows["rtt_ms"].iloc[0] <= 0:
         return Words("The link has no measurable RTT.")
-    return Words(TIMED.format(milliseconds(reported), milliseconds(rtt_ms), reported / rtt_ms))
+    return Words(in_words(TIMED, rows.iloc[0].get))
 
 
 def tell_computed_size(study: Study) -> Words:
@@ -486,16 +466,15 @@ def _beside_articles(answer: Smallest, articles_bytes: float, believed_bytes: fl
         return RIGHT.format(100 * allowed, longer, answer.below_share_pct)
     if (answer.below_bytes or inf) < articles_bytes < enough:
         return COARSE.format(size_in_mb(articles_bytes))
-    more_pct = 100 * (articles_bytes / enough - 1)
-    than = "more" if more_pct > 0 else "less"
-    return f"The article's number is {abs(more_pct):.0f} % {than} than that."
+    than, times = ("more", "less")[articles_bytes < enough], articles_bytes / enough
+    return f"The article's number is {100 * abs(times - 1):.0f} % {than} than that."
 
 
 def tell_kernels(*tables: DataFrame) -> Words:
     """Why one of two kernels is faster if only the send buffer was enlarged, from the tables of
     their results, and the smallest buffer of each sweep."""
     table = joined(*tables)
-    rows = table[(table["condition"] == SENDER_RAISED) & table["steady_mib_s"].notna()]
+    rows = table[table["condition"] == SENDER_RAISED].dropna(subset=["steady_mib_s"])
     why = f"This needs a run of `{SENDER_RAISED}` in steady state on two kernels."
     if len(rows) == 2:
         why = describe_difference(*rows.to_dict("records"))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import nan
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pandas import DataFrame
@@ -11,11 +10,10 @@ from pandas import DataFrame
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import DEFAULT
 from labs.experiments.buffers.results import Results, article, parameter
-from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Guess, Printed, guesses, last_match
+from labs.read.display.beside import Guess, guesses
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import in_three_digits
-from labs.read.display.printed import ss_sample, wget_lines
+from labs.read.display.printed import beside_article
 from labs.read.display.rich_output import Table
 from labs.read.readings.buffer_sweep import smallest
 from labs.read.readings.bulk_transfer import (
@@ -26,7 +24,6 @@ from labs.read.readings.bulk_transfer import (
     SETSOCKOPT,
     Buffer,
     core_max_of,
-    ends_of,
     in_mib,
 )
 from labs.read.runs.run import Run
@@ -38,19 +35,15 @@ SHORTEST_RTT_MS = 0.1
 """A shorter RTT is that of the machine, and says nothing about a buffer."""
 
 
-def _exact(size: float) -> str:
-    return f"{size / KIB:,.3f}".rstrip("0").rstrip(".")
-
-
-def _rounded(size: float) -> str:
-    return f"{size / KIB:,.0f}"
-
-
-CELLS: Mapping[str, Callable[[float], str]] = {
-    **dict.fromkeys(("requested", "core maximum", "granted"), _exact),
-    **dict.fromkeys(("used", "advertised", "usable window"), _rounded),
+CELLS = {
+    **dict.fromkeys(
+        ("requested", "core maximum", "granted"),
+        lambda size: f"{size / KIB:,.3f}".rstrip("0").rstrip("."),
+    ),
+    **dict.fromkeys(("used", "advertised", "usable window"), lambda size: f"{size / KIB:,.0f}"),
     **dict.fromkeys(("allows MiB/s", "measured MiB/s"), in_three_digits),
 }
+"""How a table shows the figures of a buffer: sizes in KiB."""
 COLUMNS = ("condition", "whose", "set by", *CELLS)
 
 
@@ -82,9 +75,8 @@ def _buffers(results: Results) -> Iterator[dict[str, Any]]:
         yield _buffer(results.run, request.socket, SETSOCKOPT, *sizes)
     if results.download is not None:
         offered = results.window and results.window.offered_bytes
-        yield _end(results, SENDER, results.sends, "wmem_queued_bytes")
-        receiver = _end(results, RECEIVER, results.receives, "rmem_alloc_bytes")
-        yield {**receiver, "advertised": offered}
+        yield _end(results, SENDER, results.sends, "written")
+        yield _end(results, RECEIVER, results.receives, "unread") | {"advertised": offered}
 
 
 def _buffer(
@@ -103,14 +95,14 @@ def _buffer(
 def _end(results: Results, host: str, buffer: Buffer, memory: str) -> dict[str, Any]:
     """The buffer of a host, and what it lets be in flight in theory."""
     end, rtt_ms, usable = OF_HOST[host][0], results.run.measured.rtt_ms, results.usable.get(host)
-    granted = results.sizes[end].get("last")
+    sizes = buffer.requested_bytes, results.sizes[end].get("last")
     allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
     return {
-        **_buffer(results.run, end, buffer.fixed_by, buffer.requested_bytes, granted),
-        "used": ends_of(results.samples[host], memory).get("largest"),
+        **_buffer(results.run, end, buffer.fixed_by, *sizes),
+        "used": results.sizes[memory].get("largest"),
         "usable window": usable,
         "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,
-        "measured MiB/s": in_mib(results.download.steady_bytes_s) if results.download else None,
+        "measured MiB/s": results.download and in_mib(results.download.steady_bytes_s),
     }
 
 
@@ -123,12 +115,12 @@ def guessed_sizes(
     """
     needed = advise(rate_mbit, delay_ms, str(table["kernel"].iloc[0]))
     measured = float(table["bdp_bytes"][table["condition"] == DEFAULT].astype(float).max())
-    enough = next((answer.buffer_bytes or nan for answer in smallest(table)), nan)
+    enough = next((answer.buffer_bytes for answer in smallest(table)), None)
     most = max(needed.receive_bytes, needed.send_bytes)
     return guesses(
         {
             "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms) / MIB, measured / MIB),
-            "smallest buffer": (buffer_mib, most / MIB, enough / MIB),
+            "smallest buffer": (buffer_mib, most / MIB, enough and enough / MIB),
         },
         "MiB",
     )
@@ -137,23 +129,9 @@ def guessed_sizes(
 def as_printed(*studies: Study) -> Table:
     """One row per output that the article shows: wget's bar and its last line, httping's summary,
     and three samples of `ss -io` in the download with the largest receive buffer."""
-    runs = (run for study in studies for run in study.runs)
-    return lines_as_printed(line for run in runs for line in _printed(run))
-
-
-def _printed(run: Run) -> Iterator[Printed]:
-    if run.httping() is None and run.wget() is None:
-        return
-    for claim in article().claims:
-        lines = claim.arguments.get("printed", {}).get(run.condition, {})
-        comparable = has_articles_parameters(article(), run, claim.id, parameter)
-        for command, line in lines.items():
-            theirs = line if comparable else ""
-            if command == "httping":
-                ours = last_match(run, "client/httping.txt", r"^round-trip .*$")
-            else:
-                ours = wget_lines(run, theirs) if "wget" in command else ss_sample(run, line)
-            yield Printed(command, theirs, ours)
+    runs = [run for study in studies for run in study.runs if run.wget() or run.httping()]
+    lines = (line for run in runs for line in beside_article(article(), [run], parameter))
+    return lines_as_printed(lines)
 
 
 BUILT_IN = " with the built-in client"
@@ -165,6 +143,7 @@ BY_CLIENT = {
     "article_mib_s": "Article, whole file",
     "wget_mib_s": "wget's own figure, whole file",
     f"goodput_mib_s{BUILT_IN}": "Built-in client, whole file",
+    "over_wget_pct": "Built-in client over wget (%)",
 }
 
 
@@ -173,7 +152,6 @@ def by_client(of_wget: Study, built_in: Study) -> Table:
     the client that discards, near the end and over the whole file."""
     pairs = of_wget.results().merge(built_in.results(), on="condition", suffixes=("", BUILT_IN))
     ratio = pairs[f"goodput_mib_s{BUILT_IN}"] / pairs["goodput_mib_s"]
-    table = Table(pairs[[*BY_CLIENT]].rename(columns=BY_CLIENT))
-    table["Built-in client over wget (%)"] = 100 * (ratio - 1)
-    table.attrs["units"] = dict.fromkeys([*BY_CLIENT.values()][1:], "MiB/s")
-    return table
+    table = Table(pairs.assign(over_wget_pct=100 * (ratio - 1))[[*BY_CLIENT]])
+    table.attrs["units"] = dict.fromkeys([*BY_CLIENT.values()][1:-1], "MiB/s")
+    return table.rename(columns=BY_CLIENT)
