@@ -243,7 +243,6 @@ class Results(BulkTransfer):
         return None if scale is None else int(scale)
 
     congestion_control = sysctl(SENDER, CONTROL, "the server's congestion control")
-
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
     draw = hidden("settings.draw", "number of the draw: only the seed differs")
@@ -259,9 +258,7 @@ class Results(BulkTransfer):
         return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
 
     offered_bytes = sampled("window.offered_bytes", "largest window that the receiver offered")
-
     unread_bytes = sampled("sizes.unread.largest", "largest memory of the receive buffer in use")
-
     tcp_rmem = sysctl(RECEIVER, RMEM, "tcp_rmem of the client")
     tcp_wmem = sysctl(RECEIVER, WMEM, "tcp_wmem of the client")
     rmem_default = sysctl(RECEIVER, "net.core.rmem_default", "net.core.rmem_default of it")
@@ -270,9 +267,7 @@ class Results(BulkTransfer):
     wmem_max = sysctl(RECEIVER, WMEM_MAX, "net.core.wmem_max of the client")
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
     under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
-
     tcp_mem = sysctl(SENDER, TCP_MEM, "net.ipv4.tcp_mem of the server, in pages")
-
     receive_first_bytes = sampled("sizes.receive.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("sizes.receive.last", "receive buffer at the last sample")
     receive_smallest_bytes = sampled("sizes.receive.smallest", "smallest receive buffer sampled")
@@ -306,17 +301,14 @@ class Results(BulkTransfer):
     lost_slow_start_s = costly("lost.slow start", "the same, in slow start", unit="s")
     lost_recovery_s = costly("lost.fast recovery", "the same, in fast recovery", unit="s")
     lost_avoidance_s = costly(
-        "lost.congestion avoidance",
-        "time lost against a full link, in congestion avoidance",
-        unit="s",
+        "lost.congestion avoidance", "the same, in congestion avoidance", unit="s"
     )
+    ssthresh_most_bytes = sampled("sizes.window.largest", "largest rcv_ssthresh")
 
     @column("predicted share of the receive buffer", hidden=True, costly=True)
     def predicted_window_share(self) -> float | None:
         window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
         return window and window / self.receive_last_bytes
-
-    ssthresh_most_bytes = sampled("sizes.window.largest", "largest rcv_ssthresh")
 
     @column(
         "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True

@@ -117,13 +117,11 @@ def guessed_sizes(
     measured = float(table["bdp_bytes"][table["condition"] == DEFAULT].astype(float).max())
     enough = next((answer.buffer_bytes for answer in smallest(table)), None)
     most = max(needed.receive_bytes, needed.send_bytes)
-    return guesses(
-        {
-            "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms) / MIB, measured / MIB),
-            "smallest buffer": (buffer_mib, most / MIB, enough and enough / MIB),
-        },
-        "MiB",
-    )
+    rows = {
+        "BDP": (bdp_mib, bdp_bytes(rate_mbit, delay_ms) / MIB, measured / MIB),
+        "smallest buffer": (buffer_mib, most / MIB, enough and enough / MIB),
+    }
+    return guesses(rows, "MiB")
 
 
 def as_printed(*studies: Study) -> Table:
