@@ -43,7 +43,7 @@ SAID = {
     r"predicted ([\d.,]+), in steady": ("predicted_mean_mib_s", in_three_digits),
     r"predicted [\d.,]+, in steady state ([\d.,]+),": ("predicted_mib_s", in_three_digits),
     r"([\d.,]+) MiB/s in steady state with": ("steady_mib_s", in_three_digits),
-    r"in flight; predicted ([\d.,]+)": ("predicted_mib_s", in_three_digits),
+    r"in flight; predicted ([\d.,]*\d)": ("predicted_mib_s", in_three_digits),
     r"([\d,]+) bytes of data in": ("recv_q", in_digits),
     r"bytes of data in ([\d,]+) bytes": ("skmem_r", in_digits),
     r"\*\*([\d,]+) packets\*\* with data": ("packets", in_digits),
