@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
@@ -12,6 +11,9 @@ from labs.errors import BadInput
 from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LIVE, RECORDED = "live", "recorded"
 NOT_SHAPED, WRONG = "not shaped", "LINK NOT AS ASKED"
@@ -68,6 +70,8 @@ def of_run(run: Run) -> str:
         "rtt_ms": link.measured.rtt_ms,
         "rate_mbit": link.measured.rate_mbit,
     }
+    from pandas import DataFrame  # noqa: PLC0415  not for commands that only name a link
+
     return of_table(DataFrame([row]))
 
 
