@@ -30,9 +30,9 @@ from labs.experiments.stack.results import (
 )
 from labs.experiments.stack.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Printed, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import in_three_digits, is_known
+from labs.read.display.printed import beside_article
 from labs.read.display.provenance import of_table
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
@@ -89,7 +89,6 @@ KERNELS = {
     "table": "CONFIG_NETFILTER, iptables' table filter without rules",
     "retpoline": "CONFIG_RETPOLINE, with CONFIG_CPU_MITIGATIONS",
 }
-WRK_LINES = ("Latency ", "Req/Sec ", "requests in ", "Requests/sec:", "Transfer/sec:")
 FIGURES = {
     "printed_mean_us": "mean latency, as wrk prints it (µs)",
     "requests_s": "responses per s",
@@ -443,17 +442,8 @@ def _counted(study: Study) -> dict[str, Repeated]:
 def as_printed(study: Study) -> Table:
     """What wrk prints about a run of each condition, next to what the article prints if the run has
     its parameters: one row per line."""
-    by_name, lines = _counted(study), list[Printed]()
-    for claim in article().claims:
-        for condition, printed in claim.arguments.get("printed", {}).items():
-            if condition in by_name:
-                run = by_name[condition].middle
-                as_there = _as_in_the_article(run, claim.id)
-                for theirs in printed:
-                    label = next(word for word in WRK_LINES if word in theirs)
-                    ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
-                    lines.append(Printed(f"wrk, {condition}", theirs if as_there else "", ours))
-    return lines_as_printed(lines)
+    runs = [repeated.middle for repeated in _counted(study).values()]
+    return lines_as_printed(beside_article(article(), runs, parameter))
 
 
 def instructions() -> Table:

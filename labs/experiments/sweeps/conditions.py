@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, Sysctls, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
-from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link
 from labs.drive.units import KIB, MIB, bytes_carried
@@ -40,10 +40,13 @@ class Parameters(LabParameters):
     The client always captures packets, because the times of a transfer are those of its arrivals.
     """
 
+    # Emulated machines carry 100 Mbit/s; the BDP is between the sizes of the series there.
     rate_mbit: float = parameter(
-        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, on_machines=100.0, help="rate of the link"
     )
-    delay_ms: float = parameter(8.0, unit="ms", low=0.01, high=10_000, help="RTT of the link")
+    delay_ms: float = parameter(
+        8.0, unit="ms", low=0.01, high=10_000, on_machines=20.0, help="RTT of the link"
+    )
     write_bytes: int = parameter(
         2048,
         unit="bytes",
@@ -52,7 +55,7 @@ class Parameters(LabParameters):
         help="size of a write (iperf3 -l) of the series",
     )
     transfer_mib: int = parameter(
-        8, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
+        8, unit="MiB", low=1, high=65_536, on_machines=16, help="bytes of a transfer, at most"
     )
     sndbuf_kib: int = parameter(
         64,
@@ -64,13 +67,6 @@ class Parameters(LabParameters):
     limit_s: float = parameter(
         60.0, unit="s", low=0.1, high=3600, help="when a transfer is ended that has not finished"
     )
-
-    @classmethod
-    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        """Emulated machines carry this rate, and the BDP is between the sizes of the series."""
-        if (testbed, size) != ("vagrant", "small"):
-            return {}
-        return {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
 
 
 PORT = 5201
