@@ -43,7 +43,7 @@ from labs.read.readings.bulk_transfer import (
 from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
-from labs.read.readings.run_results import settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.windows import receive_window_bytes
@@ -52,7 +52,6 @@ DEEPEST = "A1.12"
 """The claim with the article's three samples of ss, each at so many bytes received."""
 NO_RATE = "no_rate"
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
 size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
 
@@ -214,7 +213,7 @@ class Results(BulkTransfer):
     wget_mib_s = hidden("received.own_mib_s", "the rate that wget printed", unit="MiB/s")
     settled = part("download.settled", "the last third is within 5 % of the one before")
 
-    @column("largest deviation of counters and capture from the client", unit="%", hidden=True)
+    @hidden_column("largest deviation of counters and capture from the client", unit="%")
     def agreement_pct(self) -> float | None:
         return apart_pct(goodputs(self.run, self.download)) if self.download else None
 
@@ -224,17 +223,17 @@ class Results(BulkTransfer):
     receive_most_bytes = size("receives.most_bytes", "the largest size of the receive buffer")
     send_most_bytes = size("sends.most_bytes", "the largest size of the send buffer")
 
-    @column("what fixed the receiver's buffer", hidden=True)
+    @hidden_column("what fixed the receiver's buffer")
     def series(self) -> str | None:
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
-    @column("tcp_adv_win_scale of the client", hidden=True)
+    @hidden_column("tcp_adv_win_scale of the client")
     def adv_win_scale(self) -> int | None:
         """Kernels from 6.6 on keep it and ignore it."""
         scale = recorded(self.run, RECEIVER, ADV_WIN_SCALE)
         return None if scale is None else int(scale)
 
-    @column("the server's congestion control", hidden=True)
+    @hidden_column("the server's congestion control")
     def congestion_control(self) -> str | None:
         return recorded(self.run, SENDER, CONTROL)
 
@@ -248,13 +247,13 @@ class Results(BulkTransfer):
     httping_min_ms = hidden("httping.min_ms", "httping's shortest time", unit="ms")
     httping_max_ms = hidden("httping.max_ms", "httping's longest time", unit="ms")
 
-    @column("median time from one request to the next", unit="ms", hidden=True)
+    @hidden_column("median time from one request to the next", unit="ms")
     def cycle_ms(self) -> float | None:
         return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
 
     offered_bytes = sampled("window.offered_bytes", "largest window that the receiver offered")
 
-    @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
+    @hidden_column("largest memory of the receive buffer in use", unit="bytes", costly=True)
     def unread_bytes(self) -> float | None:
         rows = self.samples[RECEIVER]
         return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
@@ -262,7 +261,7 @@ class Results(BulkTransfer):
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
     under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
 
-    @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
+    @hidden_column("net.ipv4.tcp_mem of the server, in pages")
     def tcp_mem(self) -> str | None:
         return recorded(self.run, SENDER, TCP_MEM)
 
@@ -302,17 +301,17 @@ class Results(BulkTransfer):
         f"lost.{AVOIDANCE}", "time lost against a full link, in congestion avoidance", unit="s"
     )
 
-    @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
+    @hidden_column("last rcv_ssthresh, of the receive buffer", costly=True)
     def window_share(self) -> float | None:
         window, buffer = self.sizes["window"], self.sizes["receive"]
         return window["last"] / buffer["last"] if window and buffer else None
 
-    @column("predicted share of the receive buffer", hidden=True, costly=True)
+    @hidden_column("predicted share of the receive buffer", costly=True)
     def predicted_window_share(self) -> float | None:
         window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
         return window and window / self.sizes["receive"]["last"]
 
-    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
+    @hidden_column("largest rcv_ssthresh", unit="bytes", costly=True)
     def ssthresh_most_bytes(self) -> float | None:
         most = self.sizes["window"].get("largest")
         return most and float(most)

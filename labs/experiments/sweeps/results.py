@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from labs.drive.result_columns import Note, column, part
+from labs.drive.result_columns import Note, part
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
@@ -29,7 +29,7 @@ from labs.read.readings.bulk_transfer import (
     flow_of,
 )
 from labs.read.readings.instruments import shaper_drops
-from labs.read.readings.run_results import settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
@@ -48,7 +48,6 @@ CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
 size, costly = partial(hidden, unit="bytes"), partial(hidden, costly=True)
 kib, hidden_kib = partial(part, unit="KiB", per=KIB), partial(hidden, unit="KiB", per=KIB)
 
@@ -160,7 +159,7 @@ class Results(BulkTransfer):
         per=MIB,
     )
 
-    @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
+    @hidden_column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends")
     def fixed_by(self) -> str | None:
         fixed_by = [buffer.fixed_by for buffer in self.ends.values()]
         return max(fixed_by, key=(AUTOMATIC, SYSCTL, SETSOCKOPT).index) if self.asked else None
@@ -170,7 +169,7 @@ class Results(BulkTransfer):
     writes_per_wake = hidden("asked.writes_per_wake", "writes after each select() (iperf3 -b)")
     mss_bytes = size("asked.mss_bytes", "iperf3 -M (0: the path's MSS)")
 
-    @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
+    @hidden_column("automatic send buffer just after connecting", unit="KiB")
     def connected_send_kib(self) -> float | None:
         """That of iperf3's own control connection on the sender, which has sent little."""
         data = self.samples[SENDER]
@@ -183,7 +182,7 @@ class Results(BulkTransfer):
     transfer_bytes = size("received.payload_bytes", "payload that arrived")
     took_s = hidden("received.took_s", "from the first arrival to the last", unit="s")
 
-    @column("what iperf3 said when it refused the size", hidden=True)
+    @hidden_column("what iperf3 said when it refused the size")
     def refused(self) -> str | None:
         run, report, printed = self.run, f"{RECEIVER}/{REPORT}", f"{RECEIVER}/{SAID}"
         lines: list[str] = []
@@ -230,7 +229,7 @@ class Results(BulkTransfer):
             "ahead": int((rows["notsent_bytes"] + in_flight).max()),
         }
 
-    @column("steady goodput, of what the link carries", unit="%", hidden=True)
+    @hidden_column("steady goodput, of what the link carries", unit="%")
     def line_share_pct(self) -> float | None:
         rate_mbit, steady_bytes_s = self.run.link.measured.rate_mbit, self.steady_bytes_s
         if rate_mbit is None or steady_bytes_s is None:
@@ -249,13 +248,13 @@ class Results(BulkTransfer):
     written_ahead_bytes = costly("counts.ahead", "bytes written and not acknowledged", unit="bytes")
     asked_bytes = size("asked.transfer_bytes", "the size of the transfer that was requested")
 
-    @column("the error that the sender's iperf3 reports", hidden=True)
+    @hidden_column("the error that the sender's iperf3 reports")
     def sender_error(self) -> str | None:
         if self.received is None:
             return None
         return self.run.read(f"{SENDER}/{REPORT}", raw_files.IPERF3_ERROR) or NO_ERROR
 
-    @column("that error is none, or how each run ends", hidden=True)
+    @hidden_column("that error is none, or how each run ends")
     def ended_as_usual(self) -> bool | None:
         error = self.sender_error
         return None if error is None else error in (NO_ERROR, INTERRUPTED, RESET)
