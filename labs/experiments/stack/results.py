@@ -290,19 +290,14 @@ COMPARED = Comparisons(
         _factor("server", "nginx-{} / blocking-unpinned-{}"),
     ),
     interactions={
-        "blocking and connections": ("polling-c1", "blocking-c1", "polling-many", "blocking-many"),
-        "blocking and rules": (
-            "polling-c1",
-            "blocking-c1",
-            "polling-rules-100-c1",
-            "blocking-rules-100-c1",
-        ),
-        "connections and rules": (
-            "polling-c1",
-            "polling-many",
-            "polling-rules-100-c1",
-            "polling-rules-100-many",
-        ),
+        name: text.split(" / ")
+        for name, text in {
+            "blocking and connections": "polling-c1 / blocking-c1 / polling-many / blocking-many",
+            "blocking and rules": "polling-c1 / blocking-c1 / "
+            "polling-rules-100-c1 / blocking-rules-100-c1",
+            "connections and rules": "polling-c1 / polling-many / "
+            "polling-rules-100-c1 / polling-rules-100-many",
+        }.items()
     },
     read_back=knobs,
     beside="pinning",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pandas import DataFrame
 
@@ -54,10 +55,10 @@ def measured(link: Measured) -> str:
     return f"{rate}RTT {milliseconds(link.rtt_ms)}{lost}"
 
 
-def of_run(run: Run) -> str:
-    """The line below a chart of one run."""
+def facts(run: Run) -> dict[str, Any]:
+    """What a caption says of a run, as the columns that `of_table` reads."""
     link = run.link
-    row = {
+    return {
         "condition": run.condition,
         "testbed": run.testbed,
         "kernel": run.kernel.release,
@@ -68,7 +69,11 @@ def of_run(run: Run) -> str:
         "rtt_ms": link.measured.rtt_ms,
         "rate_mbit": link.measured.rate_mbit,
     }
-    return of_table(DataFrame([row]))
+
+
+def of_run(run: Run) -> str:
+    """The line below a chart of one run."""
+    return of_table(DataFrame([facts(run)]))
 
 
 def of_table(table: DataFrame) -> str:
