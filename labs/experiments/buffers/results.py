@@ -43,7 +43,7 @@ from labs.read.readings.bulk_transfer import (
 from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
-from labs.read.readings.run_results import hidden, hidden_column, settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as, size
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.windows import receive_window_bytes
@@ -53,7 +53,7 @@ DEEPEST = "A1.12"
 NO_RATE = "no_rate"
 article = partial(article_beside, __file__)
 costly = partial(part, hidden=True, costly=True)
-size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
+sampled = partial(costly, unit="bytes")
 
 TCP_MEM, CONTROL = "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control"
 SPACE, SSTHRESH = "as_published.rcv_space_bytes", "as_published.rcv_ssthresh_bytes"

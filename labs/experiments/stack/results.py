@@ -11,7 +11,7 @@ from typing import Any
 from pandas import DataFrame, Series
 
 from labs.drive.host_load import HERE
-from labs.drive.result_columns import Note, PartColumn, part
+from labs.drive.result_columns import Note, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.http_loads import intended_us
@@ -32,7 +32,7 @@ SENT_SHARE = 0.98
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 WAITS = ("blocking", "polling")
 article = partial(article_beside, __file__)
-latency = partial(part, unit="us", kind=float)
+ratio, latency = partial(part, kind=float), partial(part, unit="us", kind=float)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Load:
 
 def of_percent(percent: float) -> Callable[[Run], float]:
     """What computes this percentile of the latency."""
-    return lambda run: float(percentile_us(latencies(run), percent))
+    return lambda run: percentile_us(latencies(run), percent)
 
 
 def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], float]:
@@ -72,8 +72,8 @@ def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], fl
     def counted(run: Run) -> float:
         files = (f"server/{name}-{when}.txt" for when in ("before", "after"))
         before, after = (run.read(file, reader) for file in files)
-        grown = sum(after[key] - before.get(key, 0) for key in counters or after)
-        return float(grown) / load_of(run).requests
+        grown: int = sum(after[key] - before.get(key, 0) for key in counters or after)
+        return grown / load_of(run).requests
 
     return counted
 
@@ -96,10 +96,6 @@ def too_few_cpus(run: Run) -> str | None:
     host, wanted = cpus.pop(HERE, 0), sum(cpus.values())
     few = run.testbed == "vagrant" and 0 < host < wanted
     return f"{host} CPUs for {wanted} of its virtual machines" if few else None
-
-
-def per_request(compute: Callable[[Run], float], counted: str) -> PartColumn:
-    return part(compute, f"{counted} per request", kind=float)
 
 
 @cache
@@ -181,9 +177,11 @@ class Results(RunResults):
     requests = hidden("load.requests", "requests")
     failed = hidden("load.failed", "requests that failed")
     cpu_us = part("server.cpu_us", "CPU time of the server per request", unit="us")
-    switches = per_request(growth("stat", SWITCHES, "ctxt"), "context switches of the machine")
-    interrupts = per_request(growth("interrupts", INTERRUPTS), "interrupts of the machine")
-    received_softirqs = per_request(growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs")
+    switches = ratio(
+        growth("stat", SWITCHES, "ctxt"), "context switches of the machine per request"
+    )
+    interrupts = ratio(growth("interrupts", INTERRUPTS), "interrupts of the machine per request")
+    received_softirqs = ratio(growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs per request")
     polls = hidden("server.polls", "calls of epoll_wait per request")
     serving = hidden("server.serving", "threads that answered requests")
     connections = hidden("settings.connections", "connections")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from labs.drive.result_columns import Note, part
 from labs.drive.testbed.link import MSS_BYTES
@@ -29,7 +28,7 @@ from labs.read.readings.bulk_transfer import (
     flow_of,
 )
 from labs.read.readings.instruments import shaper_drops
-from labs.read.readings.run_results import hidden, hidden_column, settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as, size
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
@@ -38,9 +37,6 @@ from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
-if TYPE_CHECKING:
-    pass
-
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
 NO_ERROR = "no error"
@@ -48,7 +44,7 @@ CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
-size, costly = partial(hidden, unit="bytes"), partial(hidden, costly=True)
+costly = partial(hidden, costly=True)
 kib, hidden_kib = partial(part, unit="KiB", per=KIB), partial(hidden, unit="KiB", per=KIB)
 
 
@@ -68,13 +64,12 @@ class Results(BulkTransfer):
     def ends(self) -> Mapping[str, Buffer]:
         """The buffers that send and receive."""
         settings = self.settings
-        fixed = {"send": settings.sndbuf_kib, "receive": settings.rcvbuf_kib}
-        return {end: self._buffer(HOST_OF[end], kib) for end, kib in fixed.items()}
-
-    def _buffer(self, host: str, fixed_kib: int) -> Buffer:
-        """A size that a sysctl fixes is the one that the kernel grants for half of it."""
-        buffer = buffer_of(self.run, host, self.settings.requested_bytes)
-        return replace(buffer, requested_bytes=fixed_kib * KIB) if fixed_kib else buffer
+        ends = {}
+        for end, kib in (("send", settings.sndbuf_kib), ("receive", settings.rcvbuf_kib)):
+            buffer = buffer_of(self.run, HOST_OF[end], settings.requested_bytes)
+            # A size that a sysctl fixes is the one that the kernel grants for half of it.
+            ends[end] = replace(buffer, requested_bytes=kib * KIB) if kib else buffer
+        return ends
 
     @cached_property
     def granted(self) -> Mapping[str, int | None]:

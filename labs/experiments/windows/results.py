@@ -19,7 +19,14 @@ from labs.read.display.format import SHOWN_DIGITS
 from labs.read.parse.socket_samples import SocketSample
 from labs.read.readings import receive_queue as queue
 from labs.read.readings.receive_queue import RECEIVER, samples_of
-from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column, settings_as
+from labs.read.readings.run_results import (
+    RunResults,
+    from_run,
+    hidden,
+    hidden_column,
+    settings_as,
+    size,
+)
 from labs.read.runs.run import Run
 from labs.read.theory.receive_window import Setup
 from labs.read.theory.receive_window_kernels import rules
@@ -243,7 +250,7 @@ class Results(RunResults):
 
     skmem_rb = part("last.rcvbuf", "receive buffer (sk_rcvbuf) at the end", unit="bytes")
     skmem_r = part("last.rmem_alloc", "memory in use (sk_rmem_alloc) at the end", unit="bytes")
-    skmem_r_max = hidden("most.used", "largest memory in use", unit="bytes", kind=int)
+    skmem_r_max = size("most.used", "largest memory in use", kind=int)
     overshoot_bytes = part(
         "most.above", "largest memory in use above the buffer", unit="bytes", kind=int
     )
@@ -261,13 +268,11 @@ class Results(RunResults):
             return None
         return float(metadata.iloc[-1]) / queued
 
-    first_metadata_bytes = hidden(
-        "metadata", "memory besides payload of the first packet", unit="bytes", kind=first
+    first_metadata_bytes = size(
+        "metadata", "memory besides payload of the first packet", kind=first
     )
-    overhead_bytes = hidden(
-        queue.overhead_bytes,
-        "least memory besides payload of any packet on this kernel",
-        unit="bytes",
+    overhead_bytes = size(
+        queue.overhead_bytes, "least memory besides payload of any packet on this kernel"
     )
     packets = part("table.shape.0", "data packets that arrived", kind=int)
     first_flight_packets = hidden(
@@ -304,12 +309,12 @@ class Results(RunResults):
     window_updates = part("rounds.updates", "times the window's right edge moved", kind=total)
     acks = hidden("counts.acknowledged", "ACKs of the receiver")
     round_trips = part("batches", "round trips in which data was accepted", kind=count)
-    rcv_ssthresh = hidden("last.rcv_ssthresh", "rcv_ssthresh at the end", unit="bytes")
+    rcv_ssthresh = size("last.rcv_ssthresh", "rcv_ssthresh at the end")
     wscale = part("offered.wscale", "window scale of the receiver")
     requested_kib = hidden("settings.rcvbuf_kib", "SO_RCVBUF (0: automatic)", unit="KiB")
     window_clamp_kib = hidden("settings.window_clamp_kib", "TCP_WINDOW_CLAMP", unit="KiB")
     adv_win_scale = hidden("settings.adv_win_scale", "tcp_adv_win_scale")
-    mss_bytes = hidden("settings.mss_bytes", "MSS", unit="bytes")
+    mss_bytes = size("settings.mss_bytes", "MSS")
     path = hidden("settings.path", "loopback, or two hosts and a router")
     reader = hidden("settings.reader", "how the application reads")
     fill = hidden("settings.fill", "how the sender writes")
@@ -331,11 +336,8 @@ class Results(RunResults):
     def excess_bytes(self) -> int:
         return self.last.rmem_alloc - self.last.rcvbuf
 
-    window_at_drop_bytes = hidden(
-        "drops.before_window_left_bytes",
-        "the window before the first drop",
-        unit="bytes",
-        kind=first,
+    window_at_drop_bytes = size(
+        "drops.before_window_left_bytes", "the window before the first drop", kind=first
     )
     first_drop = hidden("drops.packet", "the number of the first dropped packet", kind=first)
 
@@ -371,8 +373,8 @@ class Results(RunResults):
         levels = self.collapses[["before_rcv_ssthresh_bytes", "rcv_ssthresh_bytes"]]
         return ", ".join(map("{:,} to {:,}".format, *levels.to_numpy().T)) or None
 
-    collapse_copied_bytes = hidden(
-        "collapses.recv_q_bytes", "bytes queued at all collapses", unit="bytes", kind=total
+    collapse_copied_bytes = size(
+        "collapses.recv_q_bytes", "bytes queued at all collapses", kind=total
     )
 
     @hidden_column("packets coalesced before the first collapse")
@@ -380,7 +382,7 @@ class Results(RunResults):
         earlier = self.table["packet"] < self.first_collapse
         return None if self.collapses.empty else total(self.table["coalesced"][earlier])
 
-    received_bytes = hidden("last.bytes_received", "data received", unit="bytes")
+    received_bytes = size("last.bytes_received", "data received")
 
     @hidden_column("largest window of an ACK, of the free buffer", unit="%")
     def window_share_pct(self) -> float | None:
@@ -409,9 +411,7 @@ class Results(RunResults):
         return growth / highest / self.settings.mss_bytes if highest else 0.0
 
     rounds_count = hidden("rounds.shape.0", "all round trips", kind=int)
-    first_batch_bytes = hidden(
-        "batches.0", "payload of the first round trip with data", unit="bytes"
-    )
+    first_batch_bytes = size("batches.0", "payload of the first round trip with data")
     batch_bytes = hidden("batches", "payload of each round trip with data, in bytes", kind=listed)
 
     @hidden_column("each of these round trips has less payload than the one before")

@@ -14,6 +14,7 @@ S = TypeVar("S")
 
 
 hidden, hidden_column = partial(part, hidden=True), partial(column, hidden=True)
+size = partial(hidden, unit="bytes")
 """Columns that the printed table omits."""
 
 
