@@ -14,7 +14,7 @@ from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
-from labs.experiments.stack import knobs
+from labs.experiments.stack.knobs import lines as lines
 from labs.experiments.stack.settings import (
     APART,
     BLOCKING_MS,
@@ -269,6 +269,3 @@ def machine_tools(condition: Condition) -> tuple[str, ...]:
     of_queues = ("ethtool", "unshare")
     others = [name for name in programs(condition) if name not in ("gcc", *of_queues)]
     return (*others, *of_queues)
-
-
-lines = knobs.lines

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pandas
 from pandas import DataFrame
 
 from labs.errors import BadInput
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 
-PERCENTILES = {column: words for column, words in COMPARED.columns.items() if words}
+PERCENTILES = {"p50_us": "median", "p99_us": "99th percentile"}
 PERCENTS = {"p50_us": 50.0, "p99_us": 99.0}
 LOOK_OF = dict(zip(PERCENTILES.values(), (Look(BLUE), Look(ORANGE, symbol="diamond")), strict=True))
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
@@ -308,8 +307,7 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
         return nothing(title, "there is no study on another testbed")
     by_place = _effects_by_place(study, *others, connections=connections)
     _check_count("studies", len(by_place))
-    tables = [each.results() for each in (study, *others) if each.runs]
-    source = pandas.concat(tables) if tables else DataFrame()
+    source = DataFrame([facts(run) for each in (study, *others) for run in each.runs])
     what, beside = "ratio of latencies", COMPARED.beside_in_words
     return draw_effects(title, by_place, PERCENTILES, source, what=what, beside=beside)
 

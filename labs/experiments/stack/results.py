@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from labs.drive.host_load import HERE
 from labs.drive.result_columns import Note, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
-from labs.read.parse.http_loads import intended_us
+from labs.read.parse.http_loads import Load, intended_us
 from labs.read.parse.server_report import ServerReport, Setting
 from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column, settings_as
 from labs.read.runs import raw_files
@@ -33,31 +33,6 @@ NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING
 WAITS = ("blocking", "polling")
 article = partial(article_beside, __file__)
 ratio, latency = partial(part, kind=float), partial(part, unit="us", kind=float)
-
-
-@dataclass(frozen=True)
-class Load:
-    """The requests of a run, those that failed, the time that they took, the number of requests
-    per latency, and the mean that wrk prints.
-
-    Latencies are in microseconds, from the moment of sending in a closed loop, and from the
-    intended moment in an open loop.
-    """
-
-    requests: int
-    failed: int
-    took_us: float
-    latencies_us: Mapping[int, int]
-    printed_mean_us: float | None = None
-
-    @property
-    def per_s(self) -> float:
-        return 1e6 * self.requests / self.took_us
-
-    @property
-    def mean_us(self) -> float:
-        counts = self.latencies_us
-        return sum(value * count for value, count in counts.items()) / sum(counts.values())
 
 
 def of_percent(percent: float) -> Callable[[Run], float]:
@@ -100,16 +75,15 @@ def too_few_cpus(run: Run) -> str | None:
 
 @cache
 def load_of(run: Run) -> Load:
-    """What the load generator of a run did."""
+    """What the load generator of a run did. Latencies are from the moment of sending in a closed
+    loop, and from the intended moment in an open loop."""
     settings = run.settings_as(Settings)
     if settings.load == WRK:
-        wrk = run.read("client/wrk.txt", raw_files.WRK)
-        return Load(wrk.requests, wrk.failed, wrk.duration_us, wrk.latencies_us, wrk.added_mean_us)
+        return run.read("client/wrk.txt", raw_files.WRK)
     hits = run.read("client/vegeta.csv", VEGETA)
-    end_ns = max(hit.began_ns + hit.latency_ns for hit in hits)
+    took_us = (max(hit.began_ns + hit.latency_ns for hit in hits) - hits[0].began_ns) / 1000
     failed = sum(hit.status != 200 for hit in hits)
-    latencies_us = Counter(intended_us(hits, settings.rate_per_s))
-    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000, latencies_us)
+    return Load(len(hits), failed, took_us, Counter(intended_us(hits, settings.rate_per_s)))
 
 
 def server_of(run: Run) -> ServerReport | None:
@@ -167,7 +141,7 @@ class Results(RunResults):
     p50_us = latency(of_percent(50), "median latency", headline=True)
 
     mean_us = part("load.mean_us", "mean latency", unit="us")
-    printed_mean_us = hidden("load.printed_mean_us", "mean latency that wrk prints", unit="us")
+    printed_mean_us = hidden("load.added_mean_us", "mean latency that wrk prints", unit="us")
     p99_us = latency(of_percent(99), "99th percentile of the latency")
     p999_us = latency(of_percent(99.9), "99.9th percentile", hidden=True)
     p9999_us = latency(of_percent(99.99), "99.99th percentile", hidden=True)

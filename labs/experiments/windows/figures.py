@@ -20,7 +20,7 @@ from labs.read.claims.sentences import describe as sentence
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import heading, in_digits
-from labs.read.display.provenance import facts, of_run
+from labs.read.display.provenance import facts
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import POINTS, Axis
@@ -94,7 +94,7 @@ def _some(rows: DataFrame, sizes: Mapping[str, str], *counts: str) -> DataFrame:
 
 PACKETS = Lines(
     "The receive buffer packet by packet",
-    rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
+    rows=lambda run: _with_marks(packets(run), BELOW_AXIS).assign(**facts(run)),
     x=PACKET,
     y=BYTES,
     lines={**SIZES, **MARKS},
@@ -114,10 +114,7 @@ def by_packet(run: Run) -> Figure:
     coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
     figure = replace(
-        PACKETS,
-        title=f"{PACKETS.title}: {run.condition}",
-        caption=lambda rows: of_run(run),
-        describe=lambda rows: describe_run(run),
+        PACKETS, title=f"{PACKETS.title}: {run.condition}", describe=lambda rows: describe_run(run)
     )(run)
     times = packets(run).set_index("packet")["time_s"]
     numbers = [list(map(int, trace.x)) for trace in figure.data]
@@ -149,7 +146,7 @@ PARTS = {
 
 def budget(run: Run) -> DataFrame:
     """The parts of a run's receive buffer at each packet, in bytes (`receive_queue.parts`)."""
-    return parts(packets(run)).assign(condition=run.condition, caption=of_run(run))
+    return parts(packets(run)).assign(**facts(run))
 
 
 by_part = Lines(
@@ -168,7 +165,6 @@ by_part = Lines(
     predicted=None,
     mode="lines",
     height=308,
-    caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
     table=lambda rows: _some(rows, PARTS),
@@ -194,10 +190,9 @@ def _rows(
 
 def _opened(run: Run) -> DataFrame:
     """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
-    results = Results(run)
-    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
-    first = DataFrame([{**offered, "window_bytes": results.offered.window_bytes}])
-    return pandas.concat([first, results.rounds], ignore_index=True)
+    results, first = Results(run), {"round_trip": 0, "packets": 0, "payload_bytes": 0}
+    first["window_bytes"] = results.offered.window_bytes
+    return pandas.concat([DataFrame([first]), results.rounds], ignore_index=True)
 
 
 opening = Lines(
