@@ -29,8 +29,8 @@ from labs.experiments.stack.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import Printed, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_three_digits, is_known
-from labs.read.display.provenance import facts, of_table
+from labs.read.display.format import counted, in_three_digits, is_known
+from labs.read.display.provenance import facts
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, Axis
@@ -175,12 +175,12 @@ def load_and_latency(study: Study) -> Figure:
     Dashed and dotted: predicted from the capacity. The closed loop is drawn at the rate that it
     reaches. It cannot exceed the capacity, because each connection waits for its response.
     """
-    title, measured, theory = "Load and latency", loops(study.repeated), server(study.repeated)
+    title, theory = "Load and latency", server(study.repeated)
+    measured = _with_source(loops(study.repeated), study.repeated)
     if measured.empty or theory is None:
         return nothing(title, f"{NO_RUNS}; the closed loop is needed for the prediction")
     end = ROOM * max(theory.limit_per_s, measured["rate_s"].max())
     capacity = _describe_server(theory)
-    source = of_table(DataFrame([facts(study.run(name)) for name in measured["condition"]]))
     return Lines(
         title,
         rows=_points,
@@ -196,7 +196,6 @@ def load_and_latency(study: Study) -> Figure:
         predicted=[*_predicted_curves(theory, end)],
         marks=(Mark(theory.capacity_per_s, "capacity"), Mark(theory.limit_per_s, "plain limit")),
         words=lambda row: f"{row['condition']}: {in_unit(row['latency_us'])}",
-        caption=lambda rows: source,
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
         table=lambda rows: _table_of_loops(measured, theory),
@@ -211,8 +210,8 @@ def _points(measured: DataFrame) -> DataFrame:
         per_s=measured["rate_s"].mask(is_closed, measured["requests_s"]),
         loop=is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP}),
     )
-    names = [*PERCENTILES.values()]
-    points = placed.melt(["condition", "per_s", "loop"], names, "percentile", "latency_us")
+    others = [*placed.columns.difference([*PERCENTILES.values()])]
+    points = placed.melt(others, var_name="percentile", value_name="latency_us")
     return points.assign(series=points["loop"] + ", " + points["percentile"])
 
 
@@ -301,8 +300,7 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
 
     Hollow marks: the setting was not applied on this machine. Studies without runs are left out.
     """
-    kind = "1 connection" if connections == 1 else f"{connections} connections"
-    title = f"Effects on the latency, {kind}"
+    title = f"Effects on the latency, {counted(connections, 'connection')}"
     if others and not any(other.runs for other in others):
         return nothing(title, "there is no study on another testbed")
     by_place = _effects_by_place(study, *others, connections=connections)
@@ -423,13 +421,9 @@ def article_figures(*studies: Study) -> Table:
 
 
 def _median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
-    if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
-        return None
-    return repeated.median(column)
-
-
-def _as_in_the_article(run: Run, claim: str) -> bool:
-    return has_articles_parameters(article(), run, claim, parameter)
+    if repeated and has_articles_parameters(article(), repeated.counted[0], claim, parameter):
+        return repeated.median(column)
+    return None
 
 
 def _counted(study: Study) -> dict[str, Repeated]:
@@ -450,7 +444,7 @@ def as_printed(study: Study) -> Table:
         for condition, printed in claim.arguments.get("printed", {}).items():
             if condition in by_name:
                 run = by_name[condition].middle
-                as_there = _as_in_the_article(run, claim.id)
+                as_there = has_articles_parameters(article(), run, claim.id, parameter)
                 for theirs in printed:
                     label = next(word for word in WRK_LINES if word in theirs)
                     ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
@@ -484,10 +478,7 @@ describe = Summary(
 )
 
 
-_whole = Summary(
-    (*describe.phrases, "the largest latency of {requests} requests is {max_us:3} µs"),
-    empty=describe.empty,
-)
+_whole = describe.also("the largest latency of {requests} requests is {max_us:3} µs")
 
 
 def describe_run(run: Run) -> str:

@@ -53,13 +53,18 @@ def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], fl
     return counted
 
 
+def not_applied(run: Run) -> list[Setting]:
+    """The settings that were not applied on this machine."""
+    return [setting for setting in knobs(run) if not setting.effective]
+
+
 def refused(factor: str) -> Callable[[Run], str | None]:
     """What computes why a setting was not applied on this machine; None if it was."""
     return lambda run: next(
         (
-            f"{setting.factor} {setting.requested} ({setting.because})"
-            for setting in knobs(run)
-            if setting.factor == factor and not setting.effective
+            f"{factor} {setting.requested} ({setting.because})"
+            for setting in not_applied(run)
+            if setting.factor == factor
         ),
         None,
     )
@@ -175,14 +180,13 @@ class Results(RunResults):
 
     @hidden_column("whether every setting was applied here")
     def effective(self) -> bool | None:
-        return all(setting.effective for setting in knobs(self.run))
+        return not not_applied(self.run)
 
     def lab_notes(self) -> Iterator[Note]:
         """Settings that were not applied, requests that failed or were never sent."""
-        for setting in knobs(self.run):
-            if not setting.effective:
-                text = f"{setting.factor} {setting.requested}: not applied here"
-                yield Note("not_applied", f"{text} ({setting.because})")
+        for setting in not_applied(self.run):
+            text = f"{setting.factor} {setting.requested}: not applied here ({setting.because})"
+            yield Note("not_applied", text)
         if self.load.failed:
             yield Note("failed", f"{self.load.failed} requests failed")
         intended, sent = self.settings.rate_per_s * self.settings.duration_s, self.load.requests
@@ -193,7 +197,7 @@ class Results(RunResults):
 def merged(runs: Iterable[Run]) -> Series[int]:
     """The number of requests up to each latency in microseconds, of several runs together."""
     counts = sum((Counter(load_of(run).latencies_us) for run in runs), Counter[int]())
-    return Series(counts, dtype=int).sort_index().cumsum().astype(int)
+    return Series(counts, dtype=int).sort_index().cumsum()
 
 
 def percentile_us(up_to: Series[int], percent: float) -> int:

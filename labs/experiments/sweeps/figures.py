@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -325,7 +324,7 @@ def granted(condition: str, *studies: Study) -> Table:
     the kernel of each study. BadInput for a condition that requests none."""
     runs = [study.run(condition) for study in studies if condition in study.conditions]
     by_kernel = {run.kernel.release: Results(run).requests for run in runs}
-    requests = sorted({size for sizes in by_kernel.values() for size in sizes})
+    requests = sorted(set[int]().union(*by_kernel.values()))
     if not requests:
         raise BadInput(f"{condition} requests no buffers. Use setsockopt or setsockopt-raised")
     columns = {
@@ -370,9 +369,7 @@ describe = Summary(
 )
 
 
-_whole = replace(
-    describe, phrases=(*describe.phrases, "writes of {write_bytes} bytes, TCP_NODELAY: {nodelay}")
-)
+_whole = describe.also("writes of {write_bytes} bytes, TCP_NODELAY: {nodelay}")
 
 
 def describe_run(run: Run) -> str:

@@ -385,14 +385,10 @@ describe = Summary(
     ),
     empty="no data",
 )
-_whole = Summary(
-    (
-        *describe.phrases,
-        "the queue is first collapsed at packet {first_collapse}",
-        "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
-        "packets[?, and deviates by at most {deviation_bytes} bytes]",
-    ),
-    empty=describe.empty,
+_whole = describe.also(
+    "the queue is first collapsed at packet {first_collapse}",
+    "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
+    "packets[?, and deviates by at most {deviation_bytes} bytes]",
 )
 
 

@@ -75,10 +75,9 @@ def granted(run: Run) -> Iterator[Note]:
     """A note with the reason if the buffer is not twice the requested size."""
     for buffer in run.buffers:
         wanted, got = buffer.requested_bytes, buffer.granted_bytes
-        if wanted is None or got is None or got == 2 * wanted:
-            continue
-        why = "net.core.rmem_max" if got < 2 * wanted else "the kernel's minimum, one packet"
-        yield Note("granted", f"SO_RCVBUF of {wanted:,} bytes gave {got:,}, because of {why}")
+        if wanted and got and got != 2 * wanted:
+            why = "net.core.rmem_max" if got < 2 * wanted else "the kernel's minimum, one packet"
+            yield Note("granted", f"SO_RCVBUF of {wanted:,} bytes gave {got:,}, because of {why}")
 
 
 @lru_cache(maxsize=KEPT_TABLES)

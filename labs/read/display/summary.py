@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.result_columns import values_of
@@ -26,6 +26,10 @@ class Summary:
     phrases: tuple[str, ...]
     empty: str
     rows: Callable[[DataFrame], DataFrame] = lambda table: table
+
+    def also(self, *phrases: str) -> Summary:
+        """The same with more phrases."""
+        return replace(self, phrases=(*self.phrases, *phrases))
 
     def of(self, row: Mapping[Any, Any]) -> str:
         """One run in a sentence."""
