@@ -40,10 +40,10 @@ OTHER_LIMIT = re.compile(r"(?:window|buffer|link|rate) (?:limits|limited) the (?
 SAID = {
     r"([\d.,]+) MiB/s over the whole file": ("goodput_mib_s", in_three_digits),
     r"whole file, ([\d.,]+) in the last third": ("steady_mib_s", in_three_digits),
-    r"Predicted: ([\d.,]+), in steady": ("predicted_mean_mib_s", in_three_digits),
-    r"Predicted: [\d.,]+, in steady state ([\d.,]+),": ("predicted_mib_s", in_three_digits),
+    r"predicted ([\d.,]+), in steady": ("predicted_mean_mib_s", in_three_digits),
+    r"predicted [\d.,]+, in steady state ([\d.,]+),": ("predicted_mib_s", in_three_digits),
     r"([\d.,]+) MiB/s in steady state with": ("steady_mib_s", in_three_digits),
-    r"\(predicted: ([\d.,]+),": ("predicted_mib_s", in_three_digits),
+    r"in flight; predicted ([\d.,]*\d)": ("predicted_mib_s", in_three_digits),
     r"([\d,]+) bytes of data in": ("recv_q", in_digits),
     r"bytes of data in ([\d,]+) bytes": ("skmem_r", in_digits),
     r"\*\*([\d,]+) packets\*\* with data": ("packets", in_digits),

@@ -437,7 +437,7 @@ def describe_run(run: Run) -> str:
 describe = Summary(
     (
         "{goodput_mib_s:3} MiB/s over the whole file[?, {steady_mib_s:3} in the last third]",
-        "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by the "
+        "predicted {predicted_mean_mib_s:3}, in steady state {predicted_mib_s:3}, limited by: "
         "{bound}",
         "the article ({article_claim}) reports {article_mib_s} MiB/s over the whole file",
         "the article ({article_claim}) reports {article_steady_mib_s} MiB/s in steady state",

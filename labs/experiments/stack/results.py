@@ -197,7 +197,7 @@ class Results(RunResults):
 def merged(runs: Iterable[Run]) -> Series[int]:
     """The number of requests up to each latency in microseconds, of several runs together."""
     counts = sum((Counter(load_of(run).latencies_us) for run in runs), Counter[int]())
-    return Series(counts, dtype=int).sort_index().cumsum()
+    return Series(counts, dtype=int).sort_index().cumsum().astype(int)
 
 
 def percentile_us(up_to: Series[int], percent: float) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
@@ -13,6 +11,9 @@ from labs.errors import BadInput
 from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LIVE, RECORDED = "live", "recorded"
 NOT_SHAPED, WRONG = "not shaped", "LINK NOT AS ASKED"
@@ -73,6 +74,8 @@ def facts(run: Run) -> dict[str, Any]:
 
 def of_run(run: Run) -> str:
     """The line below a chart of one run."""
+    from pandas import DataFrame  # noqa: PLC0415  not for commands that only name a link
+
     return of_table(DataFrame([facts(run)]))
 
 
