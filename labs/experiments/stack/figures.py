@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
+from plotly.graph_objects import Figure
 
 from labs.errors import BadInput
 from labs.experiments.stack.claims import instructions as counted_instructions
@@ -45,6 +46,7 @@ from labs.read.runs.run import Run
 from labs.read.stats.effects import Effect, describe_ratio
 from labs.read.stats.machines import places
 from labs.read.stats.repetitions import Repeated, on_one_kernel, undisturbed
+from labs.read.study import Study
 from labs.read.theory.queueing import (
     SECOND_US,
     Server,
@@ -52,12 +54,6 @@ from labs.read.theory.queueing import (
     closed_loop_us,
     evenly_spaced_us,
 )
-
-if TYPE_CHECKING:
-    from pandas import Series
-    from plotly.graph_objects import Figure
-
-    from labs.read.study import Study
 
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 

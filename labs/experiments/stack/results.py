@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -282,11 +282,10 @@ COMPARED = Comparisons(
 """What shows the effect of each setting."""
 
 
-def medians(conditions: Iterable[Repeated], columns: Iterable[str]) -> DataFrame:
+def medians(conditions: Iterable[Repeated], columns: Collection[str]) -> DataFrame:
     """One row per condition, with the median of each column, or None."""
-    names = [*columns]
-    rows = [(each.condition, *map(each.median, names)) for each in conditions]
-    return DataFrame(rows, columns=["condition", *names], dtype=object)
+    rows = [(each.condition, *map(each.median, columns)) for each in conditions]
+    return DataFrame(rows, columns=["condition", *columns], dtype=object)
 
 
 def loops(repeated: Iterable[Repeated]) -> DataFrame:
