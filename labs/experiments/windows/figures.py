@@ -20,7 +20,7 @@ from labs.read.claims.sentences import describe as sentence
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import heading, in_digits
-from labs.read.display.provenance import facts
+from labs.read.display.provenance import facts, of_run
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import POINTS, Axis
@@ -94,7 +94,7 @@ def _some(rows: DataFrame, sizes: Mapping[str, str], *counts: str) -> DataFrame:
 
 PACKETS = Lines(
     "The receive buffer packet by packet",
-    rows=lambda run: _with_marks(packets(run), BELOW_AXIS).assign(**facts(run)),
+    rows=lambda run: _with_marks(packets(run), BELOW_AXIS),
     x=PACKET,
     y=BYTES,
     lines={**SIZES, **MARKS},
@@ -114,7 +114,10 @@ def by_packet(run: Run) -> Figure:
     coalesced with the one before it, the queue was collapsed, or the packet was dropped.
     """
     figure = replace(
-        PACKETS, title=f"{PACKETS.title}: {run.condition}", describe=lambda rows: describe_run(run)
+        PACKETS,
+        title=f"{PACKETS.title}: {run.condition}",
+        caption=lambda rows: of_run(run),
+        describe=lambda rows: describe_run(run),
     )(run)
     times = packets(run).set_index("packet")["time_s"]
     numbers = [list(map(int, trace.x)) for trace in figure.data]
