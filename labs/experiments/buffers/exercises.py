@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import (
@@ -112,6 +111,3 @@ class Figures(exercise.Figures):
                 line = line_goodput_bytes_s(run.link.measured.rate_mbit or LINK.rate_mbit)
                 text += f"; {words.format(value)} {100 * speed * MIB / line:.0f} % of the link"
         return text
-
-
-EXERCISES, GUESSES = exercise.read(Path(__file__).with_suffix(".toml"), Figures)

@@ -39,16 +39,15 @@ from labs.read.readings.bulk_transfer import (
 from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
-from labs.read.readings.run_results import settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as, size
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.windows import receive_window_bytes
 
 NO_RATE = "no_rate"
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
-size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
+sampled = partial(costly, unit="bytes")
 
 TCP_MEM, CONTROL = "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control"
 WGET_READ_BYTES = 8192
@@ -227,7 +226,7 @@ class Results(BulkTransfer):
     receive_most_bytes = size("receives.most_bytes", "the largest size of the receive buffer")
     send_most_bytes = size("sends.most_bytes", "the largest size of the send buffer")
 
-    @column("what fixed the receiver's buffer", hidden=True)
+    @hidden_column("what fixed the receiver's buffer")
     def series(self) -> str | None:
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
 
@@ -253,7 +252,7 @@ class Results(BulkTransfer):
     httping_min_ms = hidden("httping.min_ms", "httping's shortest time", unit="ms")
     httping_max_ms = hidden("httping.max_ms", "httping's longest time", unit="ms")
 
-    @column("median time from one request to the next", unit="ms", hidden=True)
+    @hidden_column("median time from one request to the next", unit="ms")
     def cycle_ms(self) -> float | None:
         return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
 
@@ -305,7 +304,7 @@ class Results(BulkTransfer):
     )
     ssthresh_most_bytes = sampled("sizes.window.largest", "largest rcv_ssthresh")
 
-    @column("predicted share of the receive buffer", hidden=True, costly=True)
+    @hidden_column("predicted share of the receive buffer", costly=True)
     def predicted_window_share(self) -> float | None:
         window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
         return window and window / self.receive_last_bytes

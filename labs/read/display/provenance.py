@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
@@ -56,10 +56,10 @@ def measured(link: Measured) -> str:
     return f"{rate}RTT {milliseconds(link.rtt_ms)}{lost}"
 
 
-def of_run(run: Run) -> str:
-    """The line below a chart of one run."""
+def facts(run: Run) -> dict[str, Any]:
+    """What a caption says of a run, as the columns that `of_table` reads."""
     link = run.link
-    row = {
+    return {
         "condition": run.condition,
         "testbed": run.testbed,
         "kernel": run.kernel.release,
@@ -70,9 +70,13 @@ def of_run(run: Run) -> str:
         "rtt_ms": link.measured.rtt_ms,
         "rate_mbit": link.measured.rate_mbit,
     }
+
+
+def of_run(run: Run) -> str:
+    """The line below a chart of one run."""
     from pandas import DataFrame  # noqa: PLC0415  not for commands that only name a link
 
-    return of_table(DataFrame([row]))
+    return of_table(DataFrame([facts(run)]))
 
 
 def of_table(table: DataFrame) -> str:

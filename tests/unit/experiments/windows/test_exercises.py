@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from labs.experiments.windows.exercises import EXERCISES
-from labs.read.exercises.exercise import Evidence
+from labs.catalog import find
+from labs.read.exercises.exercise import Evidence, of_lab
 from labs.read.theory.receive_window import Setup, accepted
 from labs.read.theory.receive_window_kernels import rules
 
@@ -20,7 +20,10 @@ def test_expected_is_the_value_of_the_kernel_rules() -> None:
         mss_bytes=1024,
         adv_win_scale=3,
     )
-    right = {exercise.name: exercise.expected(Evidence("6.1")).low for exercise in EXERCISES}
+    right = {
+        exercise.name: exercise.expected(Evidence("6.1")).low
+        for exercise in of_lab(find("windows"))[0]
+    }
     assert (packets, accepted(setup).rcv_wnd) == (
         right["accepted_packets"],
         right["scaled_window_bytes"],
