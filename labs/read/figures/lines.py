@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas
 
+from labs.errors import BadInput
 from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
@@ -183,6 +184,11 @@ class Lines(Declared):
     def _differences(self, rows: DataFrame) -> Plot:
         """The plot of how far each prediction is from the measured value."""
         column, end = self.up.column, self.within_pct
+        if not self.predicted_column:
+            raise BadInput(
+                f'the figure "{self.title_of(rows)}" has within_pct, but {column} no column '
+                "of predictions. Give predicted=Prediction(column=...), or leave within_pct out"
+            )
         measured = rows[column].astype(float)
         apart = 100 * (rows[self.predicted_column].astype(float) / measured - 1)
         band = Mark(-end, axis="y", colour=SKY, until=end)
