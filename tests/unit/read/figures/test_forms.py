@@ -73,6 +73,13 @@ def test_a_line_of_many_points_has_even_steps() -> None:
     assert len(places) == USUAL_STEPS and places[-1][0] == 1000
 
 
+def test_an_axis_refuses_another_unit_than_its_column_s() -> None:
+    given = lines(y=Axis("goodput", "speed", "MiB/s"))(ROWS)
+    assert given.layout.yaxis.title.text == "speed (MiB/s)"
+    with pytest.raises(BadInput, match="goodput is in MiB/s"):
+        lines(y=Axis("goodput", "speed", "Mbit/s"))(ROWS)
+
+
 def test_differences_need_a_column_of_predictions() -> None:
     with pytest.raises(BadInput, match=r'"Goodput".*Prediction\(column=') as caught:
         lines(y="expected", within_pct=5.0, predicted=Prediction(curve=lambda rows: ([], [])))(ROWS)
