@@ -248,7 +248,8 @@ def _chosen(
         chosen = [(lab, article) for lab, article in every if article.number == number]
         if not chosen:
             there = ", ".join(map(str, sorted({article.number for _, article in every})))
-            raise BadInput(f"there is no article {number} with claims. Allowed: {there}")
+            own = "" if name else ". For a lab of your own: labs claims ./mylab.py"
+            raise BadInput(f"there is no article {number} with claims. Allowed: {there}{own}")
         every = chosen
     if ids:
         return _with_ids(every, ids)

@@ -177,10 +177,18 @@ class Lab:
                 raise _fault(self.source, run, error) from error
             if not isinstance(error, UNEXPECTED):
                 raise
+            where = self._last_in_folder(error)
+            changed = f"Correct {where}, if you changed this file; else the run is damaged. "
             raise Damaged(
                 f"{run.path}: the lab {self.name} cannot compute results from what it holds "
-                f"({type(error).__name__}: {str(error)[:80]}). {AGAIN}"
+                f"({type(error).__name__}: {str(error)[:80]}). {changed if where else ''}{AGAIN}"
             ) from error
+
+    def _last_in_folder(self, error: Exception) -> str:
+        """File and line that raised an error, if it is in the folder of the lab; else empty."""
+        folder = Path(str(self.require("results").__file__)).parent
+        place, line = last_line(error, lambda path: True)
+        return f"{place}:{line}" if place and folder in place.parents else ""
 
     def forget(self, run: Run) -> None:
         """Drop the results of a run: who reads thousands of runs cannot keep them all."""

@@ -15,10 +15,12 @@ import pytest
 from labs import catalog
 from labs.cli import new
 from labs.drive.parameters import LabParameters
-from labs.errors import BadInput
+from labs.drive.record.stored_files import AGAIN
+from labs.errors import BadInput, Damaged
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.read.claims.sources import Source, verdicts_from
 from labs.read.lab import Lab
+from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -465,6 +467,23 @@ def test_columns_refused_when_they_are_read(
     text = str(caught.value)
     assert text.startswith(str(tmp_path / "labs_echo" / file)) and part in text
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("computed", "line"),
+    [('self.run.fetch()["octets"]', 10), ('__import__("json").loads("{")', None)],
+)
+def test_an_error_in_a_column_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, computed: str, line: int | None
+) -> None:
+    """If the lab raised it; what a parser raised is more likely a damaged run."""
+    results = ECHO["results.py"].replace('self.run.fetch()["bytes"]', computed)
+    lab = loaded_folder(tmp_path, monkeypatch, {"results": results})
+    with pytest.raises(Damaged) as caught:
+        lab.results(open_run(make_run(tmp_path / "runs", inputs("far", lab="echo"))))
+    text, place = str(caught.value), f"{tmp_path / 'labs_echo' / 'results.py'}:"
+    assert (f"{place}{line}, " in text) is (line is not None) and (place in text) is bool(line)
+    assert AGAIN in text and "\n" not in text
 
 
 @pytest.mark.parametrize(

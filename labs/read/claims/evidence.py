@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 from labs.read.claims.judged_runs import JudgedRuns, judged_runs, of_digests
-from labs.read.claims.ledger import in_condition
+from labs.read.claims.ledger import in_condition, requested
 from labs.read.claims.verdict import Witness, together
 from labs.read.display.provenance import asked_of
 from labs.read.lab import Lab
@@ -131,11 +132,29 @@ class Evidence:
         """A parameter of the lab as requested of a condition; None if it does not have it. What is
         neither of the link nor a setting, the function `parameter` of the lab's results gives."""
         value = in_condition(self.row(name)["asked"], parameter)
-        of_lab = getattr(self.lab.part("results"), "parameter", None)
-        if value is not None or of_lab is None or name not in self.runs:
+        if value is not None or self._of_lab is None or name not in self.runs:
             return value
-        computed: float | str | None = of_lab(self.runs[name], parameter)
-        return computed
+        return self._of_lab(self.runs[name], parameter)
+
+    @cached_property
+    def _of_lab(self) -> Callable[[Run, str], float | str | None] | None:
+        """The function `parameter` that the lab's results define, and not one that they import."""
+        module = self.lab.part("results")
+        function = getattr(module, "parameter", None)
+        is_defined = module and getattr(function, "__module__", "") == module.__name__
+        return function if is_defined else None
+
+    def requested(self, conditions: Iterable[str]) -> Sequence[str]:
+        """The names of the settings and of the link of existing conditions."""
+        asked = (requested(self.row(name)["asked"]) for name in conditions)
+        return list(dict.fromkeys(name for values in asked for name in values))
+
+    def says(self, conditions: Sequence[str], parameter: str) -> bool:
+        """Whether any of these existing conditions says a parameter. A draw cannot tell what the
+        function `parameter` of the lab's results gives."""
+        if parameter in self.requested(conditions) or (self.file and self._of_lab):
+            return True
+        return any(self.parameter(name, parameter) is not None for name in conditions)
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """The testbed and the kernel of these runs; None without runs."""

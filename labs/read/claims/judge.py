@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from labs.drive.parameters.declare import unknown
@@ -32,8 +33,10 @@ def judge(
 ) -> Verdict:
     """The verdict on one claim.
 
-    `parameters` are the article's own. BadInput for a claim whose judging function is not there.
+    `parameters` are the article's own. BadInput for a claim whose judging function is not there, or
+    with a parameter that its runs do not say.
     """
+    _check_parameters(claim, seen)
     left_out = {
         figure: ", ".join(others)
         for figure, names in claim.figure_parameters.items()
@@ -117,6 +120,23 @@ def _objection(claim: Claim, seen: Evidence, parameters: Parameters) -> str:
             if (value := seen.row(name)[column]) not in allowed:
                 return f"{column} of {name} is {value or 'unknown'}, not {' or '.join(allowed)}"
     return ""
+
+
+def _check_parameters(claim: Claim, seen: Evidence) -> None:
+    """BadInput for a parameter that no run of the claim's conditions says: runs with any value of
+    it would judge the claim."""
+    names = seen.matching(*claim.conditions)
+    if not names or not all(map(seen.matching, claim.conditions)):
+        return
+    of_figures = chain.from_iterable(claim.figure_parameters.values())
+    for parameter in (*claim.parameters, *claim.shown_at, *of_figures):
+        if not seen.says(names, parameter):
+            raise BadInput(
+                f"{seen.lab.ledger}: {claim.id}: {parameter} is neither a setting of "
+                f"{', '.join(claim.conditions)} nor of the link. "
+                f"Allowed: {', '.join(seen.requested(names))}. Name one of these, or define "
+                f"parameter(run, name) beside Results, which returns the run's {parameter}"
+            )
 
 
 def unlike_the_article(claim: Claim, seen: Evidence, parameters: Parameters) -> list[str]:

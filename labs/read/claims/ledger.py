@@ -453,7 +453,12 @@ def parameter(run: Run, name: str, of_lab: OwnParameter | None = None) -> Value:
 
 def in_condition(condition: Condition, name: str) -> Value:
     """The value of a parameter of the link or of the settings; None if it is none of them."""
-    return (asdict(condition.link) | dict(condition.settings)).get(name)
+    return requested(condition).get(name)
+
+
+def requested(condition: Condition) -> Mapping[str, Any]:
+    """The link and the settings of a condition, by name."""
+    return asdict(condition.link) | dict(condition.settings)
 
 
 def figures_by_column(

@@ -9,6 +9,7 @@ from math import ceil, floor, log2, log10
 from typing import Any
 
 from labs.drive.result_columns import Column, columns_of
+from labs.errors import BadInput
 from labs.read.display.format import heading, in_digits, in_three_digits, size_in_words
 from labs.read.figures.style import log_ticks, log_title
 
@@ -32,7 +33,8 @@ def declared(results: type | None) -> Columns:
 class Axis:
     """One axis of a figure.
 
-    Its words and unit are those of the lab's `column`, if not given. `begins_at_0` and `range` set
+    Its words and unit are those of the lab's `column`, if not given; another unit is another
+    column, because nothing converts values. `begins_at_0` and `range` set
     its ends, which are otherwise those of what is drawn; what is below `least` is drawn there.
     `ticks` is POINTS, SIZES, DIGITS, the values with their words, or empty for plotly's choice. The
     values of a `category` are words, side by side; `written` writes a value with a unit that suits
@@ -51,7 +53,8 @@ class Axis:
     written: Callable[[Any], str] | None = None
 
     def of(self, columns: Columns) -> Axis:
-        """The axis with the words and the unit of its column, where it has none of its own."""
+        """The axis with the words and the unit of its column, where it has none of its own.
+        BadInput for another unit than the column's."""
         words, _, unit = heading(self.column).partition(" (")
         if words[1:].islower():
             words = words[:1].lower() + words[1:]
@@ -59,6 +62,11 @@ class Axis:
         if self.column in columns:
             column = columns[self.column]
             words, unit = re.split("[,;:]", column.meaning)[0], column.unit
+            if self.unit not in (None, unit):
+                raise BadInput(
+                    f"{self.column} is in {unit or 'no unit'}, and not in {self.unit or 'none'}: "
+                    "nothing converts it. Leave out the unit of its axis, or declare another column"
+                )
         written = self.written or (size_in_words if self.ticks == SIZES else None)
         unit = "" if written else unit
         return replace(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas
 
+from labs.errors import BadInput
 from labs.read.display.format import in_three_digits, is_known
 from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
@@ -183,19 +184,24 @@ class Lines(Declared):
     def _differences(self, rows: DataFrame) -> Plot:
         """The plot of how far each prediction is from the measured value."""
         column, end = self.up.column, self.within_pct
+        if not self.predicted_column:
+            raise BadInput(
+                f'the figure "{self.title_of(rows)}" has within_pct, but {column} no column '
+                "of predictions. Give predicted=Prediction(column=...), or leave within_pct out"
+            )
         measured = rows[column].astype(float)
         apart = 100 * (rows[self.predicted_column].astype(float) / measured - 1)
         band = Mark(-end, axis="y", colour=SKY, until=end)
         zero = Mark(0.0, axis="y", dash="solid", width=1)
-        below = replace(
-            self,
-            y=Axis(column, "difference", "%"),
-            mode="markers",
-            predicted=None,
-            published="",
-            marks=(band, zero, *(replace(m, text="") for m in self.marks if m.axis == "x")),
-            height=DIFFERENCE_PX,
-        )
+        given: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown: dict[str, Any] = {
+            "mode": "markers",
+            "predicted": None,
+            "published": "",
+            "marks": (band, zero, *(replace(m, text="") for m in self.marks if m.axis == "x")),
+            "height": DIFFERENCE_PX,
+        }
+        below = Differences(**{**given, **shown})
         return below.panel(rows.assign(**{column: apart}), ())
 
     def panel(self, rows: DataFrame, sources: tuple[Any, ...]) -> Plot:
@@ -383,6 +389,14 @@ class Lines(Declared):
             values[predicted] = "predicted"
         heads |= {name: f"{words}, {unit}".removesuffix(", ") for name, words in values.items()}
         return rows[list(heads)].rename(columns=heads)
+
+
+class Differences(Lines):
+    """How far predictions are from the measured values of the column `y`, in % of these."""
+
+    @cached_property
+    def up(self) -> Axis:
+        return Axis(self.axis(self.y).column, "difference", "%")
 
 
 def _in_digits(value: float) -> str:

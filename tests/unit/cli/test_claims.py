@@ -372,6 +372,7 @@ def test_main_refuses_labs_without_any_runs(
     [
         (("--from", "nowhere"), "nowhere"),
         (("--article", "99"), f"there is no article 99 with claims. Allowed: {ARTICLES}"),
+        (("--article", "99"), "labs claims ./mylab.py"),
         (("--article", "one"), '--article "one" is invalid; allowed: a whole number'),
         (("--id", "A1.99"), "A1.99 is not a claim"),
         (("--id", "A9.9"), "A9.9 is not a claim. Allowed: A1.1 to A1.23, A2.1 to A2.12, "),

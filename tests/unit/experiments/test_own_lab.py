@@ -149,6 +149,55 @@ def test_claims_command_reads_the_ledger_beside_the_file(
     assert "Write its claims to mine.toml" in capsys.readouterr().err
 
 
+def with_parameter(name: str, value: object) -> str:
+    """The ledger, with a parameter on which both claims depend."""
+    ledger = LEDGER.replace("[article.parameters]\n", f"[article.parameters]\n{name} = {value}\n")
+    return ledger.replace("conditions =", f'parameters = ["{name}"]\nconditions =')
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("delay_ms", 100, ["holds", "differs"]),
+        ("delay_ms", 20, ["not judged"] * 2),
+        ("file_bytes", 102_400, ["holds", "differs"]),
+        ("file_bytes", 204_800, ["not judged"] * 2),
+    ],
+)
+def test_claims_depend_on_settings_and_the_link(
+    lab: Lab, name: str, value: object, words: list[str]
+) -> None:
+    Path("mine.toml").write_text(with_parameter(name, value))
+    assert [verdict.verdict for verdict in verdicts(lab, [made(lab)])] == words
+
+
+def test_claims_refuse_a_parameter_that_no_run_says(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`file_kib` is turned into the setting `file_bytes`; the file imports `parameter`, with which
+    it declares it."""
+    run = made(lab)
+    write_study(Path("runs"), "mine", {"size": "small"}, [Planned("far", run.key)])
+    Path("mine.toml").write_text(with_parameter("file_kib", 100))
+    assert main(["claims", "./mine.py"]) == 2
+    error = capsys.readouterr().err
+    assert "mine.toml: A9.1: file_kib " in error and error.count("\n") == 1
+    assert {"file_bytes,", "delay_ms,"} <= set(error.split())
+
+
+@pytest.mark.parametrize(
+    ("file_kib", "words"), [(100, ["holds", "differs"]), (200, ["not judged"] * 2)]
+)
+def test_claims_depend_on_what_the_lab_s_own_function_gives(
+    lab: Lab, file_kib: int, words: list[str]
+) -> None:
+    with Path("mine.py").open("a") as file:
+        file.write("\n\ndef parameter(run, name):\n    return run.fetch()['bytes'] / 2**20 - 924\n")
+    Path("mine.toml").write_text(with_parameter("file_kib", file_kib))
+    changed = catalog.find("./mine.py")
+    assert [verdict.verdict for verdict in verdicts(changed, [made(changed)])] == words
+
+
 def test_compare_testbeds_gives_the_kernel_as_the_reason(lab: Lab) -> None:
     run = made(lab)
     others = repetitions(Path("machines"), run, [0.5] * 5, release="6.12.9")

@@ -9,6 +9,7 @@ import pytest
 from plotly.graph_objects import Figure
 
 from labs.drive.result_columns import Column
+from labs.errors import BadInput
 from labs.read.figures.axes import POINTS, SIZES, Axis
 from labs.read.figures.bars import Bar, Bars
 from labs.read.figures.declaration import in_group
@@ -70,6 +71,19 @@ def test_a_line_of_many_points_has_even_steps() -> None:
     rows = pandas.DataFrame({"group": "sweep", "size": xs, "goodput": xs})
     places = lines(by=None, predicted=None)(rows).layout.meta["step_places"]["x"]
     assert len(places) == USUAL_STEPS and places[-1][0] == 1000
+
+
+def test_an_axis_refuses_another_unit_than_its_column_s() -> None:
+    given = lines(y=Axis("goodput", "speed", "MiB/s"))(ROWS)
+    assert given.layout.yaxis.title.text == "speed (MiB/s)"
+    with pytest.raises(BadInput, match="goodput is in MiB/s"):
+        lines(y=Axis("goodput", "speed", "Mbit/s"))(ROWS)
+
+
+def test_differences_need_a_column_of_predictions() -> None:
+    with pytest.raises(BadInput, match=r'"Goodput".*Prediction\(column=') as caught:
+        lines(y="expected", within_pct=5.0, predicted=Prediction(curve=lambda rows: ([], [])))(ROWS)
+    assert "\n" not in str(caught.value)
 
 
 def test_lines_have_the_article_s_points_and_differences_below() -> None:
