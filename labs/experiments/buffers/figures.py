@@ -298,7 +298,7 @@ def _draws(table: DataFrame) -> DataFrame:
     # Where no run has a value, a column is not of numbers.
     cells = rows.astype({"goodput_mib_s": float, "lost_pct": float}).groupby(["loss_pct", place])
     speeds = cells["goodput_mib_s"].agg(
-        draws="size", values=list, median="median", low="min", high="max"
+        draws="size", values=list, middle="median", low="min", high="max"
     )
     dropped = cells["lost_pct"].agg(dropped_pct="mean", dropped_low="min", dropped_high="max")
     draws = cells.first().join([speeds, dropped]).reset_index()
@@ -328,7 +328,7 @@ loss = Intervals(
     _title_of_loss,
     rows=_draws,
     empty="none of these runs belongs to the loss series; it is part of SIZE “full”",
-    x=Axis("median", "goodput", "MiB/s", log=True, ticks=DIGITS),
+    x=Axis("middle", "goodput", "MiB/s", log=True, ticks=DIGITS),
     row="loss_pct",
     row_name=_heading_of_loss,
     by="congestion_control",
@@ -338,15 +338,15 @@ loss = Intervals(
     reference=Reference("mathis", "Mathis: ", "predicted (Mathis)"),
     mark_px=18,
     marks=(Mark(line_mib_s, "line rate {digits} MiB/s"),),
-    words=lambda row: in_words("{congestion_control} <b>{median:3}</b>", row.get),
+    words=lambda row: in_words("{congestion_control} <b>{middle:3}</b>", row.get),
     says=lambda row: in_words(
-        "{loss_pct} % loss, {congestion_control}: {median:3} ({low:3} to {high:3})", row.get
+        "{loss_pct} % loss, {congestion_control}: {middle:3} ({low:3} to {high:3})", row.get
     ),
     table={
         "loss_pct": "loss_pct",
         "congestion_control": "congestion control",
         "draws": "draws",
-        "median": "median, MiB/s",
+        "middle": "median, MiB/s",
         "low": "lowest, MiB/s",
         "high": "highest, MiB/s",
         "mathis": "predicted (Mathis), MiB/s",
