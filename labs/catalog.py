@@ -8,7 +8,6 @@ a module::
     experiment.py   measure(bench, condition): one run, on the hosts
     results.py      Results: a class made from a run, whose columns are methods
     settings.py     a frozen dataclass: the settings of a condition, as `measure` reads them
-    exercises.toml  the graded questions of its notebook; exercises.py, if they need Figures
     figures.py      what its notebook calls as `labs.charts.LAB.NAME` and `labs.LAB.NAME`; optional:
                     describe(table), describe_run(run), findings(runs, parameters), remarks(table)
     articleN.toml, claims.py    the claims of an article; JUDGES, for what no column decides
@@ -136,21 +135,9 @@ def load_folder(folder: Path, package: str) -> Lab:
     def part(name: str) -> ModuleType | None:
         if (folder / f"{name}.py").is_file():
             return importlib.import_module(f"{package}.{name}")
-        questions = folder / "exercises.toml"
-        if name == questions.stem and questions.is_file():
-            return _exercises(questions, f"{package}.{name}")
         return None
 
     return _lab(folder.name, front, f"{package}.experiment", part, ledger)
-
-
-@lru_cache
-def _exercises(questions: Path, name: str) -> ModuleType:
-    """The part of a lab whose exercises need no `Figures` of their own, from its file alone."""
-    read = importlib.import_module("labs.read.exercises.exercise").read
-    module = ModuleType(name)
-    vars(module)["EXERCISES"], vars(module)["GUESSES"] = read(questions)
-    return module
 
 
 def _lab(name: str, front: ModuleType, experiment: str, part: Any, ledger: Path | None) -> Lab:

@@ -30,7 +30,8 @@ from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import HOST, RUN, SEAL, canonical, digest, key, read_seal
 from labs.drive.record.stored_files import VERSION, parse
 from labs.errors import BadInput, Damaged, LabError
-from labs.experiments.buffers.figures import buffer_rows, timeline
+from labs.experiments.buffers.figures import timeline
+from labs.experiments.buffers.tables import buffer_rows
 from labs.experiments.nagle.figures import ladder
 from labs.grading.grade_sheet import grade_file
 from labs.grading.student_copy import copy_for_students

@@ -278,10 +278,11 @@ def exercises() -> Shown:
     from labs.catalog import LABS, find
     from labs.errors import LabError
     from labs.grading.run_evidence import RunEvidence
+    from labs.read.exercises.exercise import of_lab
 
     for name in LABS:
         lab = find(name)
-        for exercise in getattr(lab.part("exercises"), "EXERCISES", ()):
+        for exercise in of_lab(lab)[0]:
             for kernel in ("5.10", "6.1", "6.12", "7.2"):
                 try:
                     expected = repr(exercise.expected(RunEvidence(lab, kernel)))

@@ -94,7 +94,9 @@ class ComputedColumn(Generic[T_co]):
 class PartColumn(ComputedColumn[Any]):
     """A column that is a part of a value of a class `Results`; see `part`."""
 
-    def __init__(self, of: str | Function, declared: Column, per: float, kind: Any) -> None:
+    def __init__(
+        self, of: str | Function, declared: Column, per: float, kind: Function | None
+    ) -> None:
         super().__init__(self._follow, declared)
         self.steps: tuple[str | Function, ...] = ("run", of) if callable(of) else (*of.split("."),)
         self.per, self.kind = per, kind
@@ -108,7 +110,10 @@ class PartColumn(ComputedColumn[Any]):
             if value is None:
                 return None
             value = _step(value, step)
-        return value if value is None or self.per == 1 else value / self.per
+        if value is None:
+            return None
+        value = value if self.kind is None else self.kind(value)
+        return value if self.per == 1 else value / self.per
 
     def type_in(self, results: type) -> Any:
         """The type at the end of its path. BadInput for a path that does not exist."""
@@ -116,7 +121,9 @@ class PartColumn(ComputedColumn[Any]):
         for step in self.steps:
             what = f"{self.declared.name} is {'.'.join(map(str, self.steps))}"
             hint = _returned(step) if callable(step) else _type_of_step(hint, step, what)
-        return self.kind or (hint if self.per == 1 else float)
+        if self.kind is not None:
+            return self.kind if isinstance(self.kind, type) else _returned(self.kind)
+        return hint if self.per == 1 else float
 
 
 def _step(value: Any, step: str | Function) -> Any:
@@ -165,15 +172,15 @@ def part(
     steady: bool = False,
     costly: bool = False,
     per: float = 1,
-    kind: type | None = None,
+    kind: Function | None = None,
 ) -> PartColumn:
     """Declare a column that is a part of a value of a lab's class `Results`; else as `column`.
 
     `of` is a path of attributes, keys, and numbers of elements, with dots between, such as
     `sizes.first` or `interval.steady_bytes_s.0`; or a function of the run. The column is empty
-    where a value on the path is None or missing. `per` is what its values are divided by, such as
-    KIB. `kind` is the type of its values, if annotations do not say it. Of two parts with one name
-    the class keeps the second.
+    where a value on the path is None or missing. `kind` is what makes the value of the column of
+    that at the end of the path: a type, or a function. `per` is what its values are divided by,
+    such as KIB. Of two parts with one name the class keeps the second.
     """
     declared = Column("", unit, meaning, predicted_by, hidden, headline, steady, costly)
     return PartColumn(of, declared, per, kind)
@@ -211,7 +218,7 @@ def _type_of_attribute(cls: type, name: str, what: str) -> Any:
         if name in annotations:
             return _evaluated(annotations[name], vars(sys.modules[base.__module__]))
         names |= {*annotations, *getattr(getattr(made_by, "__code__", None), "co_names", ())}
-    if attribute is None and name not in names:
+    if attribute is None and name not in names and not hasattr(cls, "__getattr__"):
         raise BadInput(f"{what}, but {cls.__name__} has no {name}{did_you_mean(name, names)}")
     return Any
 
@@ -223,12 +230,12 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 def _evaluated(annotation: Any, names: Mapping[str, Any]) -> Any:
-    """An annotation as a type; Any for a name that was imported for type checkers alone."""
+    """An annotation as a type; Any for one that only type checkers know."""
     if not isinstance(annotation, str):
         return annotation
     try:
         return eval(annotation, dict(names))
-    except NameError:
+    except (NameError, TypeError):
         return Any
 
 

@@ -23,7 +23,7 @@ from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import whose
 from labs.read.display.format import heading, printable
 from labs.read.display.provenance import asked_of
-from labs.read.exercises.exercise import Guess
+from labs.read.exercises.exercise import Guess, of_lab
 from labs.read.figures.offline_page import drawn_figures, offline_page
 from labs.read.figures.style import (
     BLACK,
@@ -87,7 +87,7 @@ def guessed(book: Gradebook) -> list[Guessed]:
     declared = {
         (guess.notebook, guess.name): (lab, guess)
         for lab in map(find, LABS)
-        for guess in getattr(lab.part("exercises"), "GUESSES", ())
+        for guess in of_lab(lab)[1]
     }
     return [_guessed(guess, declared.get((guess.notebook, guess.name))) for guess in book.guesses]
 

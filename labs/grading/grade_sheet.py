@@ -20,7 +20,7 @@ from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import Submission
 from labs.read.display.rich_output import Table
 from labs.read.exercises import graded_answer
-from labs.read.exercises.exercise import Answer, Exercise, Expected
+from labs.read.exercises.exercise import Answer, Exercise, Expected, of_lab
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, parameters, read_notebook
@@ -184,7 +184,7 @@ def _renamed(notebook: NotebookFile) -> str:
 
 
 def _exercises(lab: Lab) -> tuple[Exercise, ...]:
-    exercises: tuple[Exercise, ...] = getattr(lab.part("exercises"), "EXERCISES", ())
+    exercises, _ = of_lab(lab)
     return exercises
 
 

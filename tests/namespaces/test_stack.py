@@ -28,7 +28,7 @@ from labs.experiments.stack.places import allowed_cpus, set_places
 from labs.experiments.stack.results import knobs, latencies, server_of
 from labs.experiments.stack.settings import APART, CONNTRACK, GRO, IDLE, OFF, SAME, Settings
 from labs.launch.launch import Made, run
-from labs.read.parse.http_loads import Wrk
+from labs.read.parse.http_loads import Load
 from labs.read.runs.raw_files import WRK
 
 LAB = find("stack")
@@ -56,11 +56,15 @@ def test_run_counts_requests_alike_at_both_ends(made: Made) -> None:
     """The histogram of wrk, without what it adds, has one entry per response. The server has also
     counted the warm-up, and at most one request per connection whose response came too late."""
     for one in made.runs:
-        said: Wrk = one.read("client/wrk.txt", WRK)
+        said: Load = one.read("client/wrk.txt", WRK)
         assert sum(said.latencies_us.values()) == said.requests == latencies(one).iloc[-1]
         server = server_of(one)
         assert server is not None
-        assert 0 <= server.requests - WARM_UP_REQUESTS - said.requests <= said.connections
+        assert (
+            0
+            <= server.requests - WARM_UP_REQUESTS - said.requests
+            <= one.settings_as(Settings).connections
+        )
         assert sum(thread.bad for thread in server.threads) == said.failed == 0
 
 

@@ -46,13 +46,15 @@ def parameter(
     form: str = "",
     flag: str = "",
     several: bool = True,
+    on_machines: Scalar | None = None,
 ) -> Any:
     """Declare one field of a parameter class.
 
     `unit` is the unit of a number; `low` and `high` are inclusive. Text is limited by `choices`, or
     by `pattern` (a regular expression for the whole value), which `form` describes in words.
     `flag` replaces the flag that is derived from the field's name. `several=False` refuses a list
-    of values (`axes.py`), as for a text that may contain commas.
+    of values (`axes.py`), as for a text that may contain commas. `on_machines` is the default of
+    the command line for size small on two machines, if it is another one.
     """
     return dataclasses.field(
         default=default,
@@ -66,6 +68,7 @@ def parameter(
             "form": form,
             "flag": flag,
             "several": several,
+            "on_machines": on_machines,
         },
     )
 
@@ -86,6 +89,7 @@ class Parameter:
     form: str = ""
     flag: str = ""
     several: bool = True
+    on_machines: Scalar | None = None
 
     @property
     def notebook_name(self) -> str:
@@ -383,7 +387,10 @@ class LabParameters:
     def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
         """The defaults of the command line for a testbed and a size, as far as they differ from
         those of the class."""
-        return {}
+        if (testbed, size) != ("vagrant", "small"):
+            return {}
+        defaults = {each.name: each.on_machines for each in declared(cls).values()}
+        return {name: value for name, value in defaults.items() if value is not None}
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from labs.drive.condition import Condition, Group, Sysctls
-from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
-from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.condition_table import Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
 from labs.drive.units import KIB, MIB, bytes_carried
@@ -46,16 +47,13 @@ MARGIN = Margin(
 )
 
 
-# Emulated machines carry this rate, and the default buffers limit a download at it.
-ON_MACHINES: Mapping[str, Scalar] = {"rate_mbit": 200.0, "transfer_mib": 128}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parameters(LabParameters):
     """A link, the buffers at its two ends, and a download of a given size."""
 
+    # Emulated machines carry 200 Mbit/s, and the default buffers limit a download at that rate.
     rate_mbit: float = parameter(
-        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, on_machines=200.0, help="rate of the link"
     )
     delay_ms: float = parameter(
         200.0, unit="ms", low=0, high=10_000, help="delay that the link adds to a round trip"
@@ -83,15 +81,11 @@ class Parameters(LabParameters):
         65_536, unit="bytes", low=1, high=67_108_864, help="what the client asks for in one read"
     )
     transfer_mib: int = parameter(
-        1024, unit="MiB", low=1, high=65_536, help="the size of the file that is served"
+        1024, unit="MiB", low=1, high=65_536, on_machines=128, help="size of the served file"
     )
     limit_s: float = parameter(
         90.0, unit="s", low=0.1, high=3600, help="when a download is ended that has not finished"
     )
-
-    @classmethod
-    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
 
 
 DEFAULT, SENDER_RAISED, BOTH_RAISED = "default", "wmem", "both"
@@ -116,7 +110,7 @@ CONTROL = "net.ipv4.tcp_congestion_control"
 DRAWS = {"small": 2, "full": 5}
 # Half of what httping reports before the delay is added: it times two round trips.
 NEAR_RTT_MS = 0.6
-BLOCK_BYTES, BLOCK_RATE_MBIT = 1_000_000, 800.0
+BLOCK_BYTES, BLOCK_MBIT = 1_000_000, 800.0
 """The article's example: 1 MB at 100 MB/s, then a wait of one RTT."""
 # On the article's own link, with its buffers and the kernel's. Its download is 741,000 packets:
 # none, one or seven of them are lost.
@@ -148,35 +142,37 @@ def _table(p: Parameters, path: Link) -> Iterator[Row]:
     yield from _article(p, undelayed, raised)
     yield from _sweeps(p)
     yield from _losses(DRAWS[p.size])
-    yield from _limits(undelayed)
-    yield from _reading_and_waiting(path, raised)
+    yield from _other_limits(path, undelayed, raised)
     yield from _few_losses(raised)
 
 
 def _article(p: Parameters, undelayed: Link, raised: int) -> Iterator[Row]:
     """The article's own measurements; what setsockopt grants, and buffers set by hand."""
     unshaped = Link(shaped_at=p.shaped_at)
-    short: Changes = {"limit_s": SHORT_S}
-    by_hand: Changes = {**short, "client": DISCARD}
+    always = partial(row, small=True, machines=True)
     yield from rows(
         ARTICLE,
-        row("unshaped", small=True, machines=True, link=unshaped),
-        row("shaped", small=True, machines=True, link=undelayed),
+        always("unshaped", link=unshaped),
+        always("shaped", link=undelayed),
         each("shaped-{}k", (256, 4096, 51200), small=(256,), link=undelayed, sysctls=_both_kib),
-        row(DEFAULT, small=True, machines=True),
-        row(SENDER_RAISED, small=True, machines=True, sysctls=fixed(raised)),
-        row(BOTH_RAISED, small=True, machines=True, sysctls=fixed(raised, raised)),
-        row("rmem100", small=True, machines=True, sysctls=fixed(raised, 2 * raised)),
+        always(DEFAULT),
+        always(SENDER_RAISED, sysctls=fixed(raised)),
+        always(BOTH_RAISED, sysctls=fixed(raised, raised)),
+        always("rmem100", sysctls=fixed(raised, 2 * raised)),
     )
     yield from rows(
         REQUESTS,
         row("httping", small=True, steps=HTTPING, transfer_bytes=KIB),
         row("setsockopt", small=True, link=unshaped, steps=GRANTS),
         row("setsockopt-raised", link=unshaped, sysctls=CORE_RAISED, steps=GRANTS),
-        row("by-hand", small=True, **by_hand, client_rcvbuf_bytes=131072),
-        row("by-hand-send", **by_hand, server_sndbuf_bytes=131072),
-        row("moderate-off", sysctls={"client": UNMODERATED}, **short),
-        row("moderate-off-send", sysctls={"server": UNMODERATED}, **short),
+    )
+    yield from rows(
+        REQUESTS,
+        row("by-hand", small=True, client=DISCARD, client_rcvbuf_bytes=131072),
+        row("by-hand-send", client=DISCARD, server_sndbuf_bytes=131072),
+        row("moderate-off", sysctls={"client": UNMODERATED}),
+        row("moderate-off-send", sysctls={"server": UNMODERATED}),
+        limit_s=SHORT_S,
     )
 
 
@@ -190,11 +186,12 @@ def _sweeps(p: Parameters) -> Iterator[Row]:
         each("sweep-{}k", sizes_kib, small=_kib_of_bdp(p, SWEEP_BDP_SMALL), sysctls=_both_kib),
         each(
             "sweep-set-{}k",
-            sizes_kib,
-            sysctls=_core_max_of_half,
+            [kib * KIB // 2 for kib in sizes_kib],
+            lambda half: 2 * half // KIB,
+            sysctls=_core_max,
             client=DISCARD,
-            server_sndbuf_bytes=lambda kib: kib * KIB // 2,
-            client_rcvbuf_bytes=lambda kib: kib * KIB // 2,
+            server_sndbuf_bytes=same,
+            client_rcvbuf_bytes=same,
         ),
     )
     size = _kib_of_bdp(p, (ADV_BUFFER_BDP,))[0] * KIB
@@ -212,23 +209,23 @@ def _sweeps(p: Parameters) -> Iterator[Row]:
 
 def _losses(draws: int) -> Iterator[Row]:
     """Congestion controls under loss, behind a router with offloads off: netem drops whole skbs."""
-    for loss_pct in LOSSES_PCT:
-        path = replace(LOSS_LINK, loss_pct=loss_pct)
-        for control in ALGORITHMS:
-            yield from rows(
-                LOSS,
-                each(f"loss-{loss_pct:g}-{control}-{{}}", range(draws), draw=same),
-                link=path,
-                sysctls={"server": {CONTROL: control}},
-                client=DISCARD,
-                limit_s=LOSS_S,
-            )
+    for loss_pct, control in product(LOSSES_PCT, ALGORITHMS):
+        yield from rows(
+            LOSS,
+            each(f"loss-{loss_pct:g}-{control}-{{}}", range(draws), draw=same),
+            link=replace(LOSS_LINK, loss_pct=loss_pct),
+            sysctls={"server": {CONTROL: control}},
+            client=DISCARD,
+            limit_s=LOSS_S,
+        )
 
 
-def _limits(undelayed: Link) -> Iterator[Row]:
+def _other_limits(path: Link, undelayed: Link, raised: int) -> Iterator[Row]:
     """Little memory for all TCP sockets of a host together; the rate alone, with the article's
     burst and with one that covers late timers; the article's network before the delay is added,
-    with small buffers at both ends."""
+    with small buffers at both ends; a reader that pauses, with the article's two receive buffers;
+    queues at the bottleneck of a twentieth of the article's BDP and of three times the BDP; a block
+    of 1 MB per round trip."""
     pressed = {"server": PAGES, "client": PAGES}
     yield from rows(PRESSURE, row("pressure", small=True, sysctls=pressed, limit_s=SHORT_S))
     yield from rows(
@@ -243,12 +240,6 @@ def _limits(undelayed: Link) -> Iterator[Row]:
         link=replace(undelayed, delay_ms=NEAR_RTT_MS),
         transfer_bytes=128 * MIB,
     )
-
-
-def _reading_and_waiting(path: Link, raised: int) -> Iterator[Row]:
-    """A reader that pauses, with the article's two receive buffers; queues at the bottleneck
-    of a twentieth of the article's BDP and of three times the BDP; a block of 1 MB per round
-    trip."""
     yield from rows(
         PAUSE,
         row("pause-both", sysctls=fixed(raised, raised)),
@@ -265,7 +256,11 @@ def _reading_and_waiting(path: Link, raised: int) -> Iterator[Row]:
     )
     yield from rows(
         WAIT,
-        each("wait-{:g}", (200.0, 400.0), link=_link_of_blocks),
+        each(
+            "wait-{:g}",
+            (200.0, 400.0),
+            link=lambda ms: Link(BLOCK_MBIT, ms, queue_packets=queue_packets(BLOCK_MBIT, ms)),
+        ),
         steps=BLOCKS,
         transfer_bytes=BLOCK_BYTES,
     )
@@ -299,28 +294,23 @@ def three(size_bytes: int) -> str:
 
 def fixed(send_bytes: int, receive_bytes: int | None = None) -> Sysctls:
     """The sysctls that fix the send and the receive buffer; None leaves it to the kernel."""
-    sysctls = {"server": {WMEM: three(send_bytes)}}
-    return sysctls | ({"client": {RMEM: three(receive_bytes)}} if receive_bytes else {})
+    receiver = {"client": {RMEM: three(receive_bytes)}} if receive_bytes else {}
+    return {"server": {WMEM: three(send_bytes)}, **receiver}
 
 
 def _both_kib(size_kib: int) -> Sysctls:
     return fixed(size_kib * KIB, size_kib * KIB)
 
 
-def _core_max_of_half(size_kib: int) -> Sysctls:
-    """The maxima that allow half of a size, and are not below their default."""
-    return {host: {name: str(max(size_kib * KIB // 2, 212992))} for host, name in CORE.items()}
+def _core_max(requested_bytes: int) -> Sysctls:
+    """The maxima that allow this request, and are not below their default."""
+    return {host: {name: str(max(requested_bytes, 212992))} for host, name in CORE.items()}
 
 
 def _reserving(receive_bytes: int, scale: int) -> Sysctls:
     """A receive buffer with a share that tcp_adv_win_scale reserves, and a larger send buffer."""
     client = {RMEM: three(receive_bytes), **UNMODERATED, "net.ipv4.tcp_adv_win_scale": str(scale)}
-    return {"server": {WMEM: three(4 * receive_bytes)}, "client": client}
-
-
-def _link_of_blocks(delay_ms: float) -> Link:
-    packets = queue_packets(BLOCK_RATE_MBIT, delay_ms)
-    return Link(BLOCK_RATE_MBIT, delay_ms, queue_packets=packets)
+    return {**fixed(4 * receive_bytes), "client": client}
 
 
 def _kib_of_bdp(p: Parameters, shares: tuple[float, ...]) -> list[int]:
@@ -341,8 +331,8 @@ def link(p: Parameters) -> Link:
             f"loss_pct {p.loss_pct:g} at the server would drop up to 45 packets at "
             "once; set shaped_at to router, where they pass one by one"
         )
-    published = (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
-    literal = (p.rate_mbit, p.delay_ms, p.shaped_at) == published
+    path = p.rate_mbit, p.delay_ms, p.shaped_at
+    literal = path == (ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS, "server")
     return Link(
         rate_mbit=p.rate_mbit,
         delay_ms=p.delay_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 
 from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import (
@@ -15,7 +15,6 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.results import of_client
 from labs.read.exercises import exercise
-from labs.read.readings.bulk_transfer import bdp_bytes as measured_bdp_bytes
 from labs.read.readings.bulk_transfer import predicted
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, payload_share
@@ -63,12 +62,6 @@ class Figures(exercise.Figures):
         return max(needed.receive_bytes, needed.send_bytes) / MIB
 
     @property
-    def measured_bdp_mib(self) -> float | None:
-        """The BDP as it was measured before `default`."""
-        run = self.run(DEFAULT)
-        return None if run is None else (measured_bdp_bytes(run) or 0.0) / MIB
-
-    @property
     def default_limit(self) -> str:
         return self._download(default_rmem(self.kernel), DEFAULT_WMEM).bound
 
@@ -76,18 +69,6 @@ class Figures(exercise.Figures):
     def wmem_limit(self) -> str:
         raised = (*DEFAULT_WMEM[:2], round(LINK.buffer_mib * MIB))
         return self._download(default_rmem(self.kernel), raised).bound
-
-    @property
-    def scale_2_mib_s(self) -> float:
-        return self._with_scale(2)
-
-    @property
-    def scale_minus_2_mib_s(self) -> float:
-        return self._with_scale(-2)
-
-    @property
-    def scale_1_mib_s(self) -> float:
-        return self._with_scale(1)
 
     @property
     def at_other_delays(self) -> str:
@@ -100,7 +81,6 @@ class Figures(exercise.Figures):
 
     def _download(self, rmem: Sizes, wmem: Sizes, scale: int = 1) -> Transfer:
         """What the model says of a download with these buffers."""
-        size = LINK.transfer_mib * MIB
         flow = Flow(
             rate_mbit=self.number("rate_mbit"),
             rtt_ms=self.number("delay_ms"),
@@ -108,14 +88,18 @@ class Figures(exercise.Figures):
             tcp_rmem=rmem,
             tcp_wmem=wmem,
             adv_win_scale=scale,
-            **of_client(LINK.client, size, LINK.read_bytes),
+            **of_client(),
         )
-        return predicted(flow, size)
+        return predicted(flow, LINK.transfer_mib * MIB)
 
     def _with_scale(self, scale: int) -> float:
         """The goodput with a receive buffer of one BDP, and a large send buffer."""
         rmem, wmem = (ADV_BYTES,) * 3, (4 * ADV_BYTES,) * 3
         return self._download(rmem, wmem, scale).steady_bytes_s / MIB
+
+    scale_2_mib_s = property(partial(_with_scale, scale=2))
+    scale_1_mib_s = property(partial(_with_scale, scale=1))
+    scale_minus_2_mib_s = property(partial(_with_scale, scale=-2))
 
     def _reached(self, condition: str, name: str, values: Sequence[float], words: str) -> str:
         """The steady goodput in % of the link's, at the values of a parameter that have a run."""
@@ -127,6 +111,3 @@ class Figures(exercise.Figures):
                 line = line_goodput_bytes_s(run.link.measured.rate_mbit or LINK.rate_mbit)
                 text += f"; {words.format(value)} {100 * speed * MIB / line:.0f} % of the link"
         return text
-
-
-EXERCISES, GUESSES = exercise.read(Path(__file__).with_suffix(".toml"), Figures)

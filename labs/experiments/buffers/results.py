@@ -6,35 +6,31 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
-from labs.drive.result_columns import Note, column, part
-from labs.drive.units import MIB
-from labs.experiments.buffers.settings import BLOCKS, WGET, Settings
+from labs.drive.result_columns import Note, PartColumn, column, part
+from labs.drive.units import GIB, MIB
+from labs.experiments.buffers.settings import BLOCKS, DISCARD, WGET, Settings
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.claims.rules import NOT_SETTLED
 from labs.read.parse.http_clients import Httping
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,
     AUTOMATIC,
-    AVOIDANCE,
-    OF_HOST,
     RECEIVER,
-    RECOVERY,
+    RMEM,
     RMEM_MAX,
     SENDER,
-    SETSOCKOPT,
-    SLOW_START,
+    SYSCTL,
     WMEM,
+    WMEM_MAX,
     Buffer,
     BulkTransfer,
     Grants,
     after_receiving,
     bdp_bytes,
     buffer_of,
-    core_max_of,
     ends_of,
     flow_of,
     grants_of,
-    in_mib,
     lost_s,
     predicted_rate,
     recorded,
@@ -43,27 +39,26 @@ from labs.read.readings.bulk_transfer import (
 from labs.read.readings.goodput import Download, download
 from labs.read.readings.instruments import apart_pct, goodputs, shaper_drops, under_memory_pressure
 from labs.read.readings.latency import latency
-from labs.read.readings.run_results import settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as, size
 from labs.read.runs.run import Run
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.windows import receive_window_bytes
 
-DEEPEST = "A1.12"
-"""The claim with the article's three samples of ss, each at so many bytes received."""
 NO_RATE = "no_rate"
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
 costly = partial(part, hidden=True, costly=True)
-size, sampled = partial(hidden, unit="bytes"), partial(costly, unit="bytes")
+sampled = partial(costly, unit="bytes")
 
 TCP_MEM, CONTROL = "net.ipv4.tcp_mem", "net.ipv4.tcp_congestion_control"
-SPACE, SSTHRESH = "as_published.rcv_space_bytes", "as_published.rcv_ssthresh_bytes"
 WGET_READ_BYTES = 8192
 """What wget 1.21 requests per read (retr.c fd_read_body())."""
-SHORTEST_RTT_MS = 0.1
-"""A shorter RTT is that of the machine, and says nothing about a buffer."""
 NETEM_PACKETS = 1000
 """The queue of netem by default, as tc sets it."""
+
+
+def sysctl(host: str, name: str, meaning: str) -> PartColumn:
+    """A column with a sysctl of a host."""
+    return hidden(partial(recorded, host=host, name=name), meaning, kind=str)
 
 
 class Results(BulkTransfer):
@@ -77,7 +72,14 @@ class Results(BulkTransfer):
 
     @property
     def received(self) -> Download | None:
-        return None if no_rate(self.run) else self.download
+        return None if self.no_rate else self.download
+
+    @property
+    def no_rate(self) -> bool:
+        """Whether a download's speed is not meaningful: in virtual time computation takes almost no
+        time, so only the link can limit it."""
+        virtual = self.run.testbed == "virtual" and self.settings.is_download
+        return virtual and self.run.link.asked.rate_mbit is None
 
     @cached_property
     def receives(self) -> Buffer:
@@ -142,36 +144,37 @@ class Results(BulkTransfer):
 
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:
-        """The sampled sizes of the two buffers, and rcv_ssthresh."""
+        """The sampled sizes of the two buffers, rcv_ssthresh, and the memory in use."""
         sent, received = self.samples[SENDER], self.samples[RECEIVER]
         return {
             "send": ends_of(sent, "sndbuf_bytes"),
             "receive": ends_of(received, "rcvbuf_bytes"),
             "window": ends_of(received, "rcv_ssthresh_bytes"),
+            "written": ends_of(sent, "wmem_queued_bytes"),
+            "unread": ends_of(received, "rmem_alloc_bytes"),
         }
 
     @cached_property
-    def as_published(self) -> Mapping[str, tuple[float | None, ...]]:
+    def seen(self) -> Mapping[str, tuple[float | None, ...]]:
         """rcv_space and rcv_ssthresh at the article's samples."""
-        rows, moments = self.samples[RECEIVER], article().claim(DEEPEST).arguments["received_bytes"]
+        rows, moments = self.samples[RECEIVER], article().claim("A1.12").arguments["received_bytes"]
         return {
-            name: tuple(after_receiving(rows, name, received) for received in moments)
-            for name in ("rcv_space_bytes", "rcv_ssthresh_bytes")
+            name: tuple(after_receiving(rows, f"rcv_{name}_bytes", moment) for moment in moments)
+            for name in ("space", "ssthresh")
         }
 
-    @property
+    @cached_property
     def disagreement_pct(self) -> float | None:
-        return self.agreement_pct
+        return apart_pct(goodputs(self.run, self.download)) if self.download else None
 
     @cached_property
     def httping(self) -> Httping | None:
         return self.run.httping()
 
     @cached_property
-    def published(self) -> tuple[str | None, Mapping[str, float]]:
+    def published(self) -> tuple[str, Mapping[str, float]] | None:
         """The claim that has figures for this run, and these figures."""
-        figures = figures_by_column(article(), self.run, parameter) if self.download else None
-        return figures or (None, {})
+        return figures_by_column(article(), self.run, parameter) if self.download else None
 
     @cached_property
     def grants(self) -> Grants:
@@ -183,7 +186,7 @@ class Results(BulkTransfer):
 
     def predicted_window(self, adv_win_scale: int = 1) -> float | None:
         """The window in bytes that the last receive buffer makes."""
-        buffer = self.sizes["receive"].get("last")
+        buffer = self.receive_last_bytes
         kernel = self.run.kernel.release
         return buffer and float(receive_window_bytes(buffer, kernel, adv_win_scale=adv_win_scale))
 
@@ -214,19 +217,23 @@ class Results(BulkTransfer):
     wget_mib_s = hidden("received.own_mib_s", "the rate that wget printed", unit="MiB/s")
     settled = part("download.settled", "the last third is within 5 % of the one before")
 
-    @column("largest deviation of counters and capture from the client", unit="%", hidden=True)
-    def agreement_pct(self) -> float | None:
-        return apart_pct(goodputs(self.run, self.download)) if self.download else None
-
+    agreement_pct = hidden(
+        "disagreement_pct", "largest deviation of counters and capture from the client", unit="%"
+    )
     duration_s = hidden("download.duration_s", "from the request to the last byte", unit="s")
     bytes = size("download.bytes", "the body of the file")
     buffer_bytes = size("receives.fixed_bytes", "the receiver's buffer if its size is fixed")
     receive_most_bytes = size("receives.most_bytes", "the largest size of the receive buffer")
     send_most_bytes = size("sends.most_bytes", "the largest size of the send buffer")
 
-    @column("what fixed the receiver's buffer", hidden=True)
+    @hidden_column("what fixed the receiver's buffer")
     def series(self) -> str | None:
         return None if self.receives.fixed_by == AUTOMATIC else self.receives.fixed_by
+
+    @column("the same, fixed by sysctl, of a download in steady state", unit="bytes", hidden=True)
+    def swept_bytes(self) -> int | None:
+        steady = self.steady_mib_s is not None and self.settled is not False
+        return self.receives.fixed_bytes if steady and self.series == SYSCTL else None
 
     @column("tcp_adv_win_scale of the client", hidden=True)
     def adv_win_scale(self) -> int | None:
@@ -234,10 +241,7 @@ class Results(BulkTransfer):
         scale = recorded(self.run, RECEIVER, ADV_WIN_SCALE)
         return None if scale is None else int(scale)
 
-    @column("the server's congestion control", hidden=True)
-    def congestion_control(self) -> str | None:
-        return recorded(self.run, SENDER, CONTROL)
-
+    congestion_control = sysctl(SENDER, CONTROL, "the server's congestion control")
     loss_pct = hidden("run.link.asked.loss_pct", "the loss that was requested", unit="%")
     lost_pct = part("run.link.measured.loss_pct", "the loss that netem counted", unit="%")
     draw = hidden("settings.draw", "number of the draw: only the seed differs")
@@ -248,24 +252,21 @@ class Results(BulkTransfer):
     httping_min_ms = hidden("httping.min_ms", "httping's shortest time", unit="ms")
     httping_max_ms = hidden("httping.max_ms", "httping's longest time", unit="ms")
 
-    @column("median time from one request to the next", unit="ms", hidden=True)
+    @hidden_column("median time from one request to the next", unit="ms")
     def cycle_ms(self) -> float | None:
         return latency(self.run).p50_ms if self.settings.steps == BLOCKS else None
 
     offered_bytes = sampled("window.offered_bytes", "largest window that the receiver offered")
-
-    @column("largest memory of the receive buffer in use", unit="bytes", hidden=True, costly=True)
-    def unread_bytes(self) -> float | None:
-        rows = self.samples[RECEIVER]
-        return float(rows["rmem_alloc_bytes"].max()) if "rmem_alloc_bytes" in rows else None
-
+    unread_bytes = sampled("sizes.unread.largest", "largest memory of the receive buffer in use")
+    tcp_rmem = sysctl(RECEIVER, RMEM, "tcp_rmem of the client")
+    tcp_wmem = sysctl(RECEIVER, WMEM, "tcp_wmem of the client")
+    rmem_default = sysctl(RECEIVER, "net.core.rmem_default", "net.core.rmem_default of it")
+    rmem_max = sysctl(RECEIVER, RMEM_MAX, "net.core.rmem_max of the client")
+    wmem_default = sysctl(RECEIVER, "net.core.wmem_default", "net.core.wmem_default of it")
+    wmem_max = sysctl(RECEIVER, WMEM_MAX, "net.core.wmem_max of the client")
     shaper_drops = hidden(shaper_drops, "packets that the shaper's queue dropped")
     under_pressure = hidden(under_memory_pressure, "TCP came under memory pressure")
-
-    @column("net.ipv4.tcp_mem of the server, in pages", hidden=True)
-    def tcp_mem(self) -> str | None:
-        return recorded(self.run, SENDER, TCP_MEM)
-
+    tcp_mem = sysctl(SENDER, TCP_MEM, "net.ipv4.tcp_mem of the server, in pages")
     receive_first_bytes = sampled("sizes.receive.first", "receive buffer at the first sample")
     receive_last_bytes = sampled("sizes.receive.last", "receive buffer at the last sample")
     receive_smallest_bytes = sampled("sizes.receive.smallest", "smallest receive buffer sampled")
@@ -289,33 +290,24 @@ class Results(BulkTransfer):
     core_max_bytes = size("grants.core_max_bytes", "smallest core maximum of the requested buffers")
     largest_request_bytes = size("grants.largest.requested", "largest size requested")
     largest_grant_bytes = size("grants.largest.granted", "what is granted of it")
-    space_1_bytes = sampled(f"{SPACE}.0", "rcv_space at the article's first sample")
-    ssthresh_1_bytes = sampled(f"{SSTHRESH}.0", "rcv_ssthresh at the article's first sample")
-    space_2_bytes = sampled(f"{SPACE}.1", "rcv_space at the article's second sample")
-    ssthresh_2_bytes = sampled(f"{SSTHRESH}.1", "rcv_ssthresh at the article's second sample")
-    space_3_bytes = sampled(f"{SPACE}.2", "rcv_space at the article's third sample")
-    ssthresh_3_bytes = sampled(f"{SSTHRESH}.2", "rcv_ssthresh at the article's third sample")
+    space_1_bytes = sampled("seen.space.0", "rcv_space at the article's first sample")
+    ssthresh_1_bytes = sampled("seen.ssthresh.0", "rcv_ssthresh at the article's first sample")
+    space_2_bytes = sampled("seen.space.1", "rcv_space at the article's second sample")
+    ssthresh_2_bytes = sampled("seen.ssthresh.1", "rcv_ssthresh at the article's second sample")
+    space_3_bytes = sampled("seen.space.2", "rcv_space at the article's third sample")
+    ssthresh_3_bytes = sampled("seen.ssthresh.2", "rcv_ssthresh at the article's third sample")
     lost_s = costly("lost.in all", "time lost against a full link", unit="s")
-    lost_slow_start_s = costly(f"lost.{SLOW_START}", "the same, in slow start", unit="s")
-    lost_recovery_s = costly(f"lost.{RECOVERY}", "the same, in fast recovery", unit="s")
+    lost_slow_start_s = costly("lost.slow start", "the same, in slow start", unit="s")
+    lost_recovery_s = costly("lost.fast recovery", "the same, in fast recovery", unit="s")
     lost_avoidance_s = costly(
-        f"lost.{AVOIDANCE}", "time lost against a full link, in congestion avoidance", unit="s"
+        "lost.congestion avoidance", "the same, in congestion avoidance", unit="s"
     )
+    ssthresh_most_bytes = sampled("sizes.window.largest", "largest rcv_ssthresh")
 
-    @column("last rcv_ssthresh, of the receive buffer", hidden=True, costly=True)
-    def window_share(self) -> float | None:
-        window, buffer = self.sizes["window"], self.sizes["receive"]
-        return window["last"] / buffer["last"] if window and buffer else None
-
-    @column("predicted share of the receive buffer", hidden=True, costly=True)
+    @hidden_column("predicted share of the receive buffer", costly=True)
     def predicted_window_share(self) -> float | None:
         window = self.predicted_window(1 if self.adv_win_scale is None else self.adv_win_scale)
-        return window and window / self.sizes["receive"]["last"]
-
-    @column("largest rcv_ssthresh", unit="bytes", hidden=True, costly=True)
-    def ssthresh_most_bytes(self) -> float | None:
-        most = self.sizes["window"].get("largest")
-        return most and float(most)
+        return window and window / self.receive_last_bytes
 
     @column(
         "predicted rcv_ssthresh of the last receive buffer", unit="bytes", hidden=True, costly=True
@@ -323,67 +315,22 @@ class Results(BulkTransfer):
     def predicted_ssthresh_bytes(self) -> float | None:
         return self.predicted_window()
 
-    def buffers(self) -> Iterator[dict[str, Any]]:
-        """A row for each buffer: of programs that only ask, and of the two ends of a download."""
-        for request in self.run.buffers:
-            sizes = request.requested_bytes, request.granted_bytes
-            yield self._buffer(request.socket, SETSOCKOPT, *sizes)
-        if self.download is not None:
-            yield self._end(self.sends, SENDER, "wmem_queued_bytes")
-            offered = self.window and self.window.offered_bytes
-            yield self._end(self.receives, RECEIVER, "rmem_alloc_bytes") | {"advertised": offered}
-
-    def _buffer(
-        self, end: str, set_by: str, requested: int | None, granted: int | None
-    ) -> dict[str, Any]:
-        return {
-            "condition": self.run.condition,
-            "whose": f"{end.removesuffix('e')}er",
-            "set by": "the kernel" if set_by == AUTOMATIC else set_by,
-            "requested": requested,
-            "core maximum": core_max_of(self.run, end) if set_by == SETSOCKOPT else None,
-            "granted": granted,
-        }
-
-    def _end(self, buffer: Buffer, host: str, memory: str) -> dict[str, Any]:
-        """The buffer of a host, and what it lets be in flight in theory."""
-        end, rtt_ms = OF_HOST[host][0], self.run.link.measured.rtt_ms
-        usable, granted = self.usable.get(host), self.sizes[end].get("last")
-        allows = usable is not None and rtt_ms >= SHORTEST_RTT_MS
-        return {
-            **self._buffer(end, buffer.fixed_by, buffer.requested_bytes, granted),
-            "used": ends_of(self.samples[host], memory).get("largest"),
-            "usable window": usable,
-            "allows MiB/s": (usable or 0) / (rtt_ms / 1e3) / MIB if allows else None,
-            "measured MiB/s": in_mib(self.download.steady_bytes_s) if self.download else None,
-        }
-
     def lab_notes(self) -> Iterator[Note]:
-        if no_rate(self.run):
+        if self.no_rate:
             text = "no meaningful rate: an unshaped link is unlimited in virtual time"
             yield Note(NO_RATE, text, excludes=True)
         if self.settled is False:
             yield Note(NOT_SETTLED, "no steady state was reached")
 
 
-def no_rate(run: Run) -> bool:
-    """Whether a download's speed is not meaningful: in virtual time computation takes almost no
-    time, so only the link can limit it."""
-    return (
-        run.testbed == "virtual"
-        and run.link.asked.rate_mbit is None
-        and run.settings_as(Settings).is_download
-    )
-
-
 def parameter(run: Run, name: str) -> float | None:
     """The size of the file or of the raised buffer, in MiB; None for what the run does not say."""
-    if name == "transfer_mib":
-        return run.settings_as(Settings).transfer_bytes / MIB
-    if name == "buffer_mib":
-        raised = run.inputs["condition"]["sysctls"].get("server", {}).get(WMEM)
-        return None if raised is None else int(raised.split()[-1]) / MIB
-    return None
+    raised = run.condition_asked.sysctls.get(SENDER, {}).get(WMEM)
+    values = {
+        "transfer_mib": run.settings_as(Settings).transfer_bytes / MIB,
+        "buffer_mib": int(raised.split()[-1]) / MIB if raised else None,
+    }
+    return values.get(name)
 
 
 def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
@@ -397,7 +344,9 @@ def response_header_bytes(file_bytes: int, *, keep_alive: bool) -> int:
     )
 
 
-def of_client(client: str, file_bytes: int, read_bytes: int) -> dict[str, Any]:
+def of_client(
+    client: str = DISCARD, file_bytes: int = GIB, read_bytes: int = Settings.read_bytes
+) -> dict[str, Any]:
     """How a download from nginx by this client differs from a transfer by iperf3."""
     gets = client == WGET
     return {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from labs.drive.condition import Condition, Group, read_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
-from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.programs.respond import HEAD_BYTES
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link, layout
@@ -41,10 +41,6 @@ both testbeds wait for the kernel's timer; a machine adds the CPU time of 100 co
 MARGIN = Margin(0.95, 1.5, REASON)
 
 
-# An emulated machine needs more than 1 ms of CPU time per request, which would mask the stall.
-ON_MACHINES: Mapping[str, Scalar] = {"concurrency": 2}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parameters(LabParameters):
     """The load, the response and the link.
@@ -55,7 +51,10 @@ class Parameters(LabParameters):
     requests: int = parameter(
         1000, low=10, high=100_000, help="number of requests of the load generator (ab -n)"
     )
-    concurrency: int = parameter(100, low=1, high=500, help="number of concurrent requests (ab -c)")
+    # An emulated machine needs more than 1 ms of CPU time per request, which would mask the stall.
+    concurrency: int = parameter(
+        100, low=1, high=500, on_machines=2, help="number of concurrent requests (ab -c)"
+    )
     page_bytes: int = parameter(612, unit="bytes", low=1, high=1_000_000, help="size of the page")
     pieces: int = parameter(
         10, low=2, high=100, help="number of writes per response in the conditions pieces-..."
@@ -68,10 +67,6 @@ class Parameters(LabParameters):
         several=False,
         help="a capture of your own to analyse like those of the runs",
     )
-
-    @classmethod
-    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        return ON_MACHINES if (testbed, size) == ("vagrant", "small") else {}
 
 
 DROP_ACKS_MS = 2500

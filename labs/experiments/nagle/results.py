@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 
-from pandas import DataFrame
-
 from labs.drive.result_columns import Note, column, part
 from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.settings import AB, Settings
@@ -28,7 +26,7 @@ from labs.read.readings.responses import (
     table_of,
     typical,
 )
-from labs.read.readings.run_results import RunResults, settings_as
+from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column, settings_as
 from labs.read.stats.machines import Machine, machines
 from labs.read.theory.nagle import Answer, Wait, answer, sent, wait
 
@@ -38,7 +36,6 @@ BELOW_1_MS = "below_1_ms"
 USUAL_HZ = 250
 """The value of most distributions, for a run whose value is neither known nor counted."""
 article = partial(article_beside, __file__)
-hidden, hidden_column = partial(part, hidden=True), partial(column, hidden=True)
 
 
 class Results(RunResults):
@@ -54,10 +51,7 @@ class Results(RunResults):
     def captured(self) -> Answered:
         return answered(table_of(self.run), self.exchanges)
 
-    @cached_property
-    def exchanges(self) -> DataFrame:
-        """One row per request in the capture."""
-        return requests_of(self.run)
+    exchanges = from_run(requests_of)
 
     @cached_property
     def prediction(self) -> Answer | None:

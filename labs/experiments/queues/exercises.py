@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from labs.read.exercises import exercise
 from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
 
@@ -13,6 +11,3 @@ class Figures(exercise.Figures):
 
     cubic_bdp = full_buffer_bdp("cubic")
     quarter_pct = 100 * reno_utilisation(0.25)
-
-
-EXERCISES, GUESSES = exercise.read(Path(__file__).with_suffix(".toml"), Figures)

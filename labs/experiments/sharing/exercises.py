@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.conditions import Parameters
@@ -26,6 +24,3 @@ class Figures(exercise.Figures):
     independent_pct = 100 * independent(RTTS_MS, MODEL.queue_ms)[0]
     crowd_bdp = needed_bdp(25)
     bbr_pct = 100 * bbr_share(8.0, PER_S, P.path_rtt_ms)
-
-
-EXERCISES, GUESSES = exercise.read(Path(__file__).with_suffix(".toml"), Figures)

@@ -57,9 +57,12 @@ def compiled_in(claim: Claim, seen: Evidence) -> Finding:
             f"; {name}: {median(rounds) - median(base):+,.0f}, ratio {measured[name]:.4f} (range "
             f"of {len(rounds)} rounds {low:.4f} to {high:.4f})"
         )
-    witness = Witness("emulated", str(record()["source"]))
-    reason = f"{reason}. {NOT_TIME}"
-    return Finding(verdict=verdicts[0], measured=measured, reason=reason, witness=witness)
+    return Finding(
+        verdict=verdicts[0],
+        measured=measured,
+        reason=f"{reason}. {NOT_TIME}",
+        witness=Witness("emulated", str(record()["source"])),
+    )
 
 
 def known_before(claim: Claim, seen: Evidence) -> Finding:

@@ -14,7 +14,7 @@ from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
-from labs.experiments.stack import knobs
+from labs.experiments.stack.knobs import lines as lines
 from labs.experiments.stack.settings import (
     APART,
     BLOCKING_MS,
@@ -108,26 +108,28 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
     those that this machine has no program for."""
     if p.capture:
         raise BadInput(NO_CAPTURE)
-    missing = lacking(p)
-    left_out = {name for names in missing.values() for name in names}
-    kept = tuple(condition for condition in _selected(p) if condition.name not in left_out)
+    by_advice = _by_advice(p)
+    kept = by_advice.pop("", [])
+    for advice, left_out in by_advice.items():
+        if p.only:  # here it is not left out: `tools` raises Missing for it
+            raise BadInput(f"{', '.join(condition.name for condition in left_out)}: {advice}")
     if not kept:
-        raise Missing(". ".join(missing))
-    return kept
+        raise Missing(". ".join(by_advice))
+    return tuple(kept)
 
 
 def lacking(p: Parameters) -> dict[str, list[str]]:
-    """The conditions that are left out because a program is missing, by what to do about it.
-    BadInput if `only` names one of them: on this machine it is not left out, and `tools` raises
-    Missing for it."""
-    left_out: dict[str, list[str]] = {}
+    """The conditions that are left out because a program is missing, by what to do about it."""
+    by_advice = _by_advice(p).items()
+    return {advice: [each.name for each in some] for advice, some in by_advice if advice}
+
+
+def _by_advice(p: Parameters) -> dict[str, list[Condition]]:
+    """The selected conditions by what to do about a missing program; by "" those that are kept."""
+    by_advice: dict[str, list[Condition]] = {}
     for condition in _selected(p):
-        if advice := _missing(condition, p):
-            left_out.setdefault(advice, []).append(condition.name)
-    for advice, names in left_out.items():
-        if p.only:
-            raise BadInput(f"{', '.join(names)}: {advice}")
-    return left_out
+        by_advice.setdefault(_missing(condition, p), []).append(condition)
+    return by_advice
 
 
 def _missing(condition: Condition, p: Parameters) -> str:
@@ -267,6 +269,3 @@ def machine_tools(condition: Condition) -> tuple[str, ...]:
     of_queues = ("ethtool", "unshare")
     others = [name for name in programs(condition) if name not in ("gcc", *of_queues)]
     return (*others, *of_queues)
-
-
-lines = knobs.lines

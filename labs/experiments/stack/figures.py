@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pandas
-from pandas import DataFrame
+from pandas import DataFrame, Series
+from plotly.graph_objects import Figure
 
-from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.stack.claims import instructions as counted_instructions
 from labs.experiments.stack.conditions import Parameters, lacking
@@ -30,10 +28,10 @@ from labs.experiments.stack.results import (
 )
 from labs.experiments.stack.settings import Settings
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.display.beside import Printed, last_match
 from labs.read.display.beside import as_printed as lines_as_printed
-from labs.read.display.format import in_three_digits, is_known
-from labs.read.display.provenance import of_table
+from labs.read.display.format import counted, in_three_digits, is_known
+from labs.read.display.printed import beside_article
+from labs.read.display.provenance import facts
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import DIGITS, Axis
@@ -48,6 +46,7 @@ from labs.read.runs.run import Run
 from labs.read.stats.effects import Effect, describe_ratio
 from labs.read.stats.machines import places
 from labs.read.stats.repetitions import Repeated, on_one_kernel, undisturbed
+from labs.read.study import Study
 from labs.read.theory.queueing import (
     SECOND_US,
     Server,
@@ -56,17 +55,10 @@ from labs.read.theory.queueing import (
     evenly_spaced_us,
 )
 
-if TYPE_CHECKING:
-    from pandas import Series
-    from plotly.graph_objects import Figure
-
-    from labs.read.study import Study
-
 __all__ = ["capacity_per_s", "closed_loop_us", "evenly_spaced_us"]
 
-MEDIAN, TAIL = "p50_us", "p99_us"
-PERCENTILES = {column: words for column, words in COMPARED.columns.items() if words}
-PERCENTS = {MEDIAN: 50.0, TAIL: 99.0}
+PERCENTILES = {"p50_us": "median", "p99_us": "99th percentile"}
+PERCENTS = {"p50_us": 50.0, "p99_us": 99.0}
 LOOK_OF = dict(zip(PERCENTILES.values(), (Look(BLUE), Look(ORANGE, symbol="diamond")), strict=True))
 DRAWN_PERCENTILES = (0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 FEWEST_SLOWER = 10
@@ -89,14 +81,12 @@ KERNELS = {
     "table": "CONFIG_NETFILTER, iptables' table filter without rules",
     "retpoline": "CONFIG_RETPOLINE, with CONFIG_CPU_MITIGATIONS",
 }
-WRK_LINES = ("Latency ", "Req/Sec ", "requests in ", "Requests/sec:", "Transfer/sec:")
 FIGURES = {
     "printed_mean_us": "mean latency, as wrk prints it (µs)",
     "requests_s": "responses per s",
 }
 LITTLES_LAW = ("connections", "requests_s", "mean_us")
 MS_US = 1000
-OF_CAPTION = ("testbed", "source", "link_ok", "link_shaped", "link_asked", "rtt_ms", "rate_mbit")
 
 
 def in_unit(us: float) -> str:
@@ -109,13 +99,10 @@ def in_unit(us: float) -> str:
 LATENCY = Axis("latency_us", "latency", log=True, ticks=DIGITS, written=in_unit)
 
 
-def _with_source(rows: DataFrame, study: Study, compared: Iterable[Repeated]) -> DataFrame:
+def _with_source(rows: DataFrame, compared: Iterable[Repeated]) -> DataFrame:
     """The rows of conditions, with what a caption says about their runs."""
-    if rows.empty:
-        return rows
-    kernels = {each.condition: each.runs[0].kernel.release for each in compared}
-    table = rows.merge(study.results()[["condition", *OF_CAPTION]], on="condition")
-    return table.assign(kernel=table["condition"].map(kernels))
+    about = DataFrame([facts(each.middle) for each in compared])
+    return rows if rows.empty else rows.merge(about, on="condition")
 
 
 def _check_count(what: str, count: int) -> None:
@@ -141,7 +128,7 @@ def _percentiles(study: Study, *conditions: str) -> DataFrame:
                 us = percentile_us(up_to, percent)
                 rows.append((each.condition, series, f"{percent:g} %", slower, us))
     columns = ["condition", "series", "percent", "times_slower", "latency_us"]
-    return _with_source(DataFrame(rows, columns=columns), study, compared)
+    return _with_source(DataFrame(rows, columns=columns), compared)
 
 
 def _describe_medians(rows: DataFrame) -> str:
@@ -183,11 +170,12 @@ def load_and_latency(study: Study) -> Figure:
     Dashed and dotted: predicted from the capacity. The closed loop is drawn at the rate that it
     reaches. It cannot exceed the capacity, because each connection waits for its response.
     """
-    title, measured, theory = "Load and latency", loops(study.repeated), server(study.repeated)
+    title, theory = "Load and latency", server(study.repeated)
+    measured = _with_source(loops(study.repeated), study.repeated)
     if measured.empty or theory is None:
         return nothing(title, f"{NO_RUNS}; the closed loop is needed for the prediction")
     end = ROOM * max(theory.limit_per_s, measured["rate_s"].max())
-    capacity, table = _describe_server(theory), study.results()
+    capacity = _describe_server(theory)
     return Lines(
         title,
         rows=_points,
@@ -203,7 +191,6 @@ def load_and_latency(study: Study) -> Figure:
         predicted=[*_predicted_curves(theory, end)],
         marks=(Mark(theory.capacity_per_s, "capacity"), Mark(theory.limit_per_s, "plain limit")),
         words=lambda row: f"{row['condition']}: {in_unit(row['latency_us'])}",
-        caption=lambda rows: of_table(table[table["condition"].isin(measured["condition"])]),
         note=capacity,
         describe=lambda rows: f"{capacity}. {'; '.join(measured.apply(_describe_loop, axis=1))}.",
         table=lambda rows: _table_of_loops(measured, theory),
@@ -218,8 +205,8 @@ def _points(measured: DataFrame) -> DataFrame:
         per_s=measured["rate_s"].mask(is_closed, measured["requests_s"]),
         loop=is_closed.map({True: CLOSED_LOOP, False: OPEN_LOOP}),
     )
-    names = [*PERCENTILES.values()]
-    points = placed.melt(["condition", "per_s", "loop"], names, "percentile", "latency_us")
+    others = [*placed.columns.difference([*PERCENTILES.values()])]
+    points = placed.melt(others, var_name="percentile", value_name="latency_us")
     return points.assign(series=points["loop"] + ", " + points["percentile"])
 
 
@@ -256,14 +243,20 @@ def _describe_loop(row: Series[Any]) -> str:
 
 def _table_of_loops(measured: DataFrame, theory: Server) -> DataFrame:
     rates = measured["rate_s"]
-    table = DataFrame({"condition": measured["condition"]})
-    table["intended per second"] = [int(rate) or None for rate in rates]
-    table["responses per second"] = measured["requests_s"].round().astype(int)
-    closed = {MEDIAN: in_unit(theory.closed_loop_us), TAIL: ""}
+    table = DataFrame(
+        {
+            "condition": measured["condition"],
+            "intended per second": [int(rate) or None for rate in rates],
+            "responses per second": measured["requests_s"].round().astype(int),
+        }
+    )
+    closed = {"p50_us": in_unit(theory.closed_loop_us)}
     for column, name in PERCENTILES.items():
         table[name] = measured[column].map(in_unit)
         table[f"{name}, predicted"] = [
-            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column])) if rate else closed[column]
+            in_unit(theory.evenly_spaced_us(rate, PERCENTS[column]))
+            if rate
+            else closed.get(column, "")
             for rate in rates
         ]
     return table
@@ -292,7 +285,7 @@ def work_per_request(study: Study, *conditions: str) -> Figure:
     """Medians of the undisturbed runs of these conditions; one panel per measure, each with an axis
     of its own. Counters are those of the whole machine, so they include the load generator."""
     compared = undisturbed(study.repeated, conditions)
-    return PER_REQUEST(_with_source(medians(compared, WORK), study, compared))
+    return PER_REQUEST(_with_source(medians(compared, WORK), compared))
 
 
 def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
@@ -302,14 +295,12 @@ def effects(study: Study, *others: Study, connections: int = 1) -> Figure:
 
     Hollow marks: the setting was not applied on this machine. Studies without runs are left out.
     """
-    kind = "1 connection" if connections == 1 else f"{connections} connections"
-    title = f"Effects on the latency, {kind}"
+    title = f"Effects on the latency, {counted(connections, 'connection')}"
     if others and not any(other.runs for other in others):
         return nothing(title, "there is no study on another testbed")
     by_place = _effects_by_place(study, *others, connections=connections)
     _check_count("studies", len(by_place))
-    tables = [each.results() for each in (study, *others) if each.runs]
-    source = pandas.concat(tables) if tables else DataFrame()
+    source = DataFrame([facts(run) for each in (study, *others) for run in each.runs])
     what, beside = "ratio of latencies", COMPARED.beside_in_words
     return draw_effects(title, by_place, PERCENTILES, source, what=what, beside=beside)
 
@@ -425,52 +416,41 @@ def article_figures(*studies: Study) -> Table:
 
 
 def _median_of(repeated: Repeated | None, column: str, claim: str) -> float | None:
-    if repeated is None or not _as_in_the_article(repeated.counted[0], claim):
-        return None
-    return repeated.median(column)
-
-
-def _as_in_the_article(run: Run, claim: str) -> bool:
-    return has_articles_parameters(article(), run, claim, parameter)
+    if repeated and has_articles_parameters(article(), repeated.counted[0], claim, parameter):
+        return repeated.median(column)
+    return None
 
 
 def _counted(study: Study) -> dict[str, Repeated]:
     """The conditions of a study that have undisturbed runs."""
-    alone = (repeated for each in study.repeated for repeated in on_one_kernel([each]))
-    return {repeated.condition: repeated for repeated in alone if repeated.counted}
+    return {
+        alone.condition: alone
+        for repeated in study.repeated
+        for alone in on_one_kernel([repeated])
+        if alone.counted
+    }
 
 
 def as_printed(study: Study) -> Table:
     """What wrk prints about a run of each condition, next to what the article prints if the run has
     its parameters: one row per line."""
-    by_name, lines = _counted(study), list[Printed]()
-    for claim in article().claims:
-        for condition, printed in claim.arguments.get("printed", {}).items():
-            if condition in by_name:
-                run = by_name[condition].middle
-                as_there = _as_in_the_article(run, claim.id)
-                for theirs in printed:
-                    label = next(word for word in WRK_LINES if word in theirs)
-                    ours = last_match(run, "client/wrk.txt", rf"^.*{label}.*$")
-                    lines.append(Printed(f"wrk, {condition}", theirs if as_there else "", ours))
-    return lines_as_printed(lines)
+    runs = [repeated.middle for repeated in _counted(study).values()]
+    return lines_as_printed(beside_article(article(), runs, parameter))
 
 
 def instructions() -> Table:
     """One row per kernel of benchmarks/netfilter: the instructions per request, and their ratio to
     those of the kernel with neither option."""
-    rounds = counted_instructions()
-    base = median(rounds["none"])
+    counts = DataFrame(counted_instructions())[[*KERNELS]]
+    rounds = counts.agg(["median", "min", "max"]).T
     return Table(
         {
-            "Kernel": words,
-            "Instructions per request": round(median(rounds[name])),
-            "Lowest round": round(min(rounds[name])),
-            "Highest round": round(max(rounds[name])),
-            "Ratio": round(median(rounds[name]) / base, 4),
+            "Kernel": [*KERNELS.values()],
+            "Instructions per request": rounds["median"].round().astype(int),
+            "Lowest round": rounds["min"].round().astype(int),
+            "Highest round": rounds["max"].round().astype(int),
+            "Ratio": (rounds["median"] / rounds["median"].iloc[0]).round(4),
         }
-        for name, words in KERNELS.items()
-        if name in rounds
     )
 
 
@@ -484,13 +464,12 @@ describe = Summary(
 )
 
 
+_whole = describe.also("the largest latency of {requests} requests is {max_us:3} µs")
+
+
 def describe_run(run: Run) -> str:
     """One run: its latencies, including the largest one, and the work per request."""
-    results = Results(run)
-    notes = "; ".join(note.text for note in results.notes())
-    largest = f"{results.requests:,} requests is {in_three_digits(results.max_us)} µs"
-    text = describe.of({**values_of(results), "notes": notes})
-    return f"`{run.condition}`: {text} The largest latency of {largest}."
+    return f"`{run.condition}`: {_whole.of_run(Results(run))}"
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:

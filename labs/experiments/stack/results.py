@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from pandas import DataFrame, Series
 
 from labs.drive.host_load import HERE
-from labs.drive.result_columns import Note, PartColumn, column, part
+from labs.drive.result_columns import Note, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
-from labs.read.parse.http_loads import intended_us
+from labs.read.parse.http_loads import Load, intended_us
 from labs.read.parse.server_report import ServerReport, Setting
-from labs.read.readings.run_results import RunResults, settings_as
+from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column, settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader
 from labs.read.runs.run import Run
@@ -32,38 +32,12 @@ SENT_SHARE = 0.98
 NO_CONTEXT = "the sockets have no NAPI context that could be polled (SO_INCOMING_NAPI_ID is 0)"
 WAITS = ("blocking", "polling")
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
-latency = partial(part, unit="us", kind=float)
-
-
-@dataclass(frozen=True)
-class Load:
-    """The requests of a run, those that failed, the time that they took, the number of requests
-    per latency, and the mean that wrk prints.
-
-    Latencies are in microseconds, from the moment of sending in a closed loop, and from the
-    intended moment in an open loop.
-    """
-
-    requests: int
-    failed: int
-    took_us: float
-    latencies_us: Mapping[int, int]
-    printed_mean_us: float | None = None
-
-    @property
-    def per_s(self) -> float:
-        return 1e6 * self.requests / self.took_us
-
-    @property
-    def mean_us(self) -> float:
-        counts = self.latencies_us
-        return sum(value * count for value, count in counts.items()) / sum(counts.values())
+ratio, latency = partial(part, kind=float), partial(part, unit="us", kind=float)
 
 
 def of_percent(percent: float) -> Callable[[Run], float]:
     """What computes this percentile of the latency."""
-    return lambda run: float(percentile_us(latencies(run), percent))
+    return lambda run: percentile_us(latencies(run), percent)
 
 
 def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], float]:
@@ -73,19 +47,24 @@ def growth(name: str, reader: Reader[Any], *counters: str) -> Callable[[Run], fl
     def counted(run: Run) -> float:
         files = (f"server/{name}-{when}.txt" for when in ("before", "after"))
         before, after = (run.read(file, reader) for file in files)
-        grown = sum(after[key] - before.get(key, 0) for key in counters or after)
-        return float(grown) / load_of(run).requests
+        grown: int = sum(after[key] - before.get(key, 0) for key in counters or after)
+        return grown / load_of(run).requests
 
     return counted
+
+
+def not_applied(run: Run) -> list[Setting]:
+    """The settings that were not applied on this machine."""
+    return [setting for setting in knobs(run) if not setting.effective]
 
 
 def refused(factor: str) -> Callable[[Run], str | None]:
     """What computes why a setting was not applied on this machine; None if it was."""
     return lambda run: next(
         (
-            f"{setting.factor} {setting.requested} ({setting.because})"
-            for setting in knobs(run)
-            if setting.factor == factor and not setting.effective
+            f"{factor} {setting.requested} ({setting.because})"
+            for setting in not_applied(run)
+            if setting.factor == factor
         ),
         None,
     )
@@ -99,85 +78,17 @@ def too_few_cpus(run: Run) -> str | None:
     return f"{host} CPUs for {wanted} of its virtual machines" if few else None
 
 
-def per_request(compute: Callable[[Run], float], counted: str) -> PartColumn:
-    return part(compute, f"{counted} per request", kind=float)
-
-
-class Results(RunResults):
-    """The figures of one run; None for those that it does not have."""
-
-    settings = settings_as(Settings)
-
-    @cached_property
-    def load(self) -> Load:
-        return load_of(self.run)
-
-    @cached_property
-    def server(self) -> ServerReport | None:
-        return server_of(self.run)
-
-    p50_us = latency(of_percent(50), "median latency", headline=True)
-
-    mean_us = part("load.mean_us", "mean latency", unit="us")
-    printed_mean_us = hidden("load.printed_mean_us", "mean latency that wrk prints", unit="us")
-    p99_us = latency(of_percent(99), "99th percentile of the latency")
-    p999_us = latency(of_percent(99.9), "99.9th percentile", hidden=True)
-    p9999_us = latency(of_percent(99.99), "99.99th percentile", hidden=True)
-    max_us = latency(of_percent(100), "largest latency", hidden=True)
-    requests_s = part("load.per_s", "responses", unit="per s")
-    rate_s = hidden("settings.rate_per_s", "requested rate (0: closed loop)", unit="per s")
-    requests = hidden("load.requests", "requests")
-    failed = hidden("load.failed", "requests that failed")
-    cpu_us = part("server.cpu_us", "CPU time of the server per request", unit="us")
-    switches = per_request(growth("stat", SWITCHES, "ctxt"), "context switches of the machine")
-    interrupts = per_request(growth("interrupts", INTERRUPTS), "interrupts of the machine")
-    received_softirqs = per_request(growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs")
-    polls = hidden("server.polls", "calls of epoll_wait per request")
-    serving = hidden("server.serving", "threads that answered requests")
-    connections = hidden("settings.connections", "connections")
-    timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
-
-    threads = hidden("settings.threads", "threads of the server")
-    refused_rx_usecs = hidden(
-        refused("rx_usecs"), "why the interrupt delay was not applied", kind=str
-    )
-    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs", kind=str)
-    refused_threads = hidden(refused("threads"), "why not all threads were used", kind=str)
-    few_cpus = hidden(too_few_cpus, "why threads cannot run at the same time")
-
-    @column("median latency, if the interrupt delay was applied", unit="us", hidden=True)
-    def delayed_p50_us(self) -> float | None:
-        return None if self.refused_rx_usecs else self.p50_us
-
-    @column("whether every setting was applied here", hidden=True)
-    def effective(self) -> bool | None:
-        return all(setting.effective for setting in knobs(self.run))
-
-    def lab_notes(self) -> Iterator[Note]:
-        """Settings that were not applied, requests that failed or were never sent."""
-        for setting in knobs(self.run):
-            if not setting.effective:
-                text = f"{setting.factor} {setting.requested}: not applied here"
-                yield Note("not_applied", f"{text} ({setting.because})")
-        if self.load.failed:
-            yield Note("failed", f"{self.load.failed} requests failed")
-        intended, sent = self.settings.rate_per_s * self.settings.duration_s, self.load.requests
-        if sent < SENT_SHARE * intended:
-            yield Note("sent_fewer", f"vegeta sent {sent:,} of {intended:,} requests")
-
-
 @cache
 def load_of(run: Run) -> Load:
-    """What the load generator of a run did."""
+    """What the load generator of a run did. Latencies are from the moment of sending in a closed
+    loop, and from the intended moment in an open loop."""
     settings = run.settings_as(Settings)
     if settings.load == WRK:
-        wrk = run.read("client/wrk.txt", raw_files.WRK)
-        return Load(wrk.requests, wrk.failed, wrk.duration_us, wrk.latencies_us, wrk.added_mean_us)
+        return run.read("client/wrk.txt", raw_files.WRK)
     hits = run.read("client/vegeta.csv", VEGETA)
-    end_ns = max(hit.began_ns + hit.latency_ns for hit in hits)
+    took_us = (max(hit.began_ns + hit.latency_ns for hit in hits) - hits[0].began_ns) / 1000
     failed = sum(hit.status != 200 for hit in hits)
-    latencies_us = Counter(intended_us(hits, settings.rate_per_s))
-    return Load(len(hits), failed, (end_ns - hits[0].began_ns) / 1000, latencies_us)
+    return Load(len(hits), failed, took_us, Counter(intended_us(hits, settings.rate_per_s)))
 
 
 def server_of(run: Run) -> ServerReport | None:
@@ -224,6 +135,65 @@ def latencies(run: Run) -> Series[int]:
     return merged((run,))
 
 
+class Results(RunResults):
+    """The figures of one run; None for those that it does not have."""
+
+    settings = settings_as(Settings)
+
+    load = from_run(load_of)
+    server = from_run(server_of)
+
+    p50_us = latency(of_percent(50), "median latency", headline=True)
+
+    mean_us = part("load.mean_us", "mean latency", unit="us")
+    printed_mean_us = hidden("load.added_mean_us", "mean latency that wrk prints", unit="us")
+    p99_us = latency(of_percent(99), "99th percentile of the latency")
+    p999_us = latency(of_percent(99.9), "99.9th percentile", hidden=True)
+    p9999_us = latency(of_percent(99.99), "99.99th percentile", hidden=True)
+    max_us = latency(of_percent(100), "largest latency", hidden=True)
+    requests_s = part("load.per_s", "responses", unit="per s")
+    rate_s = hidden("settings.rate_per_s", "requested rate (0: closed loop)", unit="per s")
+    requests = hidden("load.requests", "requests")
+    failed = hidden("load.failed", "requests that failed")
+    cpu_us = part("server.cpu_us", "CPU time of the server per request", unit="us")
+    switches = ratio(
+        growth("stat", SWITCHES, "ctxt"), "context switches of the machine per request"
+    )
+    interrupts = ratio(growth("interrupts", INTERRUPTS), "interrupts of the machine per request")
+    received_softirqs = ratio(growth("softirqs", SOFTIRQS, "NET_RX"), "NET_RX softirqs per request")
+    polls = hidden("server.polls", "calls of epoll_wait per request")
+    serving = hidden("server.serving", "threads that answered requests")
+    connections = hidden("settings.connections", "connections")
+    timeout_ms = hidden("settings.timeout_ms", "timeout of epoll_wait (0: polling)", unit="ms")
+
+    threads = hidden("settings.threads", "threads of the server")
+    refused_rx_usecs = hidden(
+        refused("rx_usecs"), "why the interrupt delay was not applied", kind=str
+    )
+    refused_pinning = hidden(refused("pinning"), "why programs were not pinned to CPUs", kind=str)
+    refused_threads = hidden(refused("threads"), "why not all threads were used", kind=str)
+    few_cpus = hidden(too_few_cpus, "why threads cannot run at the same time")
+
+    @hidden_column("median latency, if the interrupt delay was applied", unit="us")
+    def delayed_p50_us(self) -> float | None:
+        return None if self.refused_rx_usecs else self.p50_us
+
+    @hidden_column("whether every setting was applied here")
+    def effective(self) -> bool | None:
+        return not not_applied(self.run)
+
+    def lab_notes(self) -> Iterator[Note]:
+        """Settings that were not applied, requests that failed or were never sent."""
+        for setting in not_applied(self.run):
+            text = f"{setting.factor} {setting.requested}: not applied here ({setting.because})"
+            yield Note("not_applied", text)
+        if self.load.failed:
+            yield Note("failed", f"{self.load.failed} requests failed")
+        intended, sent = self.settings.rate_per_s * self.settings.duration_s, self.load.requests
+        if sent < SENT_SHARE * intended:
+            yield Note("sent_fewer", f"vegeta sent {sent:,} of {intended:,} requests")
+
+
 def merged(runs: Iterable[Run]) -> Series[int]:
     """The number of requests up to each latency in microseconds, of several runs together."""
     counts = sum((Counter(load_of(run).latencies_us) for run in runs), Counter[int]())
@@ -242,67 +212,68 @@ def percentile_us(up_to: Series[int], percent: float) -> int:
     return int(up_to.index[place])
 
 
-def _factor(name: str, pairs: Mapping[str, str], setting: str = "") -> Factor:
-    """A factor; a pair with `{}` is two: with one connection, and with many."""
-    both = {
-        over.format(end): under.format(end)
-        for over, under in pairs.items()
-        for end in (("c1", "many") if "{}" in over else ("",))
-    }
-    return Factor(name, both, setting)
+def _factor(name: str, *pairs: str, setting: str = "") -> Factor:
+    """A factor by its pairs, `condition / the one without the setting`; a pair with `{}` is two:
+    with one connection, and with many."""
+    texts = dict.fromkeys(pair.replace("{}", end) for pair in pairs for end in ("c1", "many"))
+    return Factor(name, dict(text.split(" / ") for text in texts), setting)
 
 
-def _delays(end: str) -> dict[str, str]:
-    """Coalescing with each delay and without one."""
-    return {f"rx-usecs-{delay}-{end}": f"rx-usecs-0-{end}" for delay in (1, 100, 500)}
-
-
-BASE, RULES = "polling-c1", "polling-rules-100"
 COMPARED = Comparisons(
     what="latency",
     columns={"p50_us": "median", "p99_us": "99th percentile", "requests_s": ""},
     factors=(
-        _factor("blocking", {"blocking-{}": "polling-{}"}, "waiting"),
+        _factor("blocking", "blocking-{} / polling-{}", setting="waiting"),
         _factor(
             "connections",
-            {
-                "polling-many": BASE,
-                **dict.fromkeys(("blocking-many", "blocking-c5"), "blocking-c1"),
-            },
+            "polling-many / polling-c1",
+            "blocking-many / blocking-c1",
+            "blocking-c5 / blocking-c1",
         ),
-        _factor("CPUs kept awake", {"awake-c1": "blocking-c1"}),
+        _factor("CPUs kept awake", "awake-c1 / blocking-c1"),
         _factor(
             "rules",
-            {
-                **dict.fromkeys(("rules-idle-c1", "rules-10-c1", f"{RULES}-c1"), BASE),
-                f"{RULES}-many": "polling-many",
-                "rules-conntrack-c1": BASE,
-            },
+            "rules-idle-c1 / polling-c1",
+            "rules-10-c1 / polling-c1",
+            "polling-rules-100-{} / polling-{}",
+            "rules-conntrack-c1 / polling-c1",
         ),
-        _factor("busy polling", {"busy-poll-c1": "gro-c1"}, "busy_poll_us"),
-        _factor("threads", {"threads-2-{}": "polling-{}"}),
+        _factor("busy polling", "busy-poll-c1 / gro-c1", setting="busy_poll_us"),
+        _factor("threads", "threads-2-{} / polling-{}"),
         # As in the article, each queue has a thread of its own.
         _factor(
             "queues and threads",
-            {"queues-2-{}": "gro-{}", "work-queues-2-many": "work-many"},
-            "queues",
+            "queues-2-{} / gro-{}",
+            "work-queues-2-many / work-many",
+            setting="queues",
         ),
-        _factor("pinning", dict.fromkeys(("same-cpu-c1", "unpinned-c1"), BASE)),
-        _factor("offloads", dict.fromkeys(("gro-c1", "offloads-off-c1"), BASE)),
+        _factor("pinning", "same-cpu-c1 / polling-c1", "unpinned-c1 / polling-c1"),
+        _factor("offloads", "gro-c1 / polling-c1", "offloads-off-c1 / polling-c1"),
         _factor(
             "coalescing",
-            {**_delays("c1"), **_delays("many"), "rx-usecs-2000-c1": "rx-usecs-0-c1"},
-            "rx_usecs",
+            "rx-usecs-1-c1 / rx-usecs-0-c1",
+            "rx-usecs-100-c1 / rx-usecs-0-c1",
+            "rx-usecs-500-c1 / rx-usecs-0-c1",
+            "rx-usecs-1-many / rx-usecs-0-many",
+            "rx-usecs-100-many / rx-usecs-0-many",
+            "rx-usecs-500-many / rx-usecs-0-many",
+            "rx-usecs-2000-c1 / rx-usecs-0-c1",
+            setting="rx_usecs",
         ),
-        _factor("deferred interrupts", {"irqs-deferred-{}": "gro-{}"}, "deferred_irqs"),
-        _factor("CPU of the interrupt", {"irq-same-c1": "irq-apart-c1"}, "interrupts"),
-        _factor("receive processing", {"rps-same-{}": "polling-{}"}, "rps"),
-        _factor("server", {"nginx-{}": "blocking-unpinned-{}"}),
+        _factor("deferred interrupts", "irqs-deferred-{} / gro-{}", setting="deferred_irqs"),
+        _factor("CPU of the interrupt", "irq-same-c1 / irq-apart-c1", setting="interrupts"),
+        _factor("receive processing", "rps-same-{} / polling-{}", setting="rps"),
+        _factor("server", "nginx-{} / blocking-unpinned-{}"),
     ),
     interactions={
-        "blocking and connections": (BASE, "blocking-c1", "polling-many", "blocking-many"),
-        "blocking and rules": (BASE, "blocking-c1", f"{RULES}-c1", "blocking-rules-100-c1"),
-        "connections and rules": (BASE, "polling-many", f"{RULES}-c1", f"{RULES}-many"),
+        name: text.split(" / ")
+        for name, text in {
+            "blocking and connections": "polling-c1 / blocking-c1 / polling-many / blocking-many",
+            "blocking and rules": "polling-c1 / blocking-c1 / "
+            "polling-rules-100-c1 / blocking-rules-100-c1",
+            "connections and rules": "polling-c1 / polling-many / "
+            "polling-rules-100-c1 / polling-rules-100-many",
+        }.items()
     },
     read_back=knobs,
     beside="pinning",
@@ -311,11 +282,10 @@ COMPARED = Comparisons(
 """What shows the effect of each setting."""
 
 
-def medians(conditions: Iterable[Repeated], columns: Iterable[str]) -> DataFrame:
+def medians(conditions: Iterable[Repeated], columns: Collection[str]) -> DataFrame:
     """One row per condition, with the median of each column, or None."""
-    names = [*columns]
-    rows = [(each.condition, *map(each.median, names)) for each in conditions]
-    return DataFrame(rows, columns=["condition", *names], dtype=object)
+    rows = [(each.condition, *map(each.median, columns)) for each in conditions]
+    return DataFrame(rows, columns=["condition", *columns], dtype=object)
 
 
 def loops(repeated: Iterable[Repeated]) -> DataFrame:

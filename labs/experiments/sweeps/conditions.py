@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from labs.drive.condition import Condition, Group, Sysctls, as_settings
-from labs.drive.condition_table import Row, each, row, rows, same, select
-from labs.drive.parameters.declare import LabParameters, Scalar, parameter
+from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
+from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import MSS_BYTES, Link
 from labs.drive.units import KIB, MIB, bytes_carried
@@ -40,10 +40,13 @@ class Parameters(LabParameters):
     The client always captures packets, because the times of a transfer are those of its arrivals.
     """
 
+    # Emulated machines carry 100 Mbit/s; the BDP is between the sizes of the series there.
     rate_mbit: float = parameter(
-        1000.0, unit="Mbit/s", low=0.1, high=100_000, help="rate of the link"
+        1000.0, unit="Mbit/s", low=0.1, high=100_000, on_machines=100.0, help="rate of the link"
     )
-    delay_ms: float = parameter(8.0, unit="ms", low=0.01, high=10_000, help="RTT of the link")
+    delay_ms: float = parameter(
+        8.0, unit="ms", low=0.01, high=10_000, on_machines=20.0, help="RTT of the link"
+    )
     write_bytes: int = parameter(
         2048,
         unit="bytes",
@@ -52,7 +55,7 @@ class Parameters(LabParameters):
         help="size of a write (iperf3 -l) of the series",
     )
     transfer_mib: int = parameter(
-        8, unit="MiB", low=1, high=65_536, help="bytes of a transfer, at most"
+        8, unit="MiB", low=1, high=65_536, on_machines=16, help="bytes of a transfer, at most"
     )
     sndbuf_kib: int = parameter(
         64,
@@ -64,13 +67,6 @@ class Parameters(LabParameters):
     limit_s: float = parameter(
         60.0, unit="s", low=0.1, high=3600, help="when a transfer is ended that has not finished"
     )
-
-    @classmethod
-    def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
-        """Emulated machines carry this rate, and the BDP is between the sizes of the series."""
-        if (testbed, size) != ("vagrant", "small"):
-            return {}
-        return {"rate_mbit": 100.0, "delay_ms": 20.0, "transfer_mib": 16}
 
 
 PORT = 5201
@@ -90,6 +86,8 @@ CAPPED_KIB = (208, 256, 4096, 8192, 524_288, 1_048_576)
 """212,992 bytes, the next size, both about 4 MiB, the largest size that iperf3 takes, and 1 GiB."""
 WRITE_BYTES = (MSS_BYTES, 2048, 10 * MSS_BYTES, 16_384, 20_000, 131_072)
 BURST_BYTES = (14_480, 16_384)
+NAGLE = {"": False, "-nodelay": True}
+"""TCP_NODELAY, by the end of a condition's name."""
 WRITES_PER_WAKE_MAX = 1000
 """The largest burst of iperf3 (MAX_BURST)."""
 ROUND_TRIPS = 50
@@ -148,18 +146,14 @@ def _writes(sndbuf_kib: int) -> Iterator[Row]:
     select() wakes a sender that has much room again. How far the writes after it may exceed the
     buffer is visible only if there are many of them.
     """
-    series = each("writes-{}", WRITE_BYTES, small=BURST_BYTES, write_bytes=same)
-    nodelay = each("writes-{}-nodelay", WRITE_BYTES, write_bytes=same, nodelay=True)
-    yield from rows(WRITES, *zip(series, nodelay, strict=True), sndbuf_kib=sndbuf_kib)
-    bursts = zip(
-        each("writes-{}-burst", BURST_BYTES, small=(16_384,), write_bytes=same),
-        each(
-            "writes-{}-burst-nodelay", BURST_BYTES, small=(16_384,), write_bytes=same, nodelay=True
-        ),
-        strict=True,
-    )
-    many = WRITES_PER_WAKE_MAX
-    yield from rows(WRITES, *bursts, sndbuf_kib=sndbuf_kib, writes_per_wake=many)
+    for size in WRITE_BYTES:
+        small = [""] if size in BURST_BYTES else []
+        both = each(f"writes-{size}{{}}", NAGLE, small=small, nodelay=NAGLE.get)
+        yield from rows(WRITES, both, write_bytes=size, sndbuf_kib=sndbuf_kib)
+    burst: Changes = {"writes_per_wake": WRITES_PER_WAKE_MAX, "sndbuf_kib": sndbuf_kib}
+    for size in BURST_BYTES:
+        both = each(f"writes-{size}-burst{{}}", NAGLE, small=size == 16_384, nodelay=NAGLE.get)
+        yield from rows(WRITES, both, write_bytes=size, **burst)
     # A transfer through the smallest buffers, which takes a second or more.
     tiny = each("w-{}k", (1, 2, 4), small=(1,), window_kib=same)
     yield from rows(TINY, tiny, transfer_bytes=64 * KIB)

@@ -8,7 +8,6 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.drive.result_columns import values_of
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
 from labs.experiments.sweeps.conditions import Parameters
@@ -64,8 +63,8 @@ REACHES_PCT = 95.0
 WITHIN_PCT = 5.0
 AUTOMATIC = inf
 """The place of an automatic buffer among the sizes."""
-BEST = ((16384, 256), (8192, 8192), (16384, AUTOMATIC))
-"""The article's best pairs: the least send buffer and the receive buffer, in KiB. Its default
+BEST = {256: 16384, 8192: 8192, AUTOMATIC: 16384}
+"""The article's best pairs: the receive buffer and the least send buffer, in KiB. Its default
 receive buffer is automatic."""
 PAIRS = ("surface-", "sender-", "fixed-")
 """The conditions that fix the send buffer for one receive buffer, by the prefix of their names."""
@@ -209,11 +208,10 @@ def _pairs(*studies: Study) -> DataFrame:
         return rows
     rows = rows.fillna({"requested_receive_kib": AUTOMATIC})
     send, receive = rows["requested_send_kib"], rows["requested_receive_kib"]
-    best = [(send >= least) & (receive == size) for least, size in BEST]
     runs = (run for study in studies for run in study.runs if run.condition.startswith(PAIRS))
     comparable = all(has_articles_parameters(article(), run, "A5.9", parameter) for run in runs)
     return rows.assign(
-        is_best=(best[0] | best[1] | best[2]) & comparable,
+        is_best=comparable & (send >= receive.map(BEST)),
         send=send.map(_size_name),
         receive=receive.map(_size_name),
     )
@@ -326,7 +324,7 @@ def granted(condition: str, *studies: Study) -> Table:
     the kernel of each study. BadInput for a condition that requests none."""
     runs = [study.run(condition) for study in studies if condition in study.conditions]
     by_kernel = {run.kernel.release: Results(run).requests for run in runs}
-    requests = sorted({size for sizes in by_kernel.values() for size in sizes})
+    requests = sorted(set[int]().union(*by_kernel.values()))
     if not requests:
         raise BadInput(f"{condition} requests no buffers. Use setsockopt or setsockopt-raised")
     columns = {
@@ -342,8 +340,8 @@ def granted(condition: str, *studies: Study) -> Table:
 def unseen(study: Study, *conditions: str) -> Table:
     """One row per condition with a transfer: what the program that writes does not learn from its
     writes."""
-    table = study.results()
-    rows = table[table["condition"].isin([study.run(name).condition for name in conditions])]
+    table, names = study.results(), [study.run(name).condition for name in conditions]
+    rows = table[table["condition"].isin(names)]
     if rows["acked_bytes"].isna().any():
         raise BadInput("a condition transferred nothing. Use conditions with a transfer")
     return Table(
@@ -371,23 +369,22 @@ describe = Summary(
 )
 
 
+_whole = describe.also("writes of {write_bytes} bytes, TCP_NODELAY: {nodelay}")
+
+
 def describe_run(run: Run) -> str:
     """One run: its figures, and the predicted shares of idle time of the link, by reason."""
     results = Results(run)
-    notes = "; ".join(note.text for note in results.notes())
     if results.received is None:
-        return _describe_grants(results) or notes or "no transfer"
-    text = f"{describe.of({**values_of(results), 'notes': notes})} Writes of "
-    text += f"{results.write_bytes:,} bytes{' with TCP_NODELAY' * bool(results.nodelay)}."
+        return _describe_grants(results) or describe.of_run(results)
     waits = results.prediction.waits if results.prediction else {}
     idle = [
         f"{100 * share:.0f} % {reason}"
         for reason, share in sorted(waits.items(), key=lambda item: -item[1])
         if share >= 0.005
     ]
-    if idle:
-        text += f" Predicted idle time of the link in steady state: {', '.join(idle)}."
-    return text
+    predicted = f" Predicted idle time of the link in steady state: {', '.join(idle)}."
+    return _whole.of_run(results) + predicted * bool(idle)
 
 
 def _describe_grants(results: Results) -> str:
@@ -403,8 +400,8 @@ def _describe_grants(results: Results) -> str:
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
     """What setsockopt grants, by request: a result that does not fit into one row per run. `runs`
     are the runs of a study by condition."""
-    requests = {name: Results(run).requests for name, run in runs.items()}
-    return {"grants": {name: sizes for name, sizes in requests.items() if sizes}}
+    every = {name: Results(run).requests for name, run in runs.items()}
+    return {"grants": {name: requests for name, requests in every.items() if requests}}
 
 
 def remarks(table: DataFrame) -> list[str]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
-from labs.drive.result_columns import Note, column, part
+from labs.drive.result_columns import Note, part
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
@@ -29,7 +28,7 @@ from labs.read.readings.bulk_transfer import (
     flow_of,
 )
 from labs.read.readings.instruments import shaper_drops
-from labs.read.readings.run_results import settings_as
+from labs.read.readings.run_results import hidden, hidden_column, settings_as, size
 from labs.read.runs import raw_files
 from labs.read.runs.run import Run
 from labs.read.stats.arrivals import Arrivals
@@ -38,9 +37,6 @@ from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.receive_window import TIMESTAMP_BYTES
 
-if TYPE_CHECKING:
-    pass
-
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""
 NO_ERROR = "no error"
@@ -48,8 +44,7 @@ CLOCK_LIMITS_MBIT = 10_000.0
 """Above this rate the readings of the clock take as long as a packet: arch/um/kernel/time.c
 timer_read(), TIMER_MULTIPLIER."""
 article = partial(article_beside, __file__)
-hidden = partial(part, hidden=True)
-size, costly = partial(hidden, unit="bytes"), partial(hidden, costly=True)
+costly = partial(hidden, costly=True)
 kib, hidden_kib = partial(part, unit="KiB", per=KIB), partial(hidden, unit="KiB", per=KIB)
 
 
@@ -69,13 +64,12 @@ class Results(BulkTransfer):
     def ends(self) -> Mapping[str, Buffer]:
         """The buffers that send and receive."""
         settings = self.settings
-        fixed = {"send": settings.sndbuf_kib, "receive": settings.rcvbuf_kib}
-        return {end: self._buffer(HOST_OF[end], kib) for end, kib in fixed.items()}
-
-    def _buffer(self, host: str, fixed_kib: int) -> Buffer:
-        """A size that a sysctl fixes is the one that the kernel grants for half of it."""
-        buffer = buffer_of(self.run, host, self.settings.requested_bytes)
-        return replace(buffer, requested_bytes=fixed_kib * KIB) if fixed_kib else buffer
+        ends = {}
+        for end, kib in (("send", settings.sndbuf_kib), ("receive", settings.rcvbuf_kib)):
+            buffer = buffer_of(self.run, HOST_OF[end], settings.requested_bytes)
+            # A size that a sysctl fixes is the one that the kernel grants for half of it.
+            ends[end] = replace(buffer, requested_bytes=kib * KIB) if kib else buffer
+        return ends
 
     @cached_property
     def granted(self) -> Mapping[str, int | None]:
@@ -160,7 +154,7 @@ class Results(BulkTransfer):
         per=MIB,
     )
 
-    @column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends", hidden=True)
+    @hidden_column("what fixes the buffers: setsockopt, sysctl, or automatic at both ends")
     def fixed_by(self) -> str | None:
         fixed_by = [buffer.fixed_by for buffer in self.ends.values()]
         return max(fixed_by, key=(AUTOMATIC, SYSCTL, SETSOCKOPT).index) if self.asked else None
@@ -170,7 +164,7 @@ class Results(BulkTransfer):
     writes_per_wake = hidden("asked.writes_per_wake", "writes after each select() (iperf3 -b)")
     mss_bytes = size("asked.mss_bytes", "iperf3 -M (0: the path's MSS)")
 
-    @column("automatic send buffer just after connecting", unit="KiB", hidden=True)
+    @hidden_column("automatic send buffer just after connecting", unit="KiB")
     def connected_send_kib(self) -> float | None:
         """That of iperf3's own control connection on the sender, which has sent little."""
         data = self.samples[SENDER]
@@ -183,7 +177,7 @@ class Results(BulkTransfer):
     transfer_bytes = size("received.payload_bytes", "payload that arrived")
     took_s = hidden("received.took_s", "from the first arrival to the last", unit="s")
 
-    @column("what iperf3 said when it refused the size", hidden=True)
+    @hidden_column("what iperf3 said when it refused the size")
     def refused(self) -> str | None:
         run, report, printed = self.run, f"{RECEIVER}/{REPORT}", f"{RECEIVER}/{SAID}"
         lines: list[str] = []
@@ -230,7 +224,7 @@ class Results(BulkTransfer):
             "ahead": int((rows["notsent_bytes"] + in_flight).max()),
         }
 
-    @column("steady goodput, of what the link carries", unit="%", hidden=True)
+    @hidden_column("steady goodput, of what the link carries", unit="%")
     def line_share_pct(self) -> float | None:
         rate_mbit, steady_bytes_s = self.run.link.measured.rate_mbit, self.steady_bytes_s
         if rate_mbit is None or steady_bytes_s is None:
@@ -249,13 +243,13 @@ class Results(BulkTransfer):
     written_ahead_bytes = costly("counts.ahead", "bytes written and not acknowledged", unit="bytes")
     asked_bytes = size("asked.transfer_bytes", "the size of the transfer that was requested")
 
-    @column("the error that the sender's iperf3 reports", hidden=True)
+    @hidden_column("the error that the sender's iperf3 reports")
     def sender_error(self) -> str | None:
         if self.received is None:
             return None
         return self.run.read(f"{SENDER}/{REPORT}", raw_files.IPERF3_ERROR) or NO_ERROR
 
-    @column("that error is none, or how each run ends", hidden=True)
+    @hidden_column("that error is none, or how each run ends")
     def ended_as_usual(self) -> bool | None:
         error = self.sender_error
         return None if error is None else error in (NO_ERROR, INTERRUPTED, RESET)

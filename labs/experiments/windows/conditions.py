@@ -13,7 +13,7 @@ from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.link import Link
 from labs.drive.units import KIB, MIB
-from labs.experiments.windows import paths
+from labs.experiments.windows.paths import lines as lines
 from labs.experiments.windows.settings import ACCEPT, DIRECT, LISTEN, ROUTER, Settings
 
 ARTICLE = Group("article", "The article's rig: the loopback device")
@@ -176,6 +176,3 @@ def _on_hosts(p: Parameters) -> Iterator[Row]:
 def tools(condition: Condition) -> tuple[str, ...]:
     """The programs that a condition needs."""
     return ("tcpdump", "ethtool")
-
-
-lines = paths.lines

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import Any
 
 import pandas
@@ -17,10 +16,11 @@ from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
 from labs.experiments.windows.results import Results, article, packets
 from labs.read.claims.ledger import has_articles_parameters
+from labs.read.claims.sentences import describe as sentence
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import heading, in_digits
-from labs.read.display.provenance import of_run
+from labs.read.display.provenance import facts, of_run
 from labs.read.display.rich_output import Table
 from labs.read.display.summary import Summary
 from labs.read.figures.axes import POINTS, Axis
@@ -71,11 +71,6 @@ BELOW_AXIS, BELOW_CELL = -0.02675, -0.0749
 """Where the marks below the axis are, as a share of the largest size; small charts are low."""
 ROWS_OF_TABLE = 12
 """Rows of the table behind a chart."""
-SOURCE = (
-    *("condition", "testbed", "kernel", "source", "link_ok", "link_shaped", "link_asked"),
-    *("rtt_ms", "rate_mbit"),
-)
-"""What a caption says about a run, from its row of results."""
 
 
 def _with_marks(table: DataFrame, below: float, sizes: tuple[str, ...] = (*SIZES,)) -> DataFrame:
@@ -154,7 +149,7 @@ PARTS = {
 
 def budget(run: Run) -> DataFrame:
     """The parts of a run's receive buffer at each packet, in bytes (`receive_queue.parts`)."""
-    return parts(packets(run)).assign(condition=run.condition, caption=of_run(run))
+    return parts(packets(run)).assign(**facts(run))
 
 
 by_part = Lines(
@@ -173,7 +168,6 @@ by_part = Lines(
     predicted=None,
     mode="lines",
     height=308,
-    caption=lambda rows: str(rows["caption"].iloc[0]),
     note="the number of skbs, which divides the metadata into structures and unused rest, is "
     "simulated",
     table=lambda rows: _some(rows, PARTS),
@@ -187,32 +181,27 @@ def _rows(
     conditions: Sequence[str],
 ) -> DataFrame:
     """A table of each run below each other, in the order of conditions and kernels, with its name
-    and what a caption says about it. `named` has columns of the results in braces."""
-    runs = [
-        (conditions.index(row["condition"]), series(row["kernel"]), row, run)
-        for study in studies
-        for row, run in zip(study.results().to_dict("records"), study.runs, strict=True)
-        if row["condition"] in conditions
-    ]
+    and what a caption says about it. `named` has parts of the run and its results in braces."""
+    runs = [run for study in studies for run in study.runs if run.condition in conditions]
+    runs.sort(key=lambda run: (conditions.index(run.condition), series(run.kernel.release)))
     tables = [
-        table_of(run).assign(run=named.format_map(row), **{name: row[name] for name in SOURCE})
-        for *_, row, run in sorted(runs, key=itemgetter(0, 1))
+        table_of(run).assign(run=named.format(run=run, of=Results(run)), **facts(run))
+        for run in runs
     ]
     return pandas.concat(tables, ignore_index=True) if tables else DataFrame()
 
 
 def _opened(run: Run) -> DataFrame:
     """The round trips of a run, after a row for the SYN-ACK, which is round trip 0."""
-    results = Results(run)
-    offered = {"round_trip": 0, "packets": 0, "payload_bytes": 0}
-    first = DataFrame([{**offered, "window_bytes": results.offered.window_bytes}])
-    return pandas.concat([first, results.rounds], ignore_index=True)
+    results, first = Results(run), {"round_trip": 0, "packets": 0, "payload_bytes": 0}
+    first["window_bytes"] = results.offered.window_bytes
+    return pandas.concat([DataFrame([first]), results.rounds], ignore_index=True)
 
 
 opening = Lines(
     "The window by round trip",
     rows=lambda study, *conditions: _rows(
-        _opened, "{condition}", [study], conditions or study.conditions
+        _opened, "{run.condition}", [study], conditions or study.conditions
     ),
     x=Axis("round_trip", "round trip (0: the handshake)", "", ticks=POINTS),
     y=Axis("window_bytes", "largest window offered", "bytes", begins_at_0=True),
@@ -235,7 +224,9 @@ opening = Lines(
 opening_by_kernel = replace(
     opening,
     title=lambda rows: ": ".join(["The window by round trip", *_conditions(rows)]),
-    rows=lambda condition, *studies: _rows(_opened, "Linux {kernel}", studies, [condition]),
+    rows=lambda condition, *studies: _rows(
+        _opened, "Linux {run.kernel.release}", studies, [condition]
+    ),
 )
 """The same for one condition on the kernel of each study."""
 
@@ -273,7 +264,7 @@ def _last(rows: DataFrame) -> DataFrame:
 
 over_kernels = Multiples(
     lambda rows: " ".join(["Condition", *_conditions(rows), "by kernel"]),
-    rows=lambda condition, *studies: _cells("Linux {kernel}", studies, [condition]),
+    rows=lambda condition, *studies: _cells("Linux {run.kernel.release}", studies, [condition]),
     panel_of=replace(
         PACKETS,
         lines={**{name: SIZES[name] for name in OF_CELLS}, **MARKS},
@@ -293,7 +284,7 @@ over_scales = replace(
     over_kernels,
     title="The receive buffer by tcp_adv_win_scale",
     rows=lambda study, *conditions: _cells(
-        "tcp_adv_win_scale = {adv_win_scale}", [study], conditions
+        "tcp_adv_win_scale = {of.adv_win_scale}", [study], conditions
     ),
 )
 """Conditions of a study, by their tcp_adv_win_scale."""
@@ -316,9 +307,8 @@ def by_kernel(*studies: Study, conditions: tuple[str, ...] = ()) -> Table:
 
     Studies without runs are left out.
     """
-    made = [study for study in studies if study.runs]
-    made.sort(key=lambda study: series(study.runs[0].kernel.release))
-    table = results_of(made, KERNEL_COLUMNS, conditions)
+    table = results_of(studies, KERNEL_COLUMNS, conditions)
+    table = table.sort_values("Linux", key=lambda names: names.map(series), kind="stable")
     return table.sort_values("Condition", kind="stable", ignore_index=True)
 
 
@@ -334,10 +324,9 @@ def budget_at(run: Run, *numbers: int) -> Table:
     table = budget(run)
     count = len(table)
     for number in numbers:
-        if not (-count <= number < 0 or 1 <= number <= count):
+        if not 1 <= abs(number) <= count:
             raise BadInput(f"there is no packet {number}. Allowed: 1 to {count}, or -{count} to -1")
-    chosen = table.iloc[[number - 1 if number > 0 else count + number for number in numbers]]
-    return _table(chosen, PART_COLUMNS)
+    return _table(table.iloc[[number - (number > 0) for number in numbers]], PART_COLUMNS)
 
 
 def _table(rows: DataFrame, heads: Mapping[str, str]) -> Table:
@@ -399,20 +388,16 @@ describe = Summary(
     ),
     empty="no data",
 )
-_whole = Summary(
-    (
-        *describe.phrases,
-        "the queue is first collapsed at packet {first_collapse}",
-        "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
-        "packets[?, and deviates by at most {deviation_bytes} bytes]",
-    ),
-    empty=describe.empty,
+_whole = describe.also(
+    "the queue is first collapsed at packet {first_collapse}",
+    "the predicted window is equal to the one on the wire at {predicted_equal_pct} % of the "
+    "packets[?, and deviates by at most {deviation_bytes} bytes]",
 )
 
 
 def describe_run(run: Run) -> str:
     """One run: its state at the end, its events, and the accuracy of the predicted window."""
-    return _whole.of({**values_of(Results(run)), "notes": ""})
+    return _whole.of(values_of(Results(run)))
 
 
 def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
@@ -424,10 +409,12 @@ def findings(runs: Mapping[str, Run], parameters: Parameters) -> dict[str, Any]:
 
 def remarks(table: DataFrame) -> list[str]:
     """Remarks on the results as a whole: the share of packets with the predicted window."""
-    share = in_digits(table["predicted_equal_pct"].min())
-    text = f"predicted window: equal to the one on the wire at {share} % of the packets of each run"
-    worst = table.sort_values("deviation_bytes").iloc[-1]
-    if worst["deviation_bytes"]:
-        off = in_digits(worst["deviation_bytes"])
-        text += f" or more; largest deviation {off} bytes ({worst['condition']})"
-    return [text]
+    *_, worst = table.sort_values("deviation_bytes").to_dict("records")
+    least = float(table["predicted_equal_pct"].min())
+    return [sentence(EQUAL, {**worst, "least": least}.__getitem__)]
+
+
+EQUAL = (
+    "predicted window: equal to the one on the wire at {least} % of the packets of each run[? or "
+    "more; largest deviation {deviation_bytes} bytes ({condition})]"
+)

@@ -11,6 +11,7 @@
     after(0.95, VALUES, SIZES)                 the smallest value from that size on
     farthest(2, VALUES)                        the value that is farthest from 2, as a ratio
     highest(VALUES, VALUES)                    the highest of each place; also lowest
+    where(VALUES, COMPARISON)                  the values where it is true; the others are unknown
 
 Operators are written between blanks, because names of conditions contain `-`, `.` and `*`. A
 formula with an unknown value is unknown; a quotient by 0 is infinite, and 0 / 0 is NaN.
@@ -111,6 +112,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ceil": partial(_each, ceil),
     "highest": partial(_each, max),
     "lowest": partial(_each, min),
+    "where": partial(_each, lambda value, holds: value if holds else None),
     "farthest": farthest,
     "reaches": reaches,
     "after": after,

@@ -100,6 +100,7 @@ class Rule:
     exact: Sequence[str] = ()
     by_source: Formulas = field(default_factory=dict)
     factor: str = ""
+    partly: bool = False
     degree: bool = True
 
     @property

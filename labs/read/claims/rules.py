@@ -15,7 +15,7 @@
 FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides:
 
     predicted      the theory's figures, in the same form
-    names          figures that the other formulas and the sentences may name
+    names          figures that the formulas behind them and the sentences may name
     needs          comparisons without which nothing is judged, each with its reason
     judged_if      comparisons without which the figures are shown and not judged, in the same form
     happens        figures that must not be 0: if one is, the claim is wrong, and these are shown
@@ -25,6 +25,8 @@ FIGURES are a formula (`labs.read.claims.formulas`), or several by name. Besides
     degree         whether it differs where the rule does not hold, instead of being wrong (default:
                    not for all and each)
     factor         what is given as factor where it differs, if not the farthest of the figures
+    partly         whether figures and comparisons that are unknown are left out: not every
+                   condition was run
     exact          figures that must be the article's exactly
     by_source      what the source of the article's kernel gives, where the measured kernels differ
 
@@ -171,7 +173,8 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
     """The finding of the claim's rule, or of its columns."""
     rule = claim.rule or _of_columns(claim, seen.lab)
     look = Look(claim, seen)
-    look = replace(look, named=look.values(rule.names))
+    for name, formula in rule.names.items():
+        look = replace(look, named={**look.named, name: look.value(formula)})
     if reason := look.objection(rule.needs):
         return not_judged(reason)
     if not claim.hardware and (restless := _restless(rule, look)):
@@ -185,13 +188,16 @@ def follow(claim: Claim, seen: Evidence) -> Finding:
         measured = {name: _as_float(value) for name, value in measured.items()}
     if claim.hardware or rule.kind == "shown":
         return _shown(look.naming(measured), measured)
+    look = look.naming(measured)
+    if rule.partly:
+        measured = {name: value for name, value in measured.items() if value is not None}
     for name, value in measured.items():
         if value is None or _is_nan(value):
             few = any(RATIO in text for text in rule.formulas)
             return not_judged(FEW if few else f"these runs have no figure{name and f' for {name}'}")
-    if reason := look.naming(measured).objection(rule.judged_if):
+    if reason := look.objection(rule.judged_if):
         return not_judged(reason, as_figure(measured))
-    return _judged(rule, look.naming(measured), measured)
+    return _judged(rule, look, measured)
 
 
 def _of_columns(claim: Claim, lab: Lab) -> Rule:
@@ -243,6 +249,7 @@ def _judged(rule: Rule, look: Look, measured: Figures) -> Finding:
         reason="; ".join(filter(None, reason)),
         measured=as_figure(measured) if finite else None,
         predicted=as_figure(look.values(rule.predicted)),
+        judged=len(measured) if rule.partly else None,
     )
 
 
@@ -331,7 +338,9 @@ def _deviation(factor: float, figure: float) -> str:
 
 def _comparisons(rule: Rule, look: Look, measured: Figures) -> Outcome:
     """Whether each comparison of the rule is true; of a pattern, in each condition."""
-    results = map(look.value, rule.comparisons)
+    results = [look.value(comparison) for comparison in rule.comparisons]
+    if rule.partly:
+        results = [value for value in results if value is not None]
     every = [each for value in results for each in (value if isinstance(value, list) else [value])]
     some = rule.kind == "each" and any(every)
     return HOLDS if all(every) else UNDECIDED if some else DIFFERS, None, ""

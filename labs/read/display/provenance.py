@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pandas import DataFrame
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.drive.testbed.path import path_from_json
@@ -12,6 +11,9 @@ from labs.errors import BadInput
 from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LIVE, RECORDED = "live", "recorded"
 NOT_SHAPED, WRONG = "not shaped", "LINK NOT AS ASKED"
@@ -54,10 +56,10 @@ def measured(link: Measured) -> str:
     return f"{rate}RTT {milliseconds(link.rtt_ms)}{lost}"
 
 
-def of_run(run: Run) -> str:
-    """The line below a chart of one run."""
+def facts(run: Run) -> dict[str, Any]:
+    """What a caption says of a run, as the columns that `of_table` reads."""
     link = run.link
-    row = {
+    return {
         "condition": run.condition,
         "testbed": run.testbed,
         "kernel": run.kernel.release,
@@ -68,7 +70,13 @@ def of_run(run: Run) -> str:
         "rtt_ms": link.measured.rtt_ms,
         "rate_mbit": link.measured.rate_mbit,
     }
-    return of_table(DataFrame([row]))
+
+
+def of_run(run: Run) -> str:
+    """The line below a chart of one run."""
+    from pandas import DataFrame  # noqa: PLC0415  not for commands that only name a link
+
+    return of_table(DataFrame([facts(run)]))
 
 
 def of_table(table: DataFrame) -> str:

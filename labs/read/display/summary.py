@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.result_columns import values_of
 from labs.read.claims.sentences import OPTIONAL, PLACE, describe, formula_of
 from labs.read.display.format import is_known
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from labs.read.readings.run_results import RunResults
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Summary:
     phrases: tuple[str, ...]
     empty: str
     rows: Callable[[DataFrame], DataFrame] = lambda table: table
+
+    def also(self, *phrases: str) -> Summary:
+        """The same with more phrases."""
+        return replace(self, phrases=(*self.phrases, *phrases))
 
     def of(self, row: Mapping[Any, Any]) -> str:
         """One run in a sentence."""
@@ -38,8 +45,13 @@ class Summary:
                 for place in PLACE.findall(OPTIONAL.sub("", phrase))
             )
         ]
-        note = f" Note: {row['notes']}." if row["notes"] else ""
+        note = f" Note: {row['notes']}." if row.get("notes") else ""
         return f"{'; '.join(told) or self.empty}.{note}"
+
+    def of_run(self, results: RunResults) -> str:
+        """One run in a sentence, by its results."""
+        notes = "; ".join(note.text for note in results.notes())
+        return self.of({**values_of(results), "notes": notes})
 
     def __call__(self, table: DataFrame) -> str:
         """The runs of a table of results, each in a line of Markdown."""

@@ -25,13 +25,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.units import KIB, MIB
 from labs.read.claims.formulas import parse
 from labs.read.claims.sentences import describe
+from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
 Answer = float | str
@@ -180,10 +181,14 @@ class Guess:
         return predicted, measured
 
 
-def read(
-    path: Path, figures: type[Figures] = Figures
-) -> tuple[tuple[Exercise, ...], tuple[Guess, ...]]:
-    """The exercises and the guesses of a lab's file."""
+@cache
+def of_lab(lab: Lab) -> tuple[tuple[Exercise, ...], tuple[Guess, ...]]:
+    """The exercises and the guesses of a lab of the package, in the file beside its ledger; a lab
+    of the reader's own has none."""
+    path = lab.ledger and lab.ledger.with_name("exercises.toml")
+    if path is None or lab.source or not path.is_file():
+        return (), ()
+    figures = getattr(lab.part("exercises"), "Figures", Figures)
     exercises, guesses = [], []
     for notebook, entries in tomllib.loads(path.read_text("utf-8")).items():
         of: Any = {"notebook": notebook, "figures": figures}

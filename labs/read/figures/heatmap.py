@@ -12,7 +12,7 @@ from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import Axis
 from labs.read.figures.declaration import Declared
 from labs.read.figures.plot import Look, Plot, points
-from labs.read.figures.style import VERMILION
+from labs.read.figures.style import BLACK, VERMILION
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -62,7 +62,7 @@ class HeatMap(Declared):
         if numbered:
             texts = cells.map(lambda n: f"<b>{_digits(n)}</b>" if n >= enough else _digits(n))
             shades |= {"text": texts.to_numpy().tolist(), "texttemplate": "%{text}"}
-            shades |= {"textfont": {"size": 12}, "xgap": 2, "ygap": 2}
+            shades |= {"textfont": {"size": 12, "color": BLACK}, "xgap": 2, "ygap": 2}
         x, y = (replace(axis, category=True).layout() for axis in (across, up))
         plot = Plot([shades], x, y, min(MOST_PX, max(LEAST_PX, ROW_PX * len(cells))))
         if self.framed and rows[self.framed].any():

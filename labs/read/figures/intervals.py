@@ -110,17 +110,20 @@ class Intervals(NamedRows):
 
     def _values(self, rows: DataFrame, drawn: DataFrame) -> Iterator[float]:
         """All that is drawn along the axis."""
-        names = [LOW, self.across.column, HIGH]
-        if self.expected:
-            names += [self.expected.low, self.expected.high]
-        if self.reference:
-            names.append(self.reference.column)
-        for name in names:
+        for name in self._drawn:
             yield from drawn[name].dropna().astype(float)
         if self.draws:
             yield from drawn[self.draws].explode().astype(float)
         for mark, level in with_values(self.marks, rows):
             yield from (level, mark.until or level)
+
+    @cached_property
+    def _drawn(self) -> Sequence[str]:
+        """The columns of what is drawn of each row."""
+        names = [LOW, self.across.column, HIGH]
+        if self.expected:
+            names += [self.expected.low, self.expected.high]
+        return [*names, self.reference.column] if self.reference else names
 
     def _measured(self, drawn: DataFrame) -> Iterator[Trace]:
         names = (LOW, self.across.column, HIGH)
@@ -153,9 +156,10 @@ class Intervals(NamedRows):
                 yield _marks(below, names, expected.name, look, words)
 
     def _beside(self, row: Record, words: str, centre: float) -> dict[str, Any]:
-        """Words at the end of an interval that has more room."""
-        low, middle, high = map(self.across.scaled, (row[LOW], row[self.across.column], row[HIGH]))
-        if middle > centre:
+        """Words beside all that is drawn of a row, where there is more room."""
+        places = [self.across.scaled(row[name]) for name in self._drawn if is_known(row[name])]
+        low, high = min(places), max(places)
+        if self.across.scaled(row[self.across.column]) > centre:
             return text_at(low, row[MIDDLE_PX], words, size=13, xshift=-10, xanchor="right")
         return text_at(high, row[MIDDLE_PX], words, size=13, xshift=10, xanchor="left")
 

@@ -32,20 +32,32 @@ BEGAN, STATUS, LATENCY, SEQUENCE = 0, 1, 2, 8
 
 
 @dataclass(frozen=True)
-class Wrk:
-    """A closed loop: `latencies_us` has the number of requests per latency, without the requests
-    that wrk adds; `added_mean_us` is the mean with them, which wrk prints."""
+class Load:
+    """The requests of a load: those that failed, the time that they took, and the number of
+    requests per latency, without those that wrk adds; `added_mean_us` is the mean with them, which
+    wrk prints."""
 
-    connections: int
     requests: int
-    duration_us: int
     failed: int
+    duration_us: float
     latencies_us: Mapping[int, int]
-    added_mean_us: float
+    added_mean_us: float | None = None
+
+    @property
+    def per_s(self) -> float:
+        return 1e6 * self.requests / self.duration_us
+
+    @property
+    def mean_us(self) -> float:
+        return _mean(self.latencies_us)
 
 
-def wrk(text: str) -> Wrk:
-    """What wrk and the script printed; Damaged for other text."""
+def _mean(counts: Mapping[int, int]) -> float:
+    return sum(value * count for value, count in counts.items()) / sum(counts.values())
+
+
+def wrk(text: str) -> Load:
+    """What wrk and the script printed, a closed loop; Damaged for other text."""
     connections = _CONNECTIONS.search(text)
     figures = {name: int(value) for name, value in _FIGURE.findall(text)}
     _, header, rows = text.partition(_HEADER)
@@ -60,16 +72,14 @@ def wrk(text: str) -> Wrk:
     number = int(connections[1])
     if not counts or not figures["requests"] or not number:
         raise Damaged("wrk received no response")
-    mean = sum(value * count for value, count in counts.items()) / sum(counts.values())
     each = figures["requests"] // number
     interval = figures["duration_us"] // each if each else 0
-    return Wrk(
-        connections=number,
+    return Load(
         requests=figures["requests"],
-        duration_us=figures["duration_us"],
         failed=figures["errors"],
+        duration_us=figures["duration_us"],
         latencies_us=without_added(counts, interval) if interval else counts,
-        added_mean_us=mean,
+        added_mean_us=_mean(counts),
     )
 
 

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial, wraps
 from typing import TypeVar
 
-from labs.drive.result_columns import Note
+from labs.drive.result_columns import Note, column, part
 from labs.read.readings.instruments import ALLOWED_PCT, capture_losses
 from labs.read.runs.run import Run
 
 S = TypeVar("S")
 
 
+hidden, hidden_column = partial(part, hidden=True), partial(column, hidden=True)
+size = partial(hidden, unit="bytes")
+"""Columns that the printed table omits."""
+
+
+def from_run(compute: Callable[[Run], S]) -> cached_property[S]:
+    """A value of a class `Results` that this function computes of its run."""
+
+    @wraps(compute)
+    def computed(results: RunResults) -> S:
+        return compute(results.run)
+
+    return cached_property(computed)
+
+
 def settings_as(cls: type[S]) -> cached_property[S]:
     """The settings of a run as the dataclass of its lab, for a class `Results`."""
 
-    def settings(results: RunResults) -> S:
-        return results.run.settings_as(cls)
+    def settings(run: Run) -> S:
+        return run.settings_as(cls)
 
     settings.__annotations__["return"] = cls  # the types of columns that are a part of it
-    return cached_property(settings)
+    return from_run(settings)
 
 
 class RunResults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from statistics import median
 
 import numpy
@@ -15,7 +15,6 @@ from labs.drive.testbed.path import DIRECTIONS, Queue
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
-    Carried,
     apart_pct,
     begin_ns,
     carried,
@@ -30,46 +29,34 @@ from labs.read.readings.flows import (
     window_cuts,
 )
 from labs.read.readings.instruments import under_memory_pressure
-from labs.read.readings.requests import RequestLatency, request_latency
-from labs.read.readings.run_results import RunResults
+from labs.read.readings.requests import request_latency
+from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column
 from labs.read.readings.traffic_prediction import Prediction, buffer_segments, first_ones, predicted
 from labs.read.runs.raw_files import PATH
 from labs.read.theory.bdp import payload_share
 from labs.read.theory.fair_queueing import jain
 from labs.read.theory.rtt_unfairness import power_of_rtt
 
-hidden = partial(part, hidden=True)
-
 
 class TrafficResults(RunResults):
     """The figures of a run with several flows; None for those that it does not have. Steady state
     is the second half of the time in which all long flows run; `down` is from server to client."""
 
-    @cached_property
-    def traffic(self) -> Traffic:
-        return traffic_of(self.run)
+    traffic = from_run(traffic_of)
 
     @cached_property
     def prediction(self) -> Prediction:
         return predicted(self.traffic)
 
-    @cached_property
-    def flows_down(self) -> tuple[Carried, ...]:
-        return downward(self.run)
-
-    @cached_property
-    def goodputs(self) -> tuple[float, ...]:
-        """The goodput of each flow down, in Mbit/s."""
-        return goodputs_mbit(self.run)
+    flows_down = from_run(downward)
+    goodputs = from_run(goodputs_mbit)
 
     @property
     def are_several(self) -> bool:
         """Whether several flows carried anything, so that shares have a meaning."""
         return len(self.flows_down) > 1 and sum(self.goodputs) > 0
 
-    @cached_property
-    def delays_ms(self) -> tuple[float, ...]:
-        return bottleneck.delays_ms(self.run)
+    delays_ms = from_run(bottleneck.delays_ms)
 
     @cached_property
     def delay_ms(self) -> Mapping[str, float]:
@@ -81,13 +68,8 @@ class TrafficResults(RunResults):
     def queue_down(self) -> Queue | None:
         return self.traffic.path.queue("down")
 
-    @cached_property
-    def latency(self) -> RequestLatency | None:
-        return request_latency(self.run)
-
-    @cached_property
-    def cuts(self) -> tuple[float, ...]:
-        return window_cuts(self.run)
+    latency = from_run(request_latency)
+    cuts = from_run(window_cuts)
 
     @cached_property
     def server_counters(self) -> dict[str, int]:
@@ -218,7 +200,7 @@ class TrafficResults(RunResults):
     def window_left(self) -> float | None:
         return median(self.cuts) if self.cuts else None
 
-    @column("number of these losses in the samples", hidden=True)
+    @hidden_column("number of these losses in the samples")
     def window_cuts(self) -> int | None:
         return len(self.cuts)
 
@@ -233,16 +215,16 @@ class TrafficResults(RunResults):
     theory = hidden("prediction.theory", "what the prediction is from")
     queue = hidden("queue_down.kind", "the queue")
 
-    @column("size of the queue", unit="BDP", hidden=True)
+    @hidden_column("size of the queue", unit="BDP")
     def buffer_bdp(self) -> float | None:
         size, bdp = buffer_segments(self.traffic), self.traffic.path.bdp_bytes("down")
         return size * FRAME_BYTES / bdp if size and bdp else None
 
-    @column("number of flows", hidden=True)
+    @hidden_column("number of flows")
     def flows(self) -> int | None:
         return len(self.traffic.flows)
 
-    @column("congestion controls, in the order of the flows", hidden=True)
+    @hidden_column("congestion controls, in the order of the flows")
     def controls(self) -> str | None:
         return ", ".join(flow.control for flow in self.traffic.flows)
 
@@ -250,9 +232,7 @@ class TrafficResults(RunResults):
         "disagreement_pct", "largest deviation between the instruments", unit="%"
     )
 
-    @cached_property
-    def disagreement_pct(self) -> float | None:
-        return apart_pct(self.run)
+    disagreement_pct = from_run(apart_pct)
 
     def lab_notes(self) -> Iterator[Note]:
         """A path off its target, little memory, errors."""

@@ -32,6 +32,10 @@ def largest(run: Sizes) -> int | None:
     return max(run.rounds, default=None)
 
 
+def in_words(rounds: tuple[int, ...]) -> str | None:
+    return ", ".join(map(str, rounds)) or None
+
+
 class Results:
     def __init__(self, run: Sizes | None) -> None:
         self.run = run
@@ -53,6 +57,7 @@ class Results:
     drops = part("run.counters.TCPRcvQDrop", "a counter")
     largest = part(largest, "a function of the run")
     typed = part("window", "the same", kind=int)
+    rounds = part("run.rounds", "all rounds in words", kind=in_words)
 
 
 def test_values_are_those_of_the_path() -> None:
@@ -67,6 +72,7 @@ def test_values_are_those_of_the_path() -> None:
         "drops": 3,
         "largest": 7,
         "typed": None,
+        "rounds": "5, 7",
     }
 
 
@@ -95,6 +101,7 @@ def test_types_are_those_of_the_annotations() -> None:
         "drops": int,
         "largest": int | None,
         "typed": int,
+        "rounds": str | None,
     }
 
 

@@ -10,15 +10,11 @@ import pytest
 from labs.catalog import LABS, find
 from labs.drive.kernel.versions import SERIES
 from labs.grading.run_evidence import RunEvidence
-from labs.read.exercises.exercise import Evidence, Exercise
+from labs.read.exercises.exercise import Evidence, Exercise, of_lab
 from labs.read.exercises.graded_answer import RIGHT, WRONG, grade
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us
 
-EXERCISES = {
-    (lab, exercise.name): exercise
-    for lab in LABS
-    for exercise in getattr(find(lab).part("exercises"), "EXERCISES", ())
-}
+EXERCISES = {(lab, exercise.name): exercise for lab in LABS for exercise in of_lab(find(lab))[0]}
 KERNEL = "6.1"
 FULL = 125e6
 """Bytes per second of 1000 Mbit/s."""

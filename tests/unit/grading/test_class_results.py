@@ -17,7 +17,7 @@ from labs.grading.answers import GUESS
 from labs.grading.class_results import KERNEL, class_runs
 from labs.grading.run_evidence import recorded_runs
 from labs.read.display.provenance import asked, asked_of
-from labs.read.exercises.exercise import Guess
+from labs.read.exercises.exercise import Guess, of_lab
 from labs.read.notebook_file import assignments, parameters, read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import run_folders, runs_folder
@@ -25,11 +25,7 @@ from labs.read.runs.run import open_run
 from tests.run_folders import reseal
 from tests.student_work import NOTEBOOKS, RIGHT, class_of, with_answers
 
-GUESSES = [
-    (lab, guess)
-    for lab in map(find, LABS)
-    for guess in getattr(lab.part("exercises"), "GUESSES", ())
-]
+GUESSES = [(lab, guess) for lab in map(find, LABS) for guess in of_lab(lab)[1]]
 
 
 OF_COLUMNS = [(lab, guess) for lab, guess in GUESSES if not guess.unit]

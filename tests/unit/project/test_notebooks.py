@@ -14,6 +14,7 @@ from labs.batches.report import ReportParameters
 from labs.catalog import find
 from labs.drive.parameters.declare import declared
 from labs.drive.parameters.notebook_cell import from_literals
+from labs.read.exercises.exercise import of_lab
 from labs.read.lab import Lab
 from labs.studies.capture_account import CaptureParameters
 from tests.question_order import ANSWERS
@@ -129,9 +130,7 @@ def test_solutions_are_hidden_in_jupyterlab(graded: Any) -> None:
 def test_answer_cells_have_exactly_the_exercises_of_the_notebook(graded: Any) -> None:
     answers = names_of(tagged(graded, "answer"))
     declared = [
-        one.name
-        for one in lab_of(graded).require("exercises").EXERCISES
-        if one.notebook == graded.metadata["stem"]
+        one.name for one in of_lab(lab_of(graded))[0] if one.notebook == graded.metadata["stem"]
     ]
     assert list(answers) == declared
     assert f'labs.grade("{graded.metadata["stem"]}", globals())' in [

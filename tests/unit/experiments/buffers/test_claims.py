@@ -12,7 +12,6 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.units import MIB
-from labs.errors import BadInput
 from labs.experiments.buffers.results import Results, article
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
@@ -138,7 +137,7 @@ def test_composed_finds_what_holds_on_which_kernel(order: tuple[str, str]) -> No
     assert measured == pytest.approx([14.94, 22.31], abs=0.01)
     assert "kernel commit dfa2f0483360" in str(found["A1.11"].note)
     assert found["A1.11"].witness == Witness("virtual", "6.1.192, 6.12.117")
-    assert found["A1.6"].witness == Witness("virtual", "6.1.192, 6.12.117")
+    assert found["A1.6"].witness == found["A1.13"].witness == found["A1.11"].witness
     assert found["A1.3a"].witness == Witness("virtual", "6.1.192")
 
 
@@ -192,11 +191,9 @@ def test_articles_ratios_are_those_of_its_own_figures() -> None:
     assert "0.96 times the speed near the end, 0.99 times over" in LEDGER.claim("A1.9a").statement
     line_mib_s = line_goodput_bytes_s(1000.0) / MIB
     levels = [91.6, both["steady_mib_s"], more["steady_mib_s"]]
-    assert LEDGER.claim("A1.2").arguments == {
-        "least_mib_s": min(levels),
-        "most_mib_s": max(levels),
-        "payload_mib_s": round(line_mib_s),
-    }
+    arguments = LEDGER.claim("A1.2").arguments
+    assert (arguments["least_mib_s"], arguments["most_mib_s"]) == (min(levels), max(levels))
+    assert arguments["payload_mib_s"] == round(line_mib_s)
 
 
 def test_twice_as_much_is_no_faster() -> None:
@@ -517,8 +514,8 @@ def test_defaults_that_differ() -> None:
     def with_sysctl(value: str, release: str) -> dict[str, Run]:
         hosts = {
             host: {
-                "before": {**values["before"], "net.core.rmem_max": value},
-                "after": values["after"],
+                "before": values["before"],
+                "after": {**values["after"], "net.core.rmem_max": value},
             }
             for host, values in run.sysctls.items()
         }
@@ -533,14 +530,6 @@ def test_defaults_that_differ() -> None:
     older = one("A1.13", only("default"))
     assert beside(older, newer).verdict == "holds on Linux 6.1, not on 6.18"
     assert one("A1.13", {}).verdict == NOT_JUDGED
-
-
-def test_defaults_are_read_where_the_condition_set_nothing() -> None:
-    """wmem sets the server's tcp_wmem, so the client's is read."""
-    measured = one("A1.13", only("wmem")).measured
-    assert isinstance(measured, Mapping)
-    assert measured["net.ipv4.tcp_wmem"] == "4096 16384 4194304"
-    assert one("A1.13", only("both")).verdict == HOLDS
 
 
 def test_buffer_needed_from_a_small_sweep() -> None:
@@ -648,12 +637,6 @@ def test_verdicts_show_no_speed_of_another_link_beside_the_article_s() -> None:
     found = one("A1.2", runs)
     assert (found.verdict, found.measured) == (HARDWARE, None)
     assert "rate_mbit 300, not 1000" in found.reason
-
-
-def test_verdicts_refuse_an_unknown_judging_function() -> None:
-    claim = dataclasses.replace(LEDGER.claim("A1.13"), judge="default")
-    with pytest.raises(BadInput, match="did you mean defaults"):
-        one(claim, {})
 
 
 def with_sysctl(run: Run, host: str, name: str, value: str) -> Run:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from labs.catalog import find
-from labs.experiments.buffers.exercises import EXERCISES
 from labs.grading.run_evidence import RunEvidence
-from labs.read.exercises.exercise import Evidence
+from labs.read.exercises.exercise import Evidence, of_lab
 
-BY_NAME = {exercise.name: exercise for exercise in EXERCISES}
+BY_NAME = {exercise.name: exercise for exercise in of_lab(find("buffers"))[0]}
 
 
 def test_expected_of_another_kernel_is_another_buffer() -> None:

@@ -27,16 +27,10 @@ from labs.experiments.buffers.conditions import (
     conditions,
 )
 from labs.experiments.buffers.conditions import Parameters as Buffers
-from labs.experiments.buffers.figures import (
-    COLUMNS,
-    buffer_rows,
-    buffers_table,
-    by_condition,
-    describe,
-    describe_run,
-)
+from labs.experiments.buffers.figures import buffers_table, by_condition, describe, describe_run
 from labs.experiments.buffers.results import Results, article, parameter
 from labs.experiments.buffers.settings import Settings
+from labs.experiments.buffers.tables import COLUMNS, buffer_rows
 from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.bulk_transfer import WMEM
 from labs.read.readings.instruments import instants

@@ -7,10 +7,8 @@ import pytest
 from labs.catalog import find
 from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.results import loops, server
-from labs.read.exercises.exercise import Evidence
+from labs.read.exercises.exercise import Evidence, of_lab
 from labs.studies.study import study
-
-QUESTIONS = find("stack").require("exercises").EXERCISES
 
 
 def test_expected_is_bounded_by_measurement() -> None:
@@ -20,7 +18,9 @@ def test_expected_is_bounded_by_measurement() -> None:
     repeated = study(p).repeated
     measured = server(repeated)
     assert measured is not None
-    right = {exercise.name: exercise.expected(Evidence("6.1")) for exercise in QUESTIONS}
+    right = {
+        exercise.name: exercise.expected(Evidence("6.1")) for exercise in of_lab(find("stack"))[0]
+    }
     share, wait = right["highest_rate_s"].low / 500, right["closed_loop_ms"].low / 32
     assert 0.995 * measured.capacity_per_s / measured.limit_per_s == pytest.approx(share, abs=0.002)
     closed_us, beyond_us = loops(repeated)["p50_us"]

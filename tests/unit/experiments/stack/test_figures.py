@@ -330,4 +330,4 @@ def test_describe_has_a_line_per_condition() -> None:
 def test_describe_run_has_the_largest_latency() -> None:
     run = stack_runs()["blocking-c1"]
     results = Results(run)
-    assert f"The largest latency of {results.requests:,} requests is" in describe_run(run)
+    assert f"the largest latency of {results.requests:,} requests is" in describe_run(run)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from labs.experiments.sweeps.exercises import EXERCISES
-from labs.read.exercises.exercise import Evidence
+from labs.catalog import find
+from labs.read.exercises.exercise import Evidence, of_lab
 from labs.read.exercises.graded_answer import WRONG, grade
 
-BY_NAME = {exercise.name: exercise for exercise in EXERCISES}
+BY_NAME = {exercise.name: exercise for exercise in of_lab(find("sweeps"))[0]}
 
 
 @pytest.mark.parametrize(

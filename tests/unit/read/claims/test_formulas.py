@@ -47,6 +47,7 @@ def value(text: str) -> Any:
         ("reaches(0.95, s-*.x, s-*.kib)", 64),
         ("after(0.95, s-*.x, s-*.kib)", 9.5),
         ("farthest(2, 1.9, 2.5, 2)", 2.5),
+        ("where(s-*.x, s-*.x > 5)", [None, 9.5, None, 10.0]),
         ("median(abs(t-*.x - 3))", 1.5),
         ("ceil(13 / 4)", 4),
         ("1 / zero", inf),

@@ -178,3 +178,19 @@ def test_sentences_are_for_each_outcome() -> None:
     assert told == "equal to the article's 4 (1 % allowed), as said"
     told = judged(one_figure("within"), 4, 1, claim=claim, a=6).reason
     assert told == "6 and 1.5; 50.0 % above the article's 4 (1 % allowed)"
+
+
+def test_partly_leaves_out_what_was_not_run() -> None:
+    """The figure and the comparison of a condition without a value, and no others."""
+    rule = Rule(
+        kind="all",
+        figures={"a": "a.queue_ms", "b": "b.queue_ms"},
+        comparisons=("a.queue_ms > least", "b.queue_ms > least"),
+        names={"half": "{expected a} / 2", "least": "half / 2"},
+        partly=True,
+        degree=False,
+    )
+    expected = {"a": 8.0, "b": 8.0}
+    finding = judged(rule, expected, claim=BECAUSE, a=3.0, b=None)
+    assert (finding.verdict, finding.measured, finding.judged) == (HOLDS, {"a": 3.0}, 1)
+    assert judged(rule, expected, claim=BECAUSE, a=3.0, b=1.0).verdict == WRONG

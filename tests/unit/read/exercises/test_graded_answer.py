@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from labs.catalog import find
 from labs.drive.parameters.declare import Scalar
-from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, read
+from labs.read.exercises.exercise import Evidence, Exercise, Expected, Mistake, of_lab
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG, grade, unanswered
 from labs.read.runs.run import Run
 from tests.real_runs import nagle_run
 
 # 1000 Mbit/s and 200 ms: 25 MB, which are 23.84 MiB.
 BDP = Expected("rate x RTT", 0.98 * 25e6 / 2**20, 1.02 * 25e6 / 2**20)
+NAGLE = find("nagle")
 TIME = Expected("", 392.0, 408.0)
 LIMIT = Expected("a run", choice="send buffer", mistakes=(Mistake("link", "The link is idle."),))
 
@@ -118,7 +120,8 @@ mistakes = { "Not twice." = ["10 * delay_ms", "100.5", "off.mean_ms"] }
 def test_expected_spans_all_values_and_names_the_run(tmp_path: Path) -> None:
     """A right answer is no mistake, and neither is a figure that is not known."""
     (tmp_path / "exercises.toml").write_text(FILE)
-    ((declared,), guesses) = read(tmp_path / "exercises.toml")
+    ledger = tmp_path / "article.toml"
+    ((declared,), guesses) = of_lab(replace(NAGLE, ledger=ledger, part=lambda name: None))
     expected = declared.expected(OneRun("6.1"))
     assert (expected.low, expected.high) == (99.0, 110.0 * 1.01)
     assert expected.checked == f"the theory of 20 ms; the run {nagle_run('off').name}"

@@ -17,11 +17,11 @@ RATE_PER_S = 250
 """Of vegeta-open.csv: 50 % of what a server with 2 ms per request can do."""
 
 
-@pytest.mark.parametrize(("name", "connections"), [("wrk-1.txt", 1), ("wrk-100.txt", 100)])
-def test_wrk_counts_each_response_once(name: str, connections: int) -> None:
+@pytest.mark.parametrize("name", ["wrk-1.txt", "wrk-100.txt"])
+def test_wrk_counts_each_response_once(name: str) -> None:
     text = (FIXTURES / name).read_text()
     found = wrk(text)
-    assert found.connections == connections and found.failed == 0
+    assert found.failed == 0
     assert sum(found.latencies_us.values()) == found.requests
     printed = sum(int(line.split(",")[1]) for line in text.split("count\n")[1].splitlines())
     assert printed > found.requests  # wrk has added some
