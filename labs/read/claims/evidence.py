@@ -150,11 +150,9 @@ class Evidence:
         return list(dict.fromkeys(name for values in asked for name in values))
 
     def says(self, conditions: Sequence[str], parameter: str) -> bool:
-        """Whether any of these existing conditions says a parameter. A draw cannot tell what the
-        function `parameter` of the lab's results gives."""
-        if parameter in self.requested(conditions) or (self.file and self._of_lab):
-            return True
-        return any(self.parameter(name, parameter) is not None for name in conditions)
+        """Whether these existing conditions say a parameter, or the lab's own function `parameter`
+        may, which answers for some runs only."""
+        return parameter in self.requested(conditions) or self._of_lab is not None
 
     def witness(self, names: Sequence[str]) -> Witness | None:
         """The testbed and the kernel of these runs; None without runs."""
