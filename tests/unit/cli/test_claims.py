@@ -97,14 +97,20 @@ def study(folder: Path, *conditions: str, **parameters: object) -> Path:
     ).path
 
 
-def trial(folder: Path, condition: str, **link: float) -> None:
+HOSTS = ("server", "client")
+
+
+def trial(folder: Path, condition: str, **parameters: float) -> None:
     """A study with another link, as a reader's experiment leaves it."""
     every = map(open_run, sorted(unpacked(RUNS).glob("buffers-*")))
     asked = next(run.inputs for run in every if run.condition == condition)
-    changed = {**asked["condition"], "link": {**asked["condition"]["link"], **link}}
+    sizes = {"net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"}
+    sysctls = {host: {**sizes, **asked["condition"]["sysctls"].get(host, {})} for host in HOSTS}
+    link = {**asked["condition"]["link"], **parameters}
+    changed = {**asked["condition"], "link": link, "sysctls": sysctls}
     made = make_run(folder, {**asked, "condition": changed})
     run = open_run(made)
-    write_study(folder, "buffers", {"size": "small", **link}, [Planned(condition, run.key)])
+    write_study(folder, "buffers", {"size": "small", **parameters}, [Planned(condition, run.key)])
 
 
 def test_main_as_json_has_every_claim_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
