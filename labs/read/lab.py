@@ -186,7 +186,7 @@ class Lab:
 
     def _last_in_folder(self, error: Exception) -> str:
         """File and line that raised an error, if it is in the folder of the lab; else empty."""
-        folder = Path(str(getattr(self.require("results"), "__file__", ""))).parent
+        folder = Path(str(self.require("results").__file__)).parent
         place, line = last_line(error, lambda path: True)
         return f"{place}:{line}" if place and folder in place.parents else ""
 

@@ -43,7 +43,8 @@ def judge(
         if (others := _others(names, claim.conditions[:1], seen, parameters))
     }
     finding = _finding(claim, seen, judges, parameters, left_out)
-    names, figures = seen.matching(*claim.conditions), len(claim.figures)
+    # What a claim judges of conditions that it only names does not depend on their goodput or link.
+    names, figures = seen.matching(*claim.conditions or claim.beside), len(claim.figures)
     judged = finding.judged or figures - len(left_out) - len(claim.shown)
     of_the_claim = {name: getattr(claim, name) for name in OF_THE_CLAIM}
     found_out: dict[str, Any] = {

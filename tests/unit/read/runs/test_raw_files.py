@@ -178,7 +178,7 @@ def test_results_of_a_run_that_a_lab_does_not_expect(
             raise ZeroDivisionError("division by zero")
 
     module = ModuleType("results")
-    module.__dict__["Results"] = Results
+    module.__dict__.update(Results=Results, __file__=str(tmp_path / "results.py"))
 
     def like(source: Path | None) -> Lab:
         return Lab(

@@ -385,8 +385,8 @@ def test_verdicts_contradicted_by_a_second_testbed_are_disputed(tmp_path: Path) 
     other = dataclasses.replace(VIRTUAL, runs=in_the_middle(LAB, runs), every=tuple(runs))
     alone, both = labs.verdicts(VIRTUAL), labs.verdicts(VIRTUAL, other)
     changed = both[both["verdict"] != alone["verdict"]]
-    assert list(changed["claim"]) == ["A1.11", "A1.13"]
-    assert set(changed["verdict"]) == {"disputed"}
+    assert list(changed["claim"]) == ["A1.11"]
+    assert list(changed["verdict"]) == ["disputed"]
     for row in changed.to_dict("records"):
         assert row["testbed"] == "virtual, vagrant · Linux 6.1.192, 6.1.0-49-cloud-amd64"
         text = " ".join(row["because"].more)
