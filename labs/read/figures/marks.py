@@ -22,8 +22,10 @@ LETTERS = 18
 """How long a line of words beside an upright line may be."""
 WORDS, POINT, LINE = 30.0, 10.0, 1.0
 """What it costs to hide a part of other words, a point, a place of a line."""
-LETTER_PX, TEXT_LINE_PX, PLOT_PX = 7.0, 17.0, 400.0
-"""The sizes of letters, and the width of the plot for which words are placed."""
+LETTER_PX, TEXT_LINE_PX, SHIFT_PX, POINT_PX = 7.0, 17.0, 6, 8
+WIDTHS_PX = {400.0: 1, 760.0: 3}
+"""The widths of a plot for which words are placed, on a phone and on a page, with their weights:
+where both cannot be served, the wide one is."""
 MOST_PLACES = 200
 """Of a trace: so many are looked at."""
 HEIGHTS = tuple(step / 25 for step in range(1, 24))
@@ -126,17 +128,19 @@ class Space:
         """The side of an upright line with more room for words (their `xanchor`), and the height at
         which they hide the least."""
         lines, at = words.split("<br>"), self.across(value)
-        wide = (6 + LETTER_PX * max(map(len, lines))) / PLOT_PX
+        wide_px = SHIFT_PX + POINT_PX + LETTER_PX * max(map(len, lines))
         tall = TEXT_LINE_PX * len(lines) / self.height_px
-        side = "right" if at > 0.5 else "left"
-        left = at - wide if side == "right" else at
-        near = [(y, cost) for x, y, cost in self.places if left <= x <= left + wide]
+        side, before, behind = ("right", 1, 0) if at > 0.5 else ("left", 0, 1)
+        near: list[tuple[float, float]] = []
+        for plot_px, weight in WIDTHS_PX.items():
+            left, right = at - before * wide_px / plot_px, at + behind * wide_px / plot_px
+            near += [(y, weight * cost) for x, y, cost in self.places if left <= x <= right]
 
         def hidden(bottom: float) -> float:
             return sum(cost for y, cost in near if bottom <= y <= bottom + tall)
 
         bottom = min((height for height in HEIGHTS if height + tall < 1), key=hidden, default=0.0)
-        for x, y in product((left, at, left + wide), (bottom, bottom + tall)):
+        for x, y in product((left, at, right), (bottom, bottom + tall)):
             self.places.append((x, y, WORDS))
         return side, bottom
 
@@ -162,7 +166,11 @@ def _beside(mark: Mark, value: float, words: str, space: Space) -> dict[str, Any
     if "<br>" not in words:
         words = "<br>".join(wrap(words, LETTERS, break_long_words=False))
     side, height = space.place(value, words)
-    shift: dict[str, Any] = {"xshift": -6 if side == "right" else 6, "xanchor": side, "align": side}
+    shift: dict[str, Any] = {
+        "xshift": -SHIFT_PX if side == "right" else SHIFT_PX,
+        "xanchor": side,
+        "align": side,
+    }
     place = {**shift, "yref": "y domain", "yanchor": "bottom", "size": 13, "bgcolor": VEIL}
     return text_at(space.x.scaled(value), height, words, mark.ink, **place)
 

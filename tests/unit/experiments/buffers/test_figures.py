@@ -6,14 +6,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pandas
 import pytest
 from plotly.graph_objects import Figure
 
+import labs
 from labs.experiments.buffers import figures as buffers
 from labs.experiments.buffers.figures import promised, timeline
 from labs.read.figures.axes import powers_of_two
 from tests.real_runs import real, real_study, with_file
+
+POINTS_PX, WORDS_PX, LINES_PX = 690, 106, 51
+"""The points of a plot on a page; three lines of words, which are a fifth of the plot's height."""
 
 
 @cache
@@ -101,6 +106,18 @@ def test_against_buffer_size_draws_a_prediction_that_is_far_off() -> None:
     figure = buffers.against_buffer_size(rows)
     apart = [value for one in figure.data if one.yaxis == "y2" for value in one.y]
     assert 55 < max(apart) < figure.layout.yaxis2.range[1]
+
+
+def test_words_of_a_full_sweep_hide_no_point_on_a_page() -> None:
+    study = labs.study(labs.check("buffers", {"TESTBED": "recorded", "SIZE": "full"}))
+    figure = buffers.against_buffer_size(study.results())
+    words = next(text for text in figure.layout.annotations if str(text.text).startswith("fills"))
+    points = next(trace for trace in figure.data if trace.yaxis == "y" and trace.mode == "markers")
+    places = numpy.log10(numpy.array(points.x))
+    left_px = POINTS_PX * (words.x - places) / (places.max() - places.min())
+    above_px = LINES_PX * 5 * (numpy.array(points.y) / figure.layout.yaxis.range[1] - words.y)
+    hidden = (left_px > 0) & (left_px < WORDS_PX) & (above_px >= 0) & (above_px <= LINES_PX)
+    assert words.xanchor == "right" and not hidden.any()
 
 
 def test_by_condition_draws_goodput_above_the_link_of_other_rows() -> None:
