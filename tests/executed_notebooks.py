@@ -46,7 +46,7 @@ SAID = {
     r"in flight; predicted ([\d.,]*\d)": ("predicted_mib_s", in_three_digits),
     r"([\d,]+) bytes of data in": ("recv_q", in_digits),
     r"bytes of data in ([\d,]+) bytes": ("skmem_r", in_digits),
-    r"\*\*([\d,]+) packets\*\* with data": ("packets", in_digits),
+    r"; ([\d,]+) packets arrived": ("packets", in_digits),
 }
 """A figure in a sentence about a run, its column in the results, and how it is written."""
 
