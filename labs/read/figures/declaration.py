@@ -108,10 +108,15 @@ class Declared:
         return self.describe(rows) if self.describe else self.text_of(rows)
 
     def finished(
-        self, rows: DataFrame, plots: Sequence[Plot], gap_px: float = 0.0, across: int = 1
+        self,
+        rows: DataFrame,
+        plots: Sequence[Plot],
+        head_px: float = 0.0,
+        gap_px: float = 0.0,
+        across: int = 1,
     ) -> Figure:
         """The figure of these plots with title, caption, text alternative, table and steps."""
-        traces, layout, height = assembled(plots, gap_px, across)
+        traces, layout, height = assembled(plots, head_px, gap_px, across)
         if not any(plot.y.get("visible", True) for plot in plots):
             layout["margin"] = {"l": LEFT_PX}
         note = self.note(rows) if callable(self.note) else self.note

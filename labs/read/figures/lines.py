@@ -179,7 +179,7 @@ class Lines(Declared):
             return super().draw(rows, sources)
         plots = [self.panel(rows, sources), self._differences(rows)]
         plots[0].x |= {"title": {}, "matches": "x2", "showticklabels": False}
-        return self.finished(rows, plots, GAP_PX)
+        return self.finished(rows, plots, gap_px=GAP_PX)
 
     def _differences(self, rows: DataFrame) -> Plot:
         """The plot of how far each prediction is from the measured value."""

@@ -55,7 +55,8 @@ class Panels(Declared):
                 plot.x |= {"matches": f"x{len(plots)}", "showticklabels": False, "title": {}}
         has_axes = any(plot.x.get("visible", True) for plot in plots)
         plots[-1].more["showlegend"] = has_axes
-        figure = self.finished(rows, plots, HEADING_PX + AXIS_PX * (has_axes and not self.same_x))
+        gap_px = HEADING_PX + AXIS_PX * (has_axes and not self.same_x)
+        figure = self.finished(rows, plots, HEADING_PX, gap_px)
         for axis, heading in zip(figure.select_yaxes(), headings, strict=True):
             if self.legends:
                 legend = {**LEGEND_BESIDE, "y": axis.domain[1], "title": {"text": heading}}
@@ -121,8 +122,9 @@ class Multiples(Declared):
             plots[0].annotations.append({**words, "yshift": 4 + LINE_PX})
             lines += 1
         self._share_axes(plots)
-        gap = HEADING_PX + LINE_PX * lines + (0 if self.below else AXIS_PX / 2)
-        return self.finished(rows, plots, gap, self.across)
+        head_px = HEADING_PX + LINE_PX * lines
+        gap_px = HEADING_PX if self.below else head_px + AXIS_PX / 2
+        return self.finished(rows, plots, head_px, gap_px, self.across)
 
     def _write(self, plot: Plot, rows: DataFrame, value: str, *, is_first: bool) -> None:
         """Write the heading of a panel."""

@@ -107,20 +107,20 @@ class Plot:
 
 
 def assembled(
-    plots: Sequence[Plot], gap_px: float = 0.0, across: int = 1
+    plots: Sequence[Plot], head_px: float = 0.0, gap_px: float = 0.0, across: int = 1
 ) -> tuple[list[Trace], dict[str, Any], int]:
-    """The traces, the layout and the height of a figure with these plots: rows of so many, each
-    below a gap."""
+    """The traces, the layout and the height of a figure with these plots: rows of so many, the
+    first below a head, the others below a gap."""
     firsts = range(0, len(plots), across)
     rows_px = [max(plot.height for plot in plots[first : first + across]) for first in firsts]
-    total = sum(rows_px) + gap_px * len(rows_px)
+    total = head_px + sum(rows_px) + gap_px * (len(rows_px) - 1)
     width = (1 + BETWEEN) / across
     traces: list[Trace] = []
     layout: dict[str, Any] = {"shapes": [], "annotations": [], "legend": LEGEND_ABOVE}
     for place, plot in enumerate(plots):
         number = str(place + 1) if place else ""
         row, column = divmod(place, across)
-        top = total - sum(rows_px[:row]) - gap_px * (row + 1)
+        top = total - head_px - sum(rows_px[:row]) - gap_px * row
         ends = max(0.0, top - rows_px[row]) / total, top / total
         sides = column * width, min(1.0, (column + 1) * width - BETWEEN)
         layout[f"xaxis{number}"] = {**plot.x, "domain": sides, "anchor": f"y{number}"}
