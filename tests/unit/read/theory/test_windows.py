@@ -5,17 +5,13 @@ from __future__ import annotations
 import pytest
 
 from labs.errors import BadInput
+from labs.read.theory.kernels import first_ratio, series
 from labs.read.theory.windows import (
-    RATIO_SINCE,
-    SMALL_HEADS_SINCE,
-    before,
-    first_ratio,
     granted_bytes,
     receive_window_bytes,
     scaling_ratio,
     segment_overhead_bytes,
     send_bound_bytes,
-    series,
 )
 
 MIB = 1 << 20
@@ -91,7 +87,3 @@ def test_series_of_kernel_versions() -> None:
     for wrong in ("", "six", "6", "3f9a2c41", "6.x"):
         with pytest.raises(BadInput, match="kernel version"):
             series(wrong)
-
-
-def test_before_is_the_last_series_without_a_change() -> None:
-    assert (before(RATIO_SINCE), before(SMALL_HEADS_SINCE)) == ("6.5", "6.2")
