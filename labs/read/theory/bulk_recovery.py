@@ -29,9 +29,9 @@ from labs.read.theory.bulk_scoreboard import (
 )
 from labs.read.theory.bulk_send_queue import NAGLE_OFF
 from labs.read.theory.bulk_sender import LEAST_PROBE_US, TICK_NS, ticks
+from labs.read.theory.congestion import INFINITE
 from labs.read.theory.kernels import REDUCED_GROWS
 from labs.read.theory.receiver import LEAST_RTO_US
-from labs.read.theory.reno import INFINITE
 
 MOST_RTO_NS = 120 * 1_000_000_000
 PROBE, REORDER, TIMEOUT = "probe", "reorder", "timeout"
