@@ -36,7 +36,7 @@ from labs.read.theory.advice import (
 )
 from labs.read.theory.advice import advise as computed
 from labs.read.theory.bulk_flow import CUBIC
-from labs.read.theory.defaults import DEFAULT_WMEM
+from labs.read.theory.kernels import DEFAULT_WMEM
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""

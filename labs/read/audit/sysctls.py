@@ -24,6 +24,7 @@ from typing import Any
 from labs.read.audit.items import Item
 from labs.read.audit.memory import meminfo_kib
 from labs.read.audit.raw import PREFIXES, UNEXPECTED, Raw, Unknown, sysctl_name, whole
+from labs.read.theory.kernels import DEFAULT_WMEM, LARGE_CORE_MAX, default_rmem
 
 HERE = Path(__file__).parent
 ABOUT, DEFAULTS = HERE / "sysctls.toml", HERE / "sysctl_defaults.json"
@@ -51,14 +52,8 @@ SHOWN = frozenset(
     }
 )  # fmt: skip
 """Shown although they have their default: the labs and the articles speak of them."""
-CHANGED_IN = {
-    ("net.core.rmem_max", (6, 18)): "commit a6d4f25888b8",
-    ("net.core.wmem_max", (6, 18)): "commit a6d4f25888b8",
-}
-"""Defaults that differ between two measured series: the first series with the newer one."""
-MIB = 1 << 20
-SEND_CAP, RECEIVE_CAP, OLD_RECEIVE_CAP = 4 * MIB, 32 * MIB, 6 * MIB
-RECEIVE_CAP_SINCE = (6, 16)
+CHANGED_BY = {"net.core.rmem_max": LARGE_CORE_MAX, "net.core.wmem_max": LARGE_CORE_MAX}
+"""Defaults that differ between two measured series, and what changed them."""
 # What of the memory the kernel may have kept for itself at boot.
 FREE_SHARE = 0.9
 MEMORY_TOLERANCE = 0.05
@@ -160,10 +155,11 @@ def measured(raw: Raw, name: str) -> Default:
         raise Unknown(f"Linux {text_of(series)} is not between two kernels that were measured")
     before, after = every[older].get(name), every[newer].get(name)
     between = f"Linux {text_of(older)} and {text_of(newer)}"
-    for (changed, since), source in CHANGED_IN.items():
-        if changed == name and before is not None and after is not None:
-            value = after if series >= since else before
-            return Default(value, f"boots of {between}; changed in {text_of(since)} ({source})")
+    change = CHANGED_BY.get(name)
+    if change is not None and before is not None and after is not None:
+        value = after if series >= change.since else before
+        source = f"changed in {text_of(change.since)} (commit {change.commit})"
+        return Default(value, f"boots of {between}; {source}")
     if before is None and after is None:
         raise Unknown(f"{between}, which were measured, were built without it")
     if before is None or before != after:
@@ -198,8 +194,8 @@ def of_buffers(raw: Raw, middle: int, cap: int) -> Default:
 
 
 def receive_buffers(raw: Raw) -> Default:
-    cap = RECEIVE_CAP if raw.series >= RECEIVE_CAP_SINCE else OLD_RECEIVE_CAP
-    return of_buffers(raw, 131072, cap)
+    _, middle, cap = default_rmem(text_of(raw.series))
+    return of_buffers(raw, middle, cap)
 
 
 def orphans(raw: Raw) -> Default:
@@ -255,7 +251,7 @@ COMPUTED: dict[str, Callable[[Raw], Default]] = {
     "net.ipv4.tcp_max_orphans": orphans,
     "net.ipv4.tcp_mem": of_memory,
     "net.ipv4.tcp_rmem": receive_buffers,
-    "net.ipv4.tcp_wmem": lambda raw: of_buffers(raw, 16384, SEND_CAP),
+    "net.ipv4.tcp_wmem": lambda raw: of_buffers(raw, *DEFAULT_WMEM[1:]),
 }
 
 

@@ -46,7 +46,7 @@ from labs.read.stats.testbed_comparison import (
     facts,
     grade,
 )
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 Compare = Callable[[Verdict, Verdict], Sequence[ConditionComparison]]
 """The conditions of a claim that the runs behind two verdicts share."""

@@ -15,7 +15,7 @@ from labs.read.claims.figures import describe_with_range, reduced
 from labs.read.claims.judged_runs import JudgedRuns
 from labs.read.claims.ledger import Figure, has_number, tolerance_in_words
 from labs.read.display.format import figures_in_words
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 HOLDS = "holds"
 DIFFERS = "differs"

@@ -15,8 +15,8 @@ from labs.read.theory.advice import Advice, End, Reached, advise, between_bytes_
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.kernels import RATIO, series
 from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
-from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
@@ -245,7 +245,7 @@ def describe_reached(flow: Reached, advice: Advice) -> str:
 
 def _reason(advice: Advice, flow: Reached) -> str:
     """Why a limit lies where it does."""
-    if flow.bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
+    if flow.bound == RECEIVE_WINDOW and not RATIO.holds(advice.kernel):
         return HALVED
     reason = REASONS.get(flow.bound, "")
     if flow.bound != SEND_BUFFER:
