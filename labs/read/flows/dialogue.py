@@ -26,7 +26,7 @@ from labs.read.capture.segment_table import (
 )
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Column, ConnectionState
-from labs.read.flows.limits import rounds
+from labs.read.flows.limits import Rounds, rounds
 from labs.read.flows.losses import (
     LEAST_TIMER_NS,
     MOST_LOST,
@@ -75,14 +75,21 @@ class Gap:
 
 
 class Dialogue:
-    """One connection: what the gaps between its segments depend on."""
+    """One connection, on the places `first` to `last` - 1: what its gaps depend on, and those that
+    were looked at.
+
+    `undecided` are gaps of unknown distance that may be no longer than a round trip. `error` is the
+    reason that an ICMP error gives, `refusals` are resets that refuse the connection.
+    """
 
     def __init__(
         self, state: ConnectionState, far: Distance, first: int, last: int, error: Reason | None
     ) -> None:
         self.state, self.each = state, state.each
-        self.first, self.last = first, last
+        self.first, self.last, self.number = first, last, int(state.connection[first])
         self.far, self.error = far, error
+        self.gaps: list[Gap] = []
+        self.undecided: list[int] = []
         flags, direction = state.flags[first:last], state.direction[first:last]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
         self.places = tuple(places.data for places in self.sides)
@@ -108,6 +115,16 @@ class Dialogue:
         )
         missing, self.hole_count = holes(state, first, last, self.sides)
         self._holes = missing.data
+
+    @property
+    def rounds(self) -> list[Rounds]:
+        """Those of each sender of bulk."""
+        return [rounds for rounds in self.bulk if rounds is not None]
+
+    @property
+    def is_established(self) -> bool:
+        """Whether the handshake was answered, or began before the capture."""
+        return self.is_answered or bool(self.state.length[self.first : self.last].any())
 
     @cached_property
     def counts_ids(self) -> tuple[bool, ...]:

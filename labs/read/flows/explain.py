@@ -19,7 +19,6 @@ from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows, 
 from labs.read.capture.parts import whole_connections
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import (
-    ACK,
     FIN,
     HTTP_REQUEST,
     RST,
@@ -32,13 +31,13 @@ from labs.read.capture.segment_table import (
 from labs.read.flows import reasons as why
 from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread, Total
 from labs.read.flows.connection_state import Array, ConnectionState
-from labs.read.flows.dialogue import Gap
+from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge
-from labs.read.flows.waits import Connection, explained_waits
+from labs.read.flows.waits import explained_waits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -167,7 +166,7 @@ _Sums = defaultdict[Wait, _Sum]
 
 
 def _account(
-    file: str, state: ConnectionState, connection: Connection, row: dict[str, Any]
+    file: str, state: ConnectionState, connection: Dialogue, row: dict[str, Any]
 ) -> Account:
     first, last = connection.first, connection.last
     sums, spread = _Sums(_Sum), spread_ms(state, first, last)
@@ -197,7 +196,7 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _add_gaps(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_gaps(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
     first = connection.first
     lengths = numpy.maximum(0, numpy.diff(state.time_ns[first : connection.last]))
@@ -275,7 +274,7 @@ def _limited(reason: Reason, sender: int) -> Wait:
     return Wait(reason)
 
 
-def _add_losses(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_losses(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
     episodes: defaultdict[Wait, list[Episode]] = defaultdict(list)
     for episode in connection.episodes:
         episodes[episode.wait].append(episode)
@@ -293,33 +292,24 @@ def _add_losses(state: ConnectionState, connection: Connection, sums: _Sums) -> 
             total.detail = f"{repeated:,} retransmissions"
 
 
-def _add_end(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_end(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
     """How the connection began and ended, where that is trouble."""
-    here = slice(connection.first, connection.last)
-    flags, direction = state.flags[here], state.direction[here]
-    handshake = flags & (SYN | ACK)
-    is_established = (
-        bool((handshake == (SYN | ACK)).any())
-        or not bool((handshake == SYN).any())
-        or bool(state.length[here].any())
+    resets = connection.first + numpy.flatnonzero(
+        state.flags[connection.first : connection.last] & RST
     )
-    resets = numpy.flatnonzero((flags & RST) != 0)
-    if not is_established:
-        syn = (flags & SYN) != 0
-        syns = int((syn & (direction == 0)).sum())
-        _add_unestablished(state, connection, syns, sums, is_all=bool(syn.all()))
-    elif len(resets) and direction.min() != direction.max():
-        _add_reset(state, connection, int(resets[0]) + connection.first, sums)
+    if not connection.is_established:
+        _add_unestablished(state, connection, sums)
+    elif len(resets) and connection.has_both:
+        _add_reset(state, connection, int(resets[0]), sums)
 
 
-def _add_unestablished(
-    state: ConnectionState, connection: Connection, syns: int, sums: _Sums, *, is_all: bool
-) -> None:
-    """One finding for a connection that was never established, in place of its parts; `is_all` if
-    it has nothing but SYNs."""
-    refused = connection.refusals
+def _add_unestablished(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
+    """One finding for a connection that was never established, in place of its parts."""
+    refused, here = connection.refusals, slice(connection.first, connection.last)
+    syn = (state.flags[here] & SYN) != 0
+    syns = int(syn[state.direction[here] == 0].sum())
     # A single SYN may have been answered where the capture did not see it.
-    alone = why.UNANSWERED if syns > 1 and is_all else why.UNTOLD
+    alone = why.UNANSWERED if syns > 1 and syn.all() else why.UNTOLD
     reason = connection.error or (why.REFUSED if refused else alone)
     counts = {why.REFUSED: len(refused), why.UNANSWERED: syns - 1, why.UNTOLD: 1}
     replaced = [
@@ -340,7 +330,7 @@ def _add_unestablished(
         total.places = [(total.time_ns, *state.frames(at, connection.first))]
 
 
-def _add_reset(state: ConnectionState, connection: Connection, at: int, sums: _Sums) -> None:
+def _add_reset(state: ConnectionState, connection: Dialogue, at: int, sums: _Sums) -> None:
     """The first reset, unless the connection was over by then."""
     by, first = int(state.direction[at]), connection.first
     left = [

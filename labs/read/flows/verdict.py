@@ -10,7 +10,8 @@ import numpy
 
 from labs.read.capture.segment_table import ACK, FIN, SYN
 from labs.read.flows.connection_state import ConnectionState
-from labs.read.flows.waits import Connection, Waits
+from labs.read.flows.dialogue import Dialogue
+from labs.read.flows.waits import Waits
 
 NEAR: Final = 0.1
 """At an end, the distance to that end is at most this share of the RTT."""
@@ -148,16 +149,14 @@ class Judge:
         return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
 
 
-def _of_connection(state: ConnectionState, connection: Connection) -> dict[str, int]:
+def _of_connection(state: ConnectionState, connection: Dialogue) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
     first, last = connection.first, connection.last
     here = slice(first, last)
     flags, direction = state.flags[here], state.direction[here]
     opened = bool(((flags & SYN) != 0).any())
-    has_both = bool(direction.min() != direction.max())
+    has_both = bool(connection.has_both)
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
-    answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
-    established = answered or not opened or bool(state.length[here].any())
     reach = int(max(state.end[here].max(), state.ack[here].max()))
     carried = int(state.length[here].sum())
     missing = max(0, int(state.end[here][direction == 0].max(initial=0)))
@@ -166,7 +165,7 @@ def _of_connection(state: ConnectionState, connection: Connection) -> dict[str, 
     return {
         "one_direction": not has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not connection.far.is_measured and has_both and established,
+        "rtt_unknown": not connection.far.is_measured and has_both and connection.is_established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
         "holes": connection.hole_count,
         "answered_nearby": _is_answered_nearby(state, first, last),
