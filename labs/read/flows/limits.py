@@ -20,7 +20,6 @@ from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import Reason
 from labs.read.flows.rtt import SOON_NS, Distance
-from labs.read.native.compiled import Int64s, native
 
 BULK_SEGMENTS: Final = 10
 """A sender of less fits into its first congestion window (RFC 6928)."""
@@ -32,7 +31,6 @@ LEAST_ROUND_NS: Final = 1_000_000
 GROWTH: Final = 1.25
 """Slow start doubles, or grows by half if every second segment is acknowledged."""
 UNKNOWN_BYTES: Final = 1 << 40
-MOST_WORD: Final = 1 << 62
 QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 LEADS: Final = 0.5
@@ -318,18 +316,8 @@ def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
 
 def _highest_so_far(values: Array, starts: Array) -> Array:
     """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
-    least, count = int(values.min()), len(starts) - 1
-    span = int(values.max()) - least + 1
-    highest: Array
-    if span * count < MOST_WORD:  # one pass, with the connections above each other
-        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
-        highest = numpy.maximum.accumulate(values + floor) - floor
-        return highest
-    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    highest = numpy.concatenate(
-        [numpy.maximum.accumulate(values[begin:end]) for begin, end in parts]
-    )
-    return highest
+    parts = numpy.split(values, starts[1:-1])
+    return numpy.concatenate([numpy.maximum.accumulate(part) for part in parts])
 
 
 def _leads(reason: Array, flight: Array) -> Array:
@@ -365,17 +353,7 @@ def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> A
 
 def _chain(following: Array) -> Array:
     """The places 0, following[0], following[following[0]] and so on."""
-    chain = numpy.empty(len(following), dtype=numpy.int64)
-    return chain[: _follow_chain(following, chain)]
-
-
-@native
-def _follow_chain(following: Int64s, chain: Int64s) -> int:
-    """Write the places that `_chain` returns into `chain`; return how many there are. Each entry of
-    `following` must be greater than its own place."""
-    at, count = 0, 0
-    while at < len(following) and count < len(chain):
-        chain[count] = at
-        count += 1
-        at = following[at]
-    return count
+    chain, places = [0], following.data
+    while (at := places[chain[-1]]) < len(places):
+        chain.append(at)
+    return numpy.array(chain)

@@ -20,7 +20,7 @@ import numpy
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import Array, Column, Columns, ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState, Elements
 from labs.read.flows.reasons import NAMES, Reason, Wait
 from labs.read.flows.rtt import SOON_NS, Distance
 
@@ -335,7 +335,7 @@ class _Fillers:
         return any(place >= since and self.ends[place] > number for place in self.places[low:high])
 
 
-def skipped_packets(each: Columns[Column], before: int, at: int) -> int:
+def skipped_packets(each: Elements, before: int, at: int) -> int:
     """How many packets of a side are missing between two of its segments that follow each other,
     by their identification: Linux counts up for each packet of a connection."""
     packets = max(1, -(-each.length[before] // each.mss_bytes[before]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
@@ -22,56 +23,23 @@ TICKS_NS: Final = (1e3, 1e6, 1e9 / 300, 4e6, 1e7)
 """What a timestamp counts (RFC 7323 5.4): in Linux 1 ms, or 1 us with tcp_usec_ts; elsewhere ticks
 of 100 to 1000 Hz."""
 TICK_ERROR: Final = 0.2
-SENTENCES: Final = (
-    (
-        "copies_removed",
-        "1 packet was captured twice. The copy is ignored.",
-        "{n} packets were captured twice. The copies are ignored.",
-    ),
-    (
-        "one_direction",
-        "{this} has packets of one direction only. No reason is given for its waits.",
-        "{n} {of} have packets of one direction only. No reason is given for their waits.",
-    ),
-    (
-        "without_syn",
-        "{this} began before the capture, so its window scale is unknown.",
-        "{n} {of} began before the capture, so their window scale is unknown.",
-    ),
-    (
-        "rtt_unknown",
-        "{this} has no measurable RTT. Reasons that need it are not given.",
-        "{n} {of} have no measurable RTT. Reasons that need it are not given.",
-    ),
-    (
-        "holes",
-        "Once the capture lacks packets. No reason is given for a wait next to them.",
-        "{n} times the capture lacks packets. No reason is given for waits next to them.",
-    ),
-    (
-        "filtered",
-        "{this} lacks nearly all its data: a capture filter removed it.",
-        "{n} {of} lack nearly all their data: a capture filter removed it.",
-    ),
-    (
-        "clipped",
-        "1 packet was captured without its whole headers.",
-        "{n} packets were captured without their whole headers.",
-    ),
-    (
-        "clock_steps",
-        "The clock of the capture was set while it ran.",
-        "{n} times the clock of the capture was set while it ran.",
-    ),
-    (
-        "answered_nearby",
-        "{this} was answered by something nearer than the server: a proxy or firewall "
-        "completes the handshake.",
-        "{n} {of} were answered by something nearer than the server: a proxy or firewall "
-        "completes the handshake.",
-    ),
-)
-"""For a count that is not 0: its field, the sentence for 1, and that for more."""
+SENTENCES: Final = {
+    "copies_removed": "{n} [packet was|packets were] captured twice. The [copy is|copies are] "
+    "ignored.",
+    "one_direction": "{this} [has|have] packets of one direction only. No reason is given for "
+    "[its|their] waits.",
+    "without_syn": "{this} began before the capture, so [its|their] window scale is unknown.",
+    "rtt_unknown": "{this} [has|have] no measurable RTT. Reasons that need it are not given.",
+    "holes": "[Once|{n} times] the capture lacks packets. No reason is given for [a wait|waits] "
+    "next to them.",
+    "filtered": "{this} [lacks|lack] nearly all [its|their] data: a capture filter removed it.",
+    "clipped": "{n} [packet was|packets were] captured without [its|their] whole headers.",
+    "clock_steps": "[The|{n} times the] clock of the capture was set while it ran.",
+    "answered_nearby": "{this} [was|were] answered by something nearer than the server: a proxy or "
+    "firewall completes the handshake.",
+}
+"""For a count that is not 0, by its field; [of 1|of more]."""
+CHOICE: Final = re.compile(r"\[(.*?)\|(.*?)\]")
 
 
 @dataclass(frozen=True)
@@ -96,17 +64,21 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """One sentence per finding."""
         sentences = [self._describe_place()]
-        all_of = f"of {self.connections:,} connections"
         if self.large_segments:
             sentences.append(
                 f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
                 "or joins them (TSO, GRO), so times within a burst are not those of the wire."
             )
-        for name, singular, plural in SENTENCES:
+        for name, text in SENTENCES.items():
             if count := getattr(self, name):
-                this = "The connection" if self.connections == 1 else f"1 {all_of}"
-                words = singular if count == 1 else plural
-                sentences.append(words.format(n=f"{count:,}", of=all_of, this=this))
+                is_only = self.connections == count == 1
+                this = (
+                    "The connection"
+                    if is_only
+                    else f"{count:,} of {self.connections:,} connections"
+                )
+                words = CHOICE.sub(r"\1" if count == 1 else r"\2", text)
+                sentences.append(words.format(n=f"{count:,}", this=this))
         return tuple(sentences)
 
     def _describe_place(self) -> str:
