@@ -100,7 +100,7 @@ class Dialogue:
         self.refusals = [] if self.is_answered else refusals(state, first, last)
         near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
-        self.episodes = episodes(state, near, first, last) if has_loss else []
+        self.episodes = episodes(state, near, self.sides, last) if has_loss else []
         if not far.is_bounded:
             for episode in self.episodes:
                 if not self._waited_for_timer(episode):
@@ -110,7 +110,7 @@ class Dialogue:
             for episode in self.episodes
         ]
         self.bulk = tuple(
-            rounds(state, near, first, last, side, lost) if self.has_both else None
+            rounds(state, near, self.sides, side, lost) if self.has_both else None
             for side in (0, 1)
         )
         missing, self.hole_count = holes(state, first, last, self.sides)
@@ -158,16 +158,6 @@ class Dialogue:
             return True
         times = self.each.time_ns
         return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in episode.timers)
-
-    def had_heard(self, at: int, far: Distance, by: int) -> int:
-        """The last segment of the other end that had reached `by` before it sent; -1 if none."""
-        early_ns = min(SOON_NS // 5, slack_ns(far, by))
-        until = self.each.time_ns[at] - far.far_ns[by] + early_ns
-        places = self.places[1 - by]
-        number = bisect_right(self.times[1 - by], until) - 1
-        while number >= 0 and places[number] >= at:
-            number -= 1
-        return places[number] if number >= 0 else -1
 
     def previous(self, at: int, side: int) -> int:
         """The segment of that side before the place; -1 if none."""
@@ -218,15 +208,23 @@ class Ending:
         self.dialogue, self.each, self.at, self.far = dialogue, each, at, far
         self.by = each.direction[at]
         self.other = 1 - self.by
+        self.sides = (self.by, self.other)
         self.flags, self.marks, self.length = each.flags[at], each.marks[at], each.length[at]
         self.length_ns = each.time_ns[at] - each.time_ns[(since or at) - 1]
         self.away_ns = far.far_ns[self.by]
+        self.beyond_ns = self.length_ns - self.away_ns
         self.is_away = self.away_ns > AT_END_NS
         self.slack_ns = slack_ns(far, self.by)
 
     @cached_property
     def heard(self) -> int:
-        return self.dialogue.had_heard(self.at, self.far, self.by)
+        """The last segment of the other end that had reached its sender before; -1 if none."""
+        until = self.each.time_ns[self.at] - self.away_ns + SOON_NS // 5
+        places = self.dialogue.places[self.other]
+        number = bisect_right(self.dialogue.times[self.other], until) - 1
+        while number >= 0 and places[number] >= self.at:
+            number -= 1
+        return places[number] if number >= 0 else -1
 
     @cached_property
     def late_ns(self) -> int:
@@ -362,18 +360,21 @@ class Ending:
         """The sender of this segment waited for the other end."""
         return Wait(reason, NAMES[self.by], NAMES[self.other])
 
-    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
-        """All of the gap is a wait: that one, or one of the other end for that reason."""
-        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
-        return Gap(self.at, self.length_ns, wait, self.length_ns, rest)
-
-    def late(
-        self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True
+    def waited(
+        self, wait_ns: int, cause: Reason | Wait, rest: Reason, *, is_sure: bool = True
     ) -> Gap:
-        """The same of what exceeds the distance."""
+        """So much of the gap is a wait: that one, or one of the other end for that reason."""
         wait = self.awaited(cause) if isinstance(cause, Reason) else cause
-        wait_ns = min(self.late_ns, self.length_ns)
+        wait_ns = min(max(0, wait_ns), self.length_ns)
         return Gap(self.at, self.length_ns, wait, wait_ns, rest, is_sure=is_sure)
+
+    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """The same of all of the gap."""
+        return self.waited(self.length_ns, cause, rest)
+
+    def late(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """The same of what exceeds the distance."""
+        return self.waited(self.late_ns, cause, rest)
 
     def passed(self, rest: Reason, wait: Wait | None = None) -> Gap:
         """The distance explains all of the gap; `wait` has its ends."""

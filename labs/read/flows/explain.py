@@ -102,7 +102,7 @@ def account(
         waits = explained_waits(segments, errors)
         judge.add(waits)
         return [
-            _account(file, waits.state, connection, connections[connection.number])
+            _account(file, connection, connections[connection.number])
             for connection in waits.connections
         ]
 
@@ -165,14 +165,12 @@ class _Sum:
 _Sums = defaultdict[Wait, _Sum]
 
 
-def _account(
-    file: str, state: ConnectionState, connection: Dialogue, row: dict[str, Any]
-) -> Account:
-    first, last = connection.first, connection.last
+def _account(file: str, connection: Dialogue, row: dict[str, Any]) -> Account:
+    state, first, last = connection.state, connection.first, connection.last
     sums, spread = _Sums(_Sum), spread_ms(state, first, last)
-    _add_gaps(state, connection, sums)
-    _add_losses(state, connection, sums)
-    _add_end(state, connection, sums)
+    _add_gaps(connection, sums)
+    _add_losses(connection, sums)
+    _add_end(connection, sums)
     is_doubtful = not connection.far.is_measured or connection.hole_count > 0
     findings = [total.finding(wait, is_doubtful=is_doubtful) for wait, total in sums.items()]
     return Account(
@@ -196,9 +194,9 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _add_gaps(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
+def _add_gaps(connection: Dialogue, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
-    first = connection.first
+    state, first = connection.state, connection.first
     lengths = numpy.maximum(0, numpy.diff(state.time_ns[first : connection.last]))
     is_short = numpy.ones(len(lengths), dtype=bool)
     for gap in connection.gaps:
@@ -274,13 +272,13 @@ def _limited(reason: Reason, sender: int) -> Wait:
     return Wait(reason)
 
 
-def _add_losses(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
+def _add_losses(connection: Dialogue, sums: _Sums) -> None:
     episodes: defaultdict[Wait, list[Episode]] = defaultdict(list)
     for episode in connection.episodes:
         episodes[episode.wait].append(episode)
     for wait, alike in episodes.items():
         if wait not in sums:
-            first, frame = alike[0], state.each.frame
+            first, frame = alike[0], connection.each.frame
             sums[wait].add(0, (frame[max(first.first, 0)], frame[first.places[0]]))
         if wait.reason is why.UNTOLD:
             continue
@@ -292,22 +290,21 @@ def _add_losses(state: ConnectionState, connection: Dialogue, sums: _Sums) -> No
             total.detail = f"{repeated:,} retransmissions"
 
 
-def _add_end(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
+def _add_end(connection: Dialogue, sums: _Sums) -> None:
     """How the connection began and ended, where that is trouble."""
-    resets = connection.first + numpy.flatnonzero(
-        state.flags[connection.first : connection.last] & RST
-    )
+    flags = connection.state.flags[connection.first : connection.last]
+    resets = connection.first + numpy.flatnonzero(flags & RST)
     if not connection.is_established:
-        _add_unestablished(state, connection, sums)
+        _add_unestablished(connection, sums)
     elif len(resets) and connection.has_both:
-        _add_reset(state, connection, int(resets[0]), sums)
+        _add_reset(connection, int(resets[0]), sums)
 
 
-def _add_unestablished(state: ConnectionState, connection: Dialogue, sums: _Sums) -> None:
+def _add_unestablished(connection: Dialogue, sums: _Sums) -> None:
     """One finding for a connection that was never established, in place of its parts."""
-    refused, here = connection.refusals, slice(connection.first, connection.last)
-    syn = (state.flags[here] & SYN) != 0
-    syns = int(syn[state.direction[here] == 0].sum())
+    state, refused = connection.state, connection.refusals
+    syn = (state.flags[connection.first : connection.last] & SYN) != 0
+    syns = connection.count_before(connection.last, 0, SYN)
     # A single SYN may have been answered where the capture did not see it.
     alone = why.UNANSWERED if syns > 1 and syn.all() else why.UNTOLD
     reason = connection.error or (why.REFUSED if refused else alone)
@@ -330,15 +327,14 @@ def _add_unestablished(state: ConnectionState, connection: Dialogue, sums: _Sums
         total.places = [(total.time_ns, *state.frames(at, connection.first))]
 
 
-def _add_reset(state: ConnectionState, connection: Dialogue, at: int, sums: _Sums) -> None:
+def _add_reset(connection: Dialogue, at: int, sums: _Sums) -> None:
     """The first reset, unless the connection was over by then."""
-    by, first = int(state.direction[at]), connection.first
+    state, by, first = connection.state, connection.each.direction[at], connection.first
     left = [
         int(sent[at] - max(0, acked[at])) if sent[at] > 0 else 0
         for sent, acked in zip(state.sent, state.acked, strict=True)
     ]
-    closers = state.direction[first:at][(state.flags[first:at] & FIN) != 0]
-    closed = [bool((closers == side).any()) for side in (0, 1)]
+    closed = [connection.count_before(at, side, FIN) for side in (0, 1)]
     if all(closed) or any(wait.reason is why.GAVE_UP for wait in sums):
         return
     if closed[by] and (not any(left) or (left[1 - by] <= 1 and left[by] <= 1)):

@@ -9,6 +9,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -94,23 +95,18 @@ class Rounds:
 def rounds(
     state: ConnectionState,
     far: Distance,
-    first: int,
-    last: int,
+    sides: Sequence[Array],
     direction: int,
     lost: list[tuple[int, int]],
 ) -> Rounds | None:
-    """The rounds of one sender of a connection; None if it sends no bulk. `lost` are the times at
-    which an episode of loss begins and ends."""
-    here = slice(first, last)
-    sent = state.direction[here] == direction
-    flags, carries = state.flags[here], state.length[here] > 0
-    data = numpy.flatnonzero(sent & carries & ((flags & SYN) == 0)) + first
-    if state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[first]:
+    """The rounds of one sender of a connection; None if it sends no bulk. `sides` are the places of
+    the segments of each end, `lost` the times at which an episode of loss begins and ends."""
+    data, heard = sides[direction], sides[1 - direction]
+    data = data[(state.length[data] > 0) & ((state.flags[data] & SYN) == 0)]
+    acks = heard[(state.flags[heard] & ACK) != 0]
+    if not len(acks) or state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[heard[0]]:
         return None
-    acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
-    if not len(acks):
-        return None
-    asked_ns = state.time_ns[here][~sent & carries] + far.far_ns[direction]
+    asked_ns = state.time_ns[heard[state.length[heard] > 0]] + far.far_ns[direction]
     return _Sender(state, far, direction, data, acks, asked_ns, lost).rounds()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -66,9 +67,12 @@ class Episode:
         return self.places if self.reason is why.SPURIOUS else []
 
 
-def episodes(state: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
-    """The episodes of the connection on the places `first` to `last` - 1, in order."""
-    both = [_Sender(state, far, first, last, side).episodes() for side in (0, 1)]
+def episodes(
+    state: ConnectionState, far: Distance, sides: Sequence[Array], last: int
+) -> list[Episode]:
+    """The episodes of a connection, in order. `sides` are the places of the segments of each end,
+    `last` is the place after all."""
+    both = [_Sender(state, far, sides, last, direction).episodes() for direction in (0, 1)]
     return sorted(both[0] + both[1], key=lambda episode: episode.first)
 
 
@@ -76,24 +80,26 @@ class _Sender:
     """One end of a connection, its retransmissions, and what the other end reports about them."""
 
     def __init__(
-        self, state: ConnectionState, far: Distance, first: int, last: int, direction: int
+        self,
+        state: ConnectionState,
+        far: Distance,
+        sides: Sequence[Array],
+        last: int,
+        direction: int,
     ) -> None:
-        self.each, self.first, self.last = state.each, first, last
+        sent, heard = sides[direction], sides[1 - direction]
+        self.each, self.first, self.last = state.each, int(min(sent[0], heard[0])), last
         self.direction, self.rtt_ns, self.away_ns = direction, far.rtt_ns, far.far_ns[direction]
-        here = slice(first, last)
-        flags, marks, begin = state.flags[here], state.marks[here], state.begin[here]
-        sent = state.direction[here] == direction
-        repeats = sent & (begin < state.sent[direction][here])
-        repeats &= (state.length[here] > 0) | ((flags & FIN) != 0)
-        repeats &= ((flags & (SYN | RST)) == 0) & ((marks & PROBES) == 0)
-        self.again = (numpy.flatnonzero(repeats) + first).tolist()
-        if not self.again:
-            return
-        acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
+        flags = state.flags[sent]
+        repeats = state.begin[sent] < state.sent[direction, sent]
+        repeats &= (state.length[sent] > 0) | ((flags & FIN) != 0)
+        repeats &= ((flags & (SYN | RST)) == 0) & ((state.marks[sent] & PROBES) == 0)
+        self.again = sent[repeats].tolist()
+        acks = heard[(state.flags[heard] & ACK) != 0]
         self.acks, self.acked = acks.data, state.ack[acks].data
         self.highest = numpy.maximum.accumulate(state.ack[acks]).data
-        self.dsacks = (numpy.flatnonzero(~sent & (state.repeats[here] >= 0)) + first).tolist()
-        self.last_heard = int((numpy.flatnonzero(~sent) + first).max(initial=-1))
+        self.dsacks = heard[state.repeats[heard] >= 0].tolist()
+        self.last_heard = int(heard[-1])
 
     def episodes(self) -> list[Episode]:
         episodes: list[Episode] = []

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy
 
 from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.dialogue import Dialogue
 from labs.read.flows.waits import Waits
 
@@ -107,7 +106,7 @@ class Judge:
         """Judge some connections."""
         state = waits.state
         for connection in waits.connections:
-            self._counts.update(_of_connection(state, connection))
+            self._counts.update(_of_connection(connection))
             if connection.far.is_measured:
                 self._far_ns.append(connection.far.far_ns)
         self._counts["connections"] += len(waits.connections)
@@ -121,27 +120,26 @@ class Judge:
         return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
 
 
-def _of_connection(state: ConnectionState, connection: Dialogue) -> dict[str, int]:
+def _of_connection(connection: Dialogue) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
-    first, last = connection.first, connection.last
-    here = slice(first, last)
-    flags, direction = state.flags[here], state.direction[here]
+    state, here = connection.state, slice(connection.first, connection.last)
+    flags = state.flags[here]
     opened = bool(((flags & SYN) != 0).any())
-    has_both = bool(connection.has_both)
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
     reach = int(max(state.end[here].max(), state.ack[here].max()))
     carried = int(state.length[here].sum())
-    missing = max(0, int(state.end[here][direction == 0].max(initial=0)))
-    missing += max(0, int(state.end[here][direction == 1].max(initial=0)))
+    missing = sum(int(state.end[places].max(initial=0)) for places in connection.sides)
     closed = bool(((flags & FIN) != 0).any())
     return {
-        "one_direction": not has_both and not only_syns,
+        "one_direction": not connection.has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not connection.far.is_measured and has_both and connection.is_established,
+        "rtt_unknown": not connection.far.is_measured
+        and connection.has_both
+        and connection.is_established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
         "holes": connection.hole_count,
-        "answered_nearby": _is_answered_nearby(state, first, last),
-        "clock_steps": _steps(state, first, last),
+        "answered_nearby": _is_answered_nearby(connection),
+        "clock_steps": _steps(connection),
     }
 
 
@@ -158,16 +156,15 @@ def _place(far_ns: list[tuple[int, int]]) -> str:
     return "server" if server <= NEAR * rtt else "between"
 
 
-def _is_answered_nearby(state: ConnectionState, first: int, last: int) -> bool:
+def _is_answered_nearby(connection: Dialogue) -> bool:
     """Whether the SYN-ACK came much sooner than any ACK of data ever does."""
-    syns = numpy.flatnonzero((state.flags[first:last] & SYN) != 0) + first
-    if len(syns) != 2 or state.direction[syns[0]] != 0 or state.direction[syns[1]] != 1:
+    state, (sent, heard) = connection.state, connection.sides
+    syns = [places[(state.flags[places] & SYN) != 0] for places in (sent, heard)]
+    if [*map(len, syns)] != [1, 1] or syns[0] > syns[1]:
         return False
-    handshake = int(state.time_ns[syns[1]] - state.time_ns[syns[0]])
-    asked = numpy.flatnonzero(
-        (state.direction[first:last] == 0) & (state.acked_by[first:last] >= 0)
-    )
-    times = state.time_ns[state.acked_by[asked + first]] - state.time_ns[asked + first]
+    handshake = int((state.time_ns[syns[1]] - state.time_ns[syns[0]])[0])
+    asked = sent[state.acked_by[sent] >= 0]
+    times = state.time_ns[state.acked_by[asked]] - state.time_ns[asked]
     return bool(
         len(times) >= 5
         and times.min() > 4 * handshake
@@ -177,12 +174,11 @@ def _is_answered_nearby(state: ConnectionState, first: int, last: int) -> bool:
     )
 
 
-def _steps(state: ConnectionState, first: int, last: int) -> int:
+def _steps(connection: Dialogue) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
-    seen = 0
-    for side in (0, 1):
-        sent = numpy.flatnonzero(state.direction[first:last] == side) + first
-        values, times = state.tsval[sent], state.time_ns[sent]
+    seen, state = 0, connection.state
+    for side, places in enumerate(connection.sides):
+        values, times = state.tsval[places], state.time_ns[places]
         if len(values) < LEAST_STAMPS or (values < 0).any():
             return 0
         ticks, lengths = numpy.diff(values), numpy.diff(times)
