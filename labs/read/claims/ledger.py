@@ -11,9 +11,9 @@
       figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column                      judged by a column of its condition's results; or
-      rule                        by a rule over columns of conditions (labs.read.claims.rules); or
+      rule                        by a rule over columns of conditions (labs.read.claims.judge); or
       judge                       by the judging function of this name
-      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
+      because, because_not        the reason as a sentence (labs.read.claims.formulas), if the
                                   claim holds, and otherwise
       beside                      further conditions that the rule and the sentences may name
       arguments                   figures that the judging function takes, or that formulas name
@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
-from labs.read.claims.formulas import Formula, parse
-from labs.read.claims.sentences import check
+from labs.read.claims.formulas import Formula, check, parse
 from labs.read.display.format import printable
 from labs.read.json_schema import objection
 
@@ -82,7 +81,7 @@ Formulas = str | Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How a claim is judged; the docstring of `labs.read.claims.rules` says what each field means.
+    """How a claim is judged; the docstring of `labs.read.claims.judge` says what each field means.
 
     `comparisons` are those of the kinds `all` and `each`.
     """
