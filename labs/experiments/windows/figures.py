@@ -273,7 +273,7 @@ over_kernels = Multiples(
     ),
     by="run",
     named=lambda rows: str(rows["run"].iloc[0]).replace(" = ", "<br>= "),
-    remark=lambda rows: _describe_end(rows).replace(", ", "<br>"),
+    remark=lambda rows: _describe_end(rows).replace(", ", "<br>").replace(" of ", " of<br>"),
     describe=_describe_cells,
     table=_last,
 )
