@@ -86,9 +86,8 @@ def chance_of(conditions: Iterable[Condition]) -> str:
     """Why a claim about these conditions needs several draws, in words; empty if it needs none, or
     if the conditions carry their own."""
     every = list(conditions)
-    if any(DRAW in condition.settings for condition in every):
-        return ""
-    return ", ".join(dict.fromkeys(why for condition in every for why in chance(condition)))
+    reasons = dict.fromkeys(why for condition in every for why in chance(condition))
+    return "" if any(DRAW in condition.settings for condition in every) else ", ".join(reasons)
 
 
 def of_draws(verdicts: Sequence[Verdict], seeds: Sequence[int], why: str) -> Verdict:
@@ -99,7 +98,7 @@ def of_draws(verdicts: Sequence[Verdict], seeds: Sequence[int], why: str) -> Ver
     if first is None:
         return replace(verdicts[0], chance=why)
     behind = [draw.behind for draw in drawn if draw.is_judged and draw.behind is not None]
-    return replace(pooled(first, drawn, why), behind=of_several(behind) if behind else None)
+    return replace(pooled(first, drawn, why), behind=of_several(behind))
 
 
 def pooled(like: Verdict, drawn: Sequence[Verdict], why: str) -> Verdict:

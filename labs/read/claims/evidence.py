@@ -16,7 +16,8 @@ from labs.drive.parameters.declare import declared
 from labs.errors import Damaged, Missing
 from labs.read.batch_index import Index, read_index
 from labs.read.batch_index_schema import COPY_AGAIN, MADE, beside
-from labs.read.claims.ledger import in_condition, requested
+from labs.read.claims.ledger import parameter as parameter_of
+from labs.read.claims.ledger import requested
 from labs.read.claims.verdict import (
     JudgedRuns,
     Witness,
@@ -147,10 +148,9 @@ class Evidence:
     def parameter(self, name: str, parameter: str) -> float | str | None:
         """A parameter of the lab as requested of a condition; None if it does not have it. What is
         neither of the link nor a setting, the function `parameter` of the lab's results gives."""
-        value = in_condition(self.row(name)["asked"], parameter)
-        if value is not None or self._of_lab is None or name not in self.runs:
-            return value
-        return self._of_lab(self.runs[name], parameter)
+        if name in self.runs:
+            return parameter_of(self.runs[name], parameter, self._of_lab)
+        return requested(self.row(name)["asked"]).get(parameter)
 
     @cached_property
     def _of_lab(self) -> Callable[[Run, str], float | str | None] | None:

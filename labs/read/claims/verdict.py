@@ -78,16 +78,16 @@ def _above(first: Any, second: Any) -> bool:
 
 def describe_with_range(middle: Figure, ends: Range, count: int) -> str:
     """The median of draws with their range: `0.79 (0.74 to 0.81, 5 draws)`."""
-    (low, high), draws = map(by_name, ends), counted(count, "draw")
+    low, high = map(by_name, ends)
+    spans = {name: _span(low[name], high[name]) for name in low}
     if not isinstance(middle, Mapping):
-        span = _span(low[""], high[""])
-        return f"{figures_in_words(middle)} ({f'{span}, ' * bool(span)}{draws})"
+        told = ", ".join(filter(None, [spans[""], counted(count, "draw")]))
+        return f"{figures_in_words(middle)} ({told})"
     each = [
-        f"{printable(name)}: {figures_in_words(value)}{span and f' ({span})'}"
+        f"{printable(name)}: {figures_in_words(value)}{spans[name] and f' ({spans[name]})'}"
         for name, value in middle.items()
-        for span in [_span(low[name], high[name])]
     ]
-    return f"{', '.join(each)} ({draws})"
+    return f"{', '.join(each)} ({counted(count, 'draw')})"
 
 
 def _span(low: Figure, high: Figure) -> str:
@@ -155,19 +155,18 @@ def of_digests(
     return JudgedRuns(lab, count, conditions, parameters, files=(file,))
 
 
-def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns:
-    """What identifies the runs of several draws on one kernel."""
-    if len(every) == 1:
-        return every[0]
-    names = dict.fromkeys(name for judged in every for name in judged.conditions)
-    conditions = {
-        name: _digest(sorted(some.conditions[name] for some in every if name in some.conditions))
-        for name in names
-    }
+def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns | None:
+    """What identifies the runs of several draws on one kernel; None without any."""
+    if len(every) < 2:
+        return every[0] if every else None
+    digests: dict[str, list[str]] = {}
+    for name, runs in [pair for judged in every for pair in judged.conditions.items()]:
+        digests.setdefault(name, []).append(runs)
     joined: dict[str, Any] = {
         part: tuple(sorted({name for judged in every for name in getattr(judged, part)}))
         for part in (*PERFORMED_BY, "files")
     }
+    conditions = {name: _digest(sorted(some)) for name, some in digests.items()}
     count = sum(judged.count for judged in every)
     return replace(every[0], count=count, conditions=conditions, **joined)
 
