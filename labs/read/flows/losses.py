@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -118,28 +118,33 @@ class _Sender:
             self._judge(episode)
         return episodes
 
+    def _before(self, at: int, most: int | None = None) -> Iterator[tuple[int, bool, int]]:
+        """The segments before that one, at most so many, the latest first: the place, whether this
+        end sent it, and how long before."""
+        each, least = self.each, self.first if most is None else max(self.first, at - most)
+        for place in range(at - 1, least - 1, -1):
+            is_sent = each.direction[place] == self.direction
+            yield place, is_sent, each.time_ns[at] - each.time_ns[place]
+
     def _is_reordered(self, at: int) -> bool:
         """Whether the segment was overtaken on its way: it fills a hole that is younger than the
         time in which an ACK could have made its sender retransmit it."""
         each = self.each
         if self.away_ns < SOON_NS // 5:
             return False
-        place = at - 1
-        while place >= self.first and each.end[place] > each.begin[at]:
-            if each.direction[place] == self.direction and each.begin[place] == each.begin[at]:
+        for place, is_sent, _ in self._before(at):
+            if each.end[place] <= each.begin[at]:
+                break
+            if is_sent and each.begin[place] == each.begin[at]:
                 return False  # sent before
-            place -= 1
-        near = range(max(self.first, at - NEAR), at)
-        overtook = (
-            place
-            for place in near
-            if each.direction[place] == self.direction and each.begin[place] >= each.end[at]
-        )
-        opened = next(overtook, None)
-        if opened is None or each.time_ns[at] - each.time_ns[opened] >= 0.8 * self.away_ns:
+        overtook = [
+            (place, age)
+            for place, is_sent, age in self._before(at, NEAR)
+            if is_sent and each.begin[place] >= each.end[at]
+        ]
+        if not overtook or overtook[-1][1] >= 0.8 * self.away_ns:
             return False
-        begin, end = bisect_left(self.dsacks, opened), bisect_left(self.dsacks, at)
-        return begin == end
+        return bisect_left(self.dsacks, overtook[-1][0]) == bisect_left(self.dsacks, at)
 
     def _shows_hole(self, place: int) -> bool:
         return bool(self.each.marks[place] & bits.DUPLICATE_ACK or self.each.sacks[place])
@@ -149,14 +154,10 @@ class _Sender:
         the one before the retransmission."""
         each, start = self.each, at - 1
         acked, begin = each.acked[self.direction], each.begin[at]
-        for place in range(at - 1, max(self.first, at - FAR - 1), -1):
-            if acked[place] < begin - 1:
+        for place, is_sent, _ in self._before(at, FAR):
+            if acked[place] < begin - 1 or (not is_sent and each.ack[place] > begin):
                 break
-            if each.direction[place] == self.direction:
-                continue
-            if each.ack[place] > begin:
-                break
-            if self._shows_hole(place):
+            if not is_sent and self._shows_hole(place):
                 start = place - 1
         return start
 
@@ -185,13 +186,11 @@ class _Sender:
         each, seq, reports = self.each, self.each.begin[at], 0
         if self.away_ns < SOON_NS // 5:
             return False
-        for place in range(at - 1, max(self.first, at - NEAR) - 1, -1):
-            if each.direction[place] == self.direction:
-                continue
-            if not seq - 1 <= each.ack[place] <= seq:
-                break
-            is_old = each.time_ns[at] - each.time_ns[place] > 2 * self.rtt_ns
-            reports += bool(each.sacks[place]) and is_old
+        for place, is_sent, age in self._before(at, NEAR):
+            if not is_sent:
+                if not seq - 1 <= each.ack[place] <= seq:
+                    break
+                reports += bool(each.sacks[place]) and age > 2 * self.rtt_ns
         return reports >= REPORTS
 
     def _is_by_timer(self, at: int) -> bool:
@@ -203,11 +202,10 @@ class _Sender:
         each = self.each
         slack = SOON_NS + self.rtt_ns // 4
         patience = min(max(slack, 2 * SOON_NS + self.rtt_ns), LEAST_TIMER_NS)
-        for place in range(at - 1, self.first - 1, -1):
-            age = each.time_ns[at] - each.time_ns[place]
+        for place, is_sent, age in self._before(at):
             if age > self.away_ns + patience:
                 return True
-            if each.direction[place] == self.direction:
+            if is_sent:
                 # One of a row of retransmissions, or sent together with new data.
                 if age < SOON_NS // 5 and each.length[place]:
                     return False
@@ -227,10 +225,10 @@ class _Sender:
             return False
         if each.acked[self.direction][at] < each.begin[at] - 1:
             return False
-        for place in range(at - 1, self.first - 1, -1):
+        for place, is_sent, _ in self._before(at):
             if not each.length[place]:
                 continue
-            if each.direction[place] != self.direction:
+            if not is_sent:
                 if original is None:
                     return False  # a request: what came before was another response
             elif original is not None:
