@@ -51,7 +51,7 @@ class Waits:
 
     state: ConnectionState
     connections: list[Dialogue]
-    copies: int = 0
+    copies: int
 
     @cached_property
     def gaps(self) -> dict[int, Gap]:
@@ -79,12 +79,7 @@ def explained_waits(segments: Table, errors: Mapping[int, Reason] | None = None)
     begin here, so that they agree.
     """
     segments, copies = without_copies(segments)
-    return replace(waits(connection_state(segments), errors=errors), copies=copies)
-
-
-def waits(state: ConnectionState, *, errors: Mapping[int, Reason] | None = None) -> Waits:
-    """Look at every gap of at least LOOKED_AT_NS; `errors` as above."""
-    connections = []
+    state, connections = connection_state(segments), []
     long = numpy.flatnonzero(state.gaps_ns() >= LOOKED_AT_NS)
     for (first, last), far in zip(state.edges, distances(state), strict=True):
         begin, end = numpy.searchsorted(long, (first, last))
@@ -92,7 +87,7 @@ def waits(state: ConnectionState, *, errors: Mapping[int, Reason] | None = None)
         connections.append(Dialogue(state, far, first, last, error))
         for place in long[begin:end].tolist():
             _look_at(connections[-1], place)
-    return Waits(state, connections)
+    return Waits(state, connections, copies)
 
 
 def _look_at(dialogue: Dialogue, place: int) -> None:
