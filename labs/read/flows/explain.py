@@ -32,7 +32,7 @@ from labs.read.flows import reasons as why
 from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread, Total
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.dialogue import Dialogue, Gap
-from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
+from labs.read.flows.limits import UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
 from labs.read.flows.rtt import spread_ms
@@ -110,9 +110,7 @@ def account(
     accounts = [*chain.from_iterable(map(of_part, parts))]
     accounts.sort(key=lambda account: account.connection)
     accounts.sort(key=lambda account: account.rank, reverse=True)
-    judged = judge.verdict(
-        clipped=held.counts.get("headers_cut", 0), backwards=held.counts.get("backwards", 0)
-    )
+    judged = judge.verdict(held)
     return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
 
 
@@ -250,16 +248,15 @@ def _add_rounds(rounds: Rounds, times_ns: Array, lengths: Array, sums: _Sums) ->
     which, inside = rounds.at(times_ns)
     if outside := int(lengths[~inside].sum()):
         sums[Wait(why.SENDING)].add(outside)
-    spent = numpy.bincount(rounds.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
-    for code in numpy.unique(rounds.reason).tolist():
-        chosen = rounds.reason == code
-        total = sums[_limited(LIMITS[code], rounds.direction)]
-        total.add(int(spent[code]), count=int(chosen.sum()))
+    for limit in sorted({*rounds.reason.tolist()}, key=str):
+        chosen = rounds.reason == limit
+        total = sums[_limited(limit, rounds.direction)]
+        total.add(int(lengths[inside & chosen[which]].sum()), count=int(chosen.sum()))
         total.detail = f"at most {int(rounds.flight_bytes[chosen].max()):,} bytes in flight"
         window = int(rounds.window_bytes[chosen].max())
         if window < UNKNOWN_BYTES // 2:
             total.detail += f", window {window:,} bytes"
-        if LIMITS[code] is why.UNTOLD and rounds.is_even[chosen].all():
+        if limit is why.UNTOLD and rounds.is_even[chosen].all():
             total.detail = "the path's rate, pacing, or a program that writes evenly"
 
 

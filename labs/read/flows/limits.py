@@ -50,24 +50,11 @@ BURST_SEGMENTS: Final = 8
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
-LIMITS: Final = (
-    why.UNTOLD,
-    why.CONGESTION_WINDOW,
-    why.FULL_WINDOW,
-    why.PATH,
-    why.ROUND_TRIP,
-    why.SEND_BUFFER,
-    why.SLOW_START,
-    why.SILLY_WINDOW,
-)
-"""By name, as the accounts have them."""
-CODE: Final = {limit: code for code, limit in enumerate(LIMITS)}
-
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The round trips of one sender in order, as arrays: times, limits (of CODE), the most
-    bytes in flight."""
+    """The round trips of one sender in order, as arrays: times, what limited each, the most bytes
+    in flight."""
 
     direction: int  # of the data: 0 if the client sends
     begin_ns: Array
@@ -89,7 +76,8 @@ class Rounds:
         which = bisect_right(self.begin_ns.data, time_ns) - 1
         if which < 0 or time_ns > self.end_ns[which] + SOON_NS:
             return why.ROUND_TRIP
-        return LIMITS[int(self.reason[which])]
+        limit: Reason = self.reason[which]
+        return limit
 
 
 def rounds(
@@ -209,16 +197,16 @@ class _Sender:
         goes_on = self.is_whole | self.is_full
         goes_on[-1] = False
         held = saturated | (goes_on & (self.is_full | ~self.is_asked))
-        reason[~held] = CODE[why.ROUND_TRIP]
-        by_sender = (reason == CODE[why.SEND_BUFFER]) | (reason == CODE[why.CONGESTION_WINDOW])
+        reason[~held] = why.ROUND_TRIP
+        by_sender = (reason == why.SEND_BUFFER) | (reason == why.CONGESTION_WINDOW)
         # It may be the window, whose scale is unknown.
-        reason[by_sender & (self.window >= UNKNOWN_BYTES)] = CODE[why.UNTOLD]
+        reason[by_sender & (self.window >= UNKNOWN_BYTES)] = why.UNTOLD
         # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
         # stretching two bursts of slow start alike. Pacing and a program that writes evenly look
         # the same as a full path, but pace no two such bursts alike, and no queue grows.
         shown = (PATH_SHARE * path_rate <= self.rate) & (path_rate > 0)
-        reason[(reason == CODE[why.PATH]) & is_even & ~shown] = CODE[why.UNTOLD]
-        reason[_leads(reason, self.most)] = CODE[why.SEND_BUFFER]
+        reason[(reason == why.PATH) & is_even & ~shown] = why.UNTOLD
+        reason[_leads(reason, self.most)] = why.SEND_BUFFER
         end_ns = self.end_ns.copy()
         if self.has_ack[-1]:
             end_ns[-1] = max(end_ns[-1], self.acked_ns[-1])
@@ -227,7 +215,7 @@ class _Sender:
         return Rounds(self.direction, *(column[order] for column in columns))
 
     def _limits(self, saturated: Array) -> Array:
-        """What limited each round, if the sender had more to send."""
+        """What limited each round, if the sender had more to send: the first rule that holds."""
         top = self._top
         grows = (self.most >= GROWTH * top) & (top > 0)
         next_grows = numpy.append(self.most[1:] >= GROWTH * self.most[:-1], False)
@@ -246,8 +234,10 @@ class _Sender:
             why.SLOW_START: self._slow & begins,
             why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
         }
-        codes = [CODE[limit] for limit in rules]
-        return numpy.select([*rules.values()], codes, CODE[why.CONGESTION_WINDOW])
+        reason = numpy.full(len(flat), why.CONGESTION_WINDOW)
+        for limit, holds in reversed(rules.items()):
+            reason[holds] = limit
+        return reason
 
     @cached_property
     def _fresh(self) -> Array:
@@ -325,11 +315,11 @@ def _leads(reason: Array, flight: Array) -> Array:
         next_places: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
         return next_places
 
-    plateaus = reason == CODE[why.SEND_BUFFER]
+    plateaus = reason == why.SEND_BUFFER
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = (reason == CODE[why.CONGESTION_WINDOW]) & near
+    leads: Array = (reason == why.CONGESTION_WINDOW) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 

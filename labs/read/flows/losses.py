@@ -9,7 +9,7 @@ Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 288
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -304,13 +304,19 @@ def holes(
     """
     beside_hole, count, each = numpy.zeros(last - first, dtype=bool), 0, state.each
     marked = (numpy.flatnonzero(state.marks[first:last] & MISSING) + first).tolist()
-    fillers = [_Fillers(state, side, places) for side, places in enumerate(sides) if marked]
+    fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
+    longest = int((state.end - state.begin)[first:last].max())
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - side
-        elif fillers[side].fill(each.sent[side][at], at):
-            continue
+        else:
+            number = each.sent[side][at]
+            low, high = (
+                bisect_left(fillers[side], (edge,)) for edge in (number - longest, number + 1)
+            )
+            if any(place >= at and end > number for _, end, place in fillers[side][low:high]):
+                continue
         before = bisect_left(sides[side].data, at) - 1
         since = int(sides[side][before]) if before >= 0 else first
         beside_hole[since + 1 - first : at + 1 - first] = True
@@ -318,25 +324,13 @@ def holes(
     return beside_hole, count
 
 
-class _Fillers:
-    """The segments of one side that can fill a hole: data, or a FIN, that begins below the highest
-    number sent; in the order of their numbers."""
-
-    def __init__(self, state: ConnectionState, side: int, places: Array) -> None:
-        begin, length = state.begin[places], state.end[places] - state.begin[places]
-        chosen = begin < state.sent[side][places]
-        chosen &= (state.length[places] > 0) | ((state.flags[places] & FIN) != 0)
-        places = places[chosen]
-        self.places = places[numpy.argsort(begin[chosen], kind="stable")].tolist()
-        self.begins = numpy.sort(begin[chosen]).data
-        self.ends = state.each.end
-        self.longest = int(length[chosen].max(initial=0))
-
-    def fill(self, number: int, since: int) -> bool:
-        """Whether one at that place or later has the byte of that sequence number."""
-        low = bisect_left(self.begins, number - self.longest)
-        high = bisect_right(self.begins, number)
-        return any(place >= since and self.ends[place] > number for place in self.places[low:high])
+def _fillers(state: ConnectionState, side: int, places: Array) -> list[tuple[int, int, int]]:
+    """The segments of one side that can fill a hole, as begin, end and place, in order: data, or a
+    FIN, that begins below the highest number sent."""
+    begin, end = state.begin[places], state.end[places]
+    chosen = (begin < state.sent[side, places]) & (end > begin)
+    columns = (begin[chosen].tolist(), end[chosen].tolist(), places[chosen].tolist())
+    return sorted(zip(*columns, strict=True))
 
 
 def skipped_packets(each: Elements, before: int, at: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, FIN, SYN
+from labs.read.capture.segment_table import ACK, FIN, SYN, Remarks
 from labs.read.flows.dialogue import Dialogue
 from labs.read.flows.waits import Waits
 
@@ -113,11 +113,13 @@ class Judge:
         self._counts["copies_removed"] += waits.copies
         self._counts["large_segments"] += int((state.length > state.mss_bytes).sum())
 
-    def verdict(self, *, clipped: int = 0, backwards: int = 0) -> Verdict:
+    def verdict(self, held: Remarks | None = None) -> Verdict:
         """The verdict on all that was added, and on what the reader counted."""
-        counts = {field.name: self._counts[field.name] for field in fields(Verdict)}
-        from_reader = {"clipped": clipped, "backwards": backwards, "place": _place(self._far_ns)}
-        return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
+        counts: dict[str, Any] = {field.name: self._counts[field.name] for field in fields(Verdict)}
+        if held is not None:
+            counts["clipped"] = held.counts.get("headers_cut", 0)
+            counts["backwards"] = held.counts.get("backwards", 0)
+        return Verdict(**{**counts, "place": _place(self._far_ns)})
 
 
 def _of_connection(connection: Dialogue) -> dict[str, int]:
@@ -176,8 +178,8 @@ def _is_answered_nearby(connection: Dialogue) -> bool:
 
 def _steps(connection: Dialogue) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
-    seen, state = 0, connection.state
-    for side, places in enumerate(connection.sides):
+    counts, state = list[int](), connection.state
+    for places in connection.sides:
         values, times = state.tsval[places], state.time_ns[places]
         if len(values) < LEAST_STAMPS or (values < 0).any():
             return 0
@@ -189,13 +191,8 @@ def _steps(connection: Dialogue) -> int:
         if moving.sum() < LEAST_STAMPS // 2:
             return 0
         measured_ns = float(numpy.median(lengths[moving] / ticks[moving]))
-        tick_ns = _nearest_tick_ns(measured_ns)
+        tick_ns = min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - measured_ns))
         if abs(measured_ns - tick_ns) > TICK_ERROR * tick_ns:
             return 0  # a clock of another rate, of which no step can be told
-        off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS
-        seen = max(seen, int(off.sum())) if side == 0 else min(seen, int(off.sum()))
-    return seen
-
-
-def _nearest_tick_ns(measured_ns: float) -> float:
-    return min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - measured_ns))
+        counts.append(int((numpy.abs(lengths - ticks * tick_ns) > STEP_NS).sum()))
+    return min(counts)
