@@ -25,6 +25,7 @@ from labs.read.flows.reasons import (
     Rank,
     Reason,
 )
+from labs.read.flows.rtt import Spread
 from labs.read.flows.verdict import Verdict
 
 LEAST_SHARE, LEAST_LOST = 0.01, 0.001
@@ -111,16 +112,6 @@ class Finding(Total):
         more = ", ..." if len(self.frames) > len(shown) else ""
         noun = "frame" if len(shown) == 1 and shown[0][0] == shown[0][1] else "frames"
         return f" [{noun} {', '.join(pairs)}{more}]"
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Percentiles of the time to the ACK of data, in ms."""
-
-    JSON: ClassVar = ("p10", "p50", "p90")
-    p10: float
-    p50: float
-    p90: float
 
 
 @dataclass(frozen=True)

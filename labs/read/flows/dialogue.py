@@ -25,7 +25,7 @@ from labs.read.capture.segment_table import (
     TLS_HANDSHAKE,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import Column, ConnectionState
+from labs.read.flows.connection_state import ConnectionState
 from labs.read.flows.limits import Rounds, rounds
 from labs.read.flows.losses import (
     LEAST_TIMER_NS,
@@ -131,21 +131,18 @@ class Dialogue:
         return tuple(counts_ids(self.state, places) for places in self.sides)
 
     @cached_property
-    def _repaired(self) -> Column:
-        """For each segment the number of the episode that it is in, or -1. Of two at once the loss
-        matters: what an end repeats in vain meanwhile follows from it."""
-        numbers = numpy.full(self.last - self.first, -1)
-        for is_loss in (False, True):
-            for number, episode in enumerate(self.episodes):
-                if (episode.reason is not why.SPURIOUS) == is_loss:
-                    begin, end = episode.first + 1 - self.first, episode.last + 1 - self.first
-                    numbers[begin:end] = number
-        return numbers.data
+    def _repaired(self) -> list[Episode | None]:
+        """For each segment the episode that it is in. Of two at once the loss matters: what an end
+        repeats in vain meanwhile follows from it."""
+        repaired: list[Episode | None] = [None] * (self.last - self.first)
+        for episode in sorted(self.episodes, key=lambda each: each.reason is not why.SPURIOUS):
+            begin, end = episode.first + 1 - self.first, episode.last + 1 - self.first
+            repaired[begin:end] = [episode] * (end - begin)
+        return repaired
 
     def episode_at(self, at: int) -> Episode | None:
         """The episode of loss that the segment is in."""
-        number = self._repaired[at - self.first] if self.episodes else -1
-        return self.episodes[number] if number >= 0 else None
+        return self._repaired[at - self.first] if self.episodes else None
 
     def is_beside_hole(self, at: int) -> bool:
         """Whether packets that the capture lacks may have ended the gap before the segment."""

@@ -29,7 +29,7 @@ from labs.read.capture.segment_table import (
     remarks,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread, Total
+from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Total
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import UNKNOWN_BYTES, Rounds
@@ -165,7 +165,7 @@ _Sums = defaultdict[Wait, _Sum]
 
 def _account(file: str, connection: Dialogue, row: dict[str, Any]) -> Account:
     state, first, last = connection.state, connection.first, connection.last
-    sums, spread = _Sums(_Sum), spread_ms(state, first, last)
+    sums = _Sums(_Sum)
     _add_gaps(connection, sums)
     _add_losses(connection, sums)
     _add_end(connection, sums)
@@ -182,7 +182,7 @@ def _account(file: str, connection: Dialogue, row: dict[str, Any]) -> Account:
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
         rtt_ms=connection.far.rtt_ns / 1e6 if connection.far.is_measured else None,
-        rtt_spread_ms=None if spread is None else Spread(*spread),
+        rtt_spread_ms=spread_ms(state, first, last),
         findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
         turns=_turns(state, first, last),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy
 
@@ -164,10 +164,20 @@ def _time_handshake(
         handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
-def spread_ms(state: ConnectionState, first: int, last: int) -> tuple[float, ...] | None:
-    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
-    by the ACKs of data that was sent once; None without any."""
+@dataclass(frozen=True)
+class Spread:
+    """Percentiles of the time to the ACK of data, in ms."""
+
+    JSON: ClassVar = ("p10", "p50", "p90")
+    p10: float
+    p50: float
+    p90: float
+
+
+def spread_ms(state: ConnectionState, first: int, last: int) -> Spread | None:
+    """The RTT of a connection as the senders of its data saw it, by the ACKs of data that was sent
+    once; None without any."""
     by = state.acked_by[first:last]
     at = numpy.flatnonzero(by >= 0)
     times = state.time_ns[by[at]] - state.time_ns[at + first]
-    return tuple((numpy.percentile(times, (10, 50, 90)) / 1e6).tolist()) if len(at) else None
+    return Spread(*(numpy.percentile(times, (10, 50, 90)) / 1e6).tolist()) if len(at) else None
