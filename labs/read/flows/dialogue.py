@@ -8,6 +8,7 @@ and its answer comes back after the same time.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -25,17 +26,9 @@ from labs.read.capture.segment_table import (
     TLS_HANDSHAKE,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.limits import Rounds, rounds
-from labs.read.flows.losses import (
-    LEAST_TIMER_NS,
-    MOST_LOST,
-    Episode,
-    counts_ids,
-    episodes,
-    holes,
-    skipped_packets,
-)
+from labs.read.flows.losses import LEAST_TIMER_NS, MOST_LOST, Episode, counts_ids, episodes, holes
 from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
 from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance
 
@@ -97,7 +90,7 @@ class Dialogue:
         self.has_both = all(len(places) for places in self.sides)
         syn = flags[(flags & SYN) != 0]
         self.is_answered = bool(((syn & ACK) != 0).any()) or not len(syn)
-        self.refusals = [] if self.is_answered else refusals(state, first, last)
+        self.refusals = [] if self.is_answered else refusals(state, self.sides)
         near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
         self.episodes = episodes(state, near, self.sides, last) if has_loss else []
@@ -109,10 +102,7 @@ class Dialogue:
             (self.each.time_ns[episode.first], self.each.time_ns[max(episode.first, episode.last)])
             for episode in self.episodes
         ]
-        self.bulk = tuple(
-            rounds(state, near, self.sides, side, lost) if self.has_both else None
-            for side in (0, 1)
-        )
+        self.bulk = tuple(rounds(state, near, self.sides, side, lost) for side in (0, 1))
         missing, self.hole_count = holes(state, first, last, self.sides)
         self._holes = missing.data
 
@@ -182,11 +172,11 @@ class Dialogue:
     def lost_before(self, at: int, by: int) -> int:
         """How many packets of this side are missing between the segment and the one before it, by
         the identification of their IP packets; 0 if that cannot be told."""
-        each = self.each
-        before = self.previous(at, by)
+        each, before = self.each, self.previous(at, by)
         if before < 0 or each.flags[before] & SYN or not self.counts_ids[by]:
             return 0
-        skipped = skipped_packets(each, before, at)
+        packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
+        skipped = (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
         return skipped if skipped < MOST_LOST else 0
 
 
@@ -392,14 +382,13 @@ def slack_ns(far: Distance, by: int) -> int:
     return SOON_NS + int(JITTER * min(far.far_ns[by], 1 << 40))
 
 
-def refusals(state: ConnectionState, first: int, last: int) -> list[int]:
-    """The resets by which the server refuses the connection between two places: each acknowledges
-    a SYN (RFC 9293 3.5.2), and the client had acknowledged nothing before."""
-    here = slice(first, last)
-    flags, by = state.flags[here], state.direction[here]
-    agrees = (by == 0) & ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0)
-    until = int(agrees.argmax()) if agrees.any() else last - first
-    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (state.ack[here] == 1)
-    asked = numpy.cumsum((by == 0) & ((flags & SYN) != 0)) > 0
-    resets: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
+def refusals(state: ConnectionState, sides: Sequence[Array]) -> list[int]:
+    """The resets by which the server refuses the connection: each acknowledges a SYN (RFC 9293
+    3.5.2), and the client had acknowledged nothing before."""
+    client, server = sides
+    flags, refuses = state.flags[client], (state.flags[server] & (RST | ACK)) == RST | ACK
+    asked = client[(flags & SYN) != 0].min(initial=len(state))
+    agreed = client[(flags & (SYN | RST | ACK)) == ACK].min(initial=len(state))
+    refuses &= (state.ack[server] == 1) & (server > asked) & (server < agreed)
+    resets: list[int] = server[refuses].tolist()
     return resets

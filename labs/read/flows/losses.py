@@ -21,7 +21,7 @@ import numpy
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import Array, ConnectionState, Elements
+from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import NAMES, Reason, Wait
 from labs.read.flows.rtt import SOON_NS, Distance
 
@@ -333,16 +333,10 @@ def _fillers(state: ConnectionState, side: int, places: Array) -> list[tuple[int
     return sorted(zip(*columns, strict=True))
 
 
-def skipped_packets(each: Elements, before: int, at: int) -> int:
-    """How many packets of a side are missing between two of its segments that follow each other,
-    by their identification: Linux counts up for each packet of a connection."""
-    packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
-    return (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
-
-
 def counts_ids(state: ConnectionState, places: Array) -> bool:
-    """Whether a side counts its packets in their identification: at least half of the numbers
-    follow the previous one directly, and at least 90 % skip fewer than MOST_LOST packets."""
+    """Whether a side counts its packets in their identification, as Linux does per connection: at
+    least half of the numbers follow the previous one directly, and at least 90 % skip fewer than
+    MOST_LOST packets."""
     plain = places[(state.flags[places] & SYN) == 0]
     if len(plain) < 3 or state.ip_id[plain[0]] < 0:
         return False
