@@ -271,8 +271,7 @@ class FileAccount:
         trouble = [account for account in self.accounts if account.rank[0]]
         if not trouble:
             return f"{len(self.accounts):,} connections: {NO_TIME}."
-        first = trouble[0]
-        total = sum(account.lost_ms for account in trouble)
+        first, total = trouble[0], sum(account.lost_ms for account in trouble)
         causes = [cause for cause in self.totals if cause.is_trouble and cause.time_ms][:4]
         of = ", ".join(f"{cause.reason} {duration(cause.time_ms)}" for cause in causes)
         return (
@@ -292,8 +291,7 @@ class FileAccount:
 
     def as_json(self) -> dict[str, Any]:
         """The whole account as plain data, as `labs explain --json` prints; SCHEMA describes it."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        return {name: _plain(getattr(self, name)) for name in self.JSON}
 
 
 def duration(ms: float) -> str:

@@ -154,9 +154,10 @@ def connection_state(segments: Table) -> ConnectionState:
     arrays = (direction, flags, length, end, ack, window, column["window"], full)
     write_states(starts, *arrays, numpy.empty(ROWS, dtype=numpy.int64), states)
     sacks, repeats = _selective(segments)
-    plain = ("frame", "time_ns", "direction", "flags", "ip_id", "content", "tsval", "tsecr")
+    same = {field.name: column[field.name] for field in fields(Columns) if field.name in column}
+    pairs = zip(STATES, states.reshape(len(STATES), 2, len(order)), strict=True)
     return ConnectionState(
-        **{name: column[name] for name in plain},
+        **{**same, **dict(pairs)},
         rows=numpy.asarray(segments.index)[order],
         connection=connection,
         length=length,
@@ -168,7 +169,6 @@ def connection_state(segments: Table) -> ConnectionState:
         mss_bytes=full,
         sacks=sacks[order],
         repeats=repeats[order],
-        **dict(zip(STATES, states.reshape(len(STATES), 2, len(order)), strict=True)),
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )

@@ -108,22 +108,19 @@ def without_copies(segments: Table) -> tuple[Table, int]:
     Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
     large share of the capture: a duplicate ACK may equal the one before it.
     """
-    if len(segments) < 2:
-        return segments, 0
     # Copies have one sequence and acknowledgement number: a file with few such has few copies.
     numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
     numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
     numbers.sort()
-    if (numpy.diff(numbers) == 0).mean() < COPIES_SHARE:
+    if (numpy.diff(numbers) == 0).sum() < max(1, COPIES_SHARE * (len(numbers) - 1)):
         return segments, 0
     from pandas import DataFrame  # noqa: PLC0415  slow to load
 
-    packets = DataFrame({name: numpy.asarray(segments[name]) for name in COPIED_FIELDS})
-    times = numpy.asarray(segments["time_ns"])
-    packets["time_ns"] = times
-    firsts = packets.groupby(list(COPIED_FIELDS), sort=False)["time_ns"].transform("first")
-    seen = packets.duplicated(list(COPIED_FIELDS)).to_numpy()
-    copies = seen & (numpy.abs(times - firsts.to_numpy()) <= COPY_NS)
+    names = list(COPIED_FIELDS)
+    packets = DataFrame({name: numpy.asarray(segments[name]) for name in (*names, "time_ns")})
+    firsts = packets.groupby(names, sort=False)["time_ns"].transform("first")
+    late_ns = (packets["time_ns"] - firsts).abs()
+    copies = (packets.duplicated(names) & (late_ns <= COPY_NS)).to_numpy()
     if copies.mean() < COPIES_SHARE:
         return segments, 0
     return segments[~copies], int(copies.sum())
