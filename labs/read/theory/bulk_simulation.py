@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from labs.drive.record.kept_answers import digest_of
+from labs.drive.record.sources import digest_of_code, of_this_python
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
@@ -22,12 +22,7 @@ from labs.read.theory.bulk_writers import Blocks, File, Writer
 from labs.read.theory.kernels import WRITES_SOONER, default_core_max_bytes
 from labs.read.theory.receiver import CONNECTS, TIMESTAMP_BYTES, Setup
 
-SOURCES = (
-    *("read/theory/*.py", "read/stats/*.py", "read/native/*.py"),
-    *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
-)
-"""What a simulation depends on, within the package."""
-DIGEST = digest_of(*SOURCES)
+DIGEST = of_this_python(digest_of_code("labs.read.theory.bulk"))
 """Of the model as this process has imported it, whoever edits it later."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
