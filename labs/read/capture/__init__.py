@@ -8,7 +8,7 @@
     packet(path, row)            one row, opened in scapy
     wireshark_flags(path, rows)  Wireshark's flags of some rows
 
-Each is imported at first use. Files are pcap, pcapng or snoop, plain or compressed with gzip, xz or
+Each is imported at first use. Files are pcap or pcapng, plain or compressed with gzip, xz or
 zstd. zstd and parquet need the extra `capture` (pyarrow), scapy and Wireshark's flags the
 extra `packets`.
 """
