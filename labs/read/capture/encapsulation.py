@@ -45,7 +45,7 @@ from labs.read.capture.segment_table import (
     UNREAD_PROTOCOLS,
     UNREAD_TYPES,
 )
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, rare
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, le16, rare
 
 # What begins at a place of a frame.
 MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NOTHING = range(9)
@@ -357,7 +357,6 @@ def descend(
     return NESTED
 
 
-@compiled
 def find_tcp(
     data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
 ) -> int:

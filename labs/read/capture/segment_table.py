@@ -106,7 +106,7 @@ WORDS: tuple[tuple[str, int, bool, str], ...] = (
         "absurd_time",
         ABSURD_TIME,
         False,
-        "with an invalid time: a fraction of more than a second, or after the year 2262",
+        "with an invalid time: a fraction of more than a second, or after the year 2115",
     ),
     ("backwards", BACKWARDS, False, "that are earlier than the packet before them"),
 )
