@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
-from labs.read.claims.judged_runs import HOW_MUCH, JudgedRuns
-from labs.read.claims.verdict import Verdict
+from labs.read.claims.verdict import HOW_MUCH, JudgedRuns, Verdict
 from labs.read.lab import Lab
 from labs.read.theory.kernels import series
 

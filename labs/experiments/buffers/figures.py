@@ -23,8 +23,8 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.tables import as_printed, buffers_table, by_client, guessed_sizes
+from labs.read.claims.formulas import describe as in_words
 from labs.read.claims.ledger import figure_of_claim
-from labs.read.claims.sentences import describe as in_words
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
 from labs.read.display.format import is_known, milliseconds, size_in_mb, size_in_words

@@ -15,8 +15,8 @@ from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
 from labs.experiments.windows.results import Results, article, packets
+from labs.read.claims.formulas import describe as sentence
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.claims.sentences import describe as sentence
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import heading, in_digits

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import median
 
-from labs.read.kept_or_computed import kept
+from labs.read.answers import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk_flow import RENO, Flow, checked

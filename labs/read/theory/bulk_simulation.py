@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from labs.drive.record.kept_answers import digest_of
+from labs.drive.record.sources import digest_of_code, of_this_python
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
-from labs.read.theory.bulk_flow import RENO, Flow, buffers
+from labs.read.theory.bulk_flow import CUBIC, RENO, Flow, buffers
 from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, DroppingLink, Link
 from labs.read.theory.bulk_programs import Blocks, File, Reader, Writer
 from labs.read.theory.bulk_receiver import BulkReceiver
@@ -21,12 +22,7 @@ from labs.read.theory.bulk_sender import Sender
 from labs.read.theory.kernels import WRITES_SOONER, default_core_max_bytes
 from labs.read.theory.receiver import CONNECTS, TIMESTAMP_BYTES, Setup
 
-SOURCES = (
-    *("read/theory/*.py", "read/stats/*.py", "read/native/*.py"),
-    *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
-)
-"""What a simulation depends on, within the package."""
-DIGEST = digest_of(*SOURCES)
+DIGEST = of_this_python(digest_of_code("labs.read.theory.bulk"))
 """Of the model as this process has imported it, whoever edits it later."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
@@ -188,7 +184,7 @@ class Simulation:
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
         extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
         self.epochs = Epochs(self.link, enabled=extrapolates)
-        if not performed_as_c(self._events, DIGEST):
+        if not performed_as_c(self._events):
             self._events()
         if self.settles:
             self._extrapolate(self.now_ns, self.epochs.bytes_per_ns)
@@ -311,3 +307,20 @@ class LossySimulation(Simulation):
         receiver.report()
         ack, edge = receiver.acknowledge()
         self.sender.acknowledged_selectively(now_ns, ack, edge, receiver.reported)
+
+
+def samples() -> Iterator[Simulation]:
+    """One simulation of each kind, of which `labs.read.native.build` makes programs."""
+    for kind in (Simulation, LossySimulation):
+        for congestion in (CUBIC, RENO):
+            for header_bytes in (0, 300):
+                flow = Flow(
+                    rate_mbit=100.0,
+                    rtt_ms=10.0,
+                    kernel="6.12",
+                    congestion=congestion,
+                    header_bytes=header_bytes,
+                )
+                made = kind(flow, 1_000_000)
+                made.epochs = Epochs(made.link, enabled=True)
+                yield made

@@ -92,10 +92,11 @@ def error_pct(name: str) -> float:
     """The larger error of the two goodputs of a transfer."""
     point, measured = POINTS[name], MEASURED[name]
     predicted = simulated(flow_of(point), point.transfer_bytes)
-    return 100 * max(
-        abs(predicted.goodput_bytes_s / measured["goodput_bytes_s"] - 1),
-        abs(predicted.steady_bytes_s / measured["steady_bytes_s"] - 1),
+    ratios = (
+        predicted.goodput_bytes_s / measured["goodput_bytes_s"],
+        predicted.steady_bytes_s / measured["steady_bytes_s"],
     )
+    return 100.0 * max(abs(float(ratio) - 1) for ratio in ratios)
 
 
 def test_every_rule_is_told_or_named() -> None:
