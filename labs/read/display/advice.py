@@ -14,8 +14,8 @@ from labs.read.theory.advice import FULL, SIZES, Advice, End, Reached, advise, r
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
+from labs.read.theory.kernels import RATIO, series
 from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
-from labs.read.theory.windows import RATIO_SINCE, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
@@ -213,7 +213,7 @@ def describe_reached(reach: Reached) -> str:
 
 def _reason(reach: Reached) -> str:
     """Why a limit lies where it does."""
-    if reach.bound == RECEIVE_WINDOW and series(reach.advice.kernel) < RATIO_SINCE:
+    if reach.bound == RECEIVE_WINDOW and not RATIO.holds(reach.advice.kernel):
         return HALVED
     reason = REASONS.get(reach.bound, "")
     if reach.bound != SEND_BUFFER:

@@ -129,19 +129,22 @@ class Space:
         which they hide the least."""
         lines, at = words.split("<br>"), self.across(value)
         wide_px = SHIFT_PX + POINT_PX + LETTER_PX * max(map(len, lines))
-        tall = TEXT_LINE_PX * len(lines) / self.height_px
+        line_tall = TEXT_LINE_PX / self.height_px
+        tall = line_tall * len(lines)
         side, before, behind = ("right", 1, 0) if at > 0.5 else ("left", 0, 1)
         near: list[tuple[float, float]] = []
+        ends = {at}
         for plot_px, weight in WIDTHS_PX.items():
             left, right = at - before * wide_px / plot_px, at + behind * wide_px / plot_px
             near += [(y, weight * cost) for x, y, cost in self.places if left <= x <= right]
+            ends |= {left, right}
 
         def hidden(bottom: float) -> float:
             return sum(cost for y, cost in near if bottom <= y <= bottom + tall)
 
         bottom = min((height for height in HEIGHTS if height + tall < 1), key=hidden, default=0.0)
-        for x, y in product((left, at, right), (bottom, bottom + tall)):
-            self.places.append((x, y, WORDS))
+        for x, line in product(ends, range(len(lines) + 1)):
+            self.places.append((x, bottom + line * line_tall, WORDS))
         return side, bottom
 
 

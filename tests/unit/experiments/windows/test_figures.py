@@ -96,7 +96,7 @@ def test_over_kernels_has_a_cell_per_kernel_from_old_to_new() -> None:
     figure = charts.over_kernels("article-scale0", windows_study("6.12"), windows_study("6.1"))
     words = texts(figure)
     assert words.index("Linux 6.1.192") < words.index("Linux 6.12.117")
-    assert "73,984 of 65,536 bytes<br>" in words and "62,208 of 65,536 bytes" in words
+    assert "73,984 of<br>65,536 bytes<br>" in words and "62,208 of<br>65,536 bytes" in words
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert len(shown) == len(set(shown))
     assert "Linux 6.1.192, 6.12.117" in figure.layout.meta["caption"]
