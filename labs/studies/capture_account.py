@@ -78,7 +78,7 @@ def file_of(name: str) -> Path:
         return path
     raise BadInput(
         f"{name} is neither a file nor a capture that comes with the notebook"
-        f"{did_you_mean(name, captures)}. Allowed: a pcap, pcapng or snoop file; "
+        f"{did_you_mean(name, captures)}. Allowed: a pcap or pcapng file; "
         f"{', '.join(captures)}"
     )
 

@@ -9,9 +9,9 @@
     in_pyshark(path, frame)        the TCP header of one frame, opened in pyshark
     wireshark_flags(path, frames)  what Wireshark's analysis says of some frames
 
-Each is imported at first use. Files are pcap, pcapng or snoop, plain or compressed with gzip, xz or
-zstd. zstd and parquet need the extra `capture` (pyarrow), scapy and pyshark the extra
-`packets`. Wireshark's analysis needs tshark.
+Each is imported at first use. Files are pcap or pcapng, plain or compressed with gzip, xz or
+zstd. zstd and parquet need the extra `capture` (pyarrow), scapy and pyshark the extra `packets`.
+Wireshark's analysis needs tshark.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ from labs.drive.record.sources import digest_of_code, of_this_python
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
-from labs.read.theory.bulk_flow import RENO, Flow, buffers
+from labs.read.theory.bulk_flow import CUBIC, RENO, Flow, buffers
 from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, DroppingLink, Link
 from labs.read.theory.bulk_reader import Reader
 from labs.read.theory.bulk_receiver import BulkReceiver
@@ -184,7 +185,7 @@ class Simulation:
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
         extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
         self.epochs = Epochs(self.link, enabled=extrapolates)
-        if not performed_as_c(self._events, DIGEST):
+        if not performed_as_c(self._events):
             self._events()
         if self.settles:
             self._extrapolate(self.now_ns, self.epochs.bytes_per_ns)
@@ -307,3 +308,20 @@ class LossySimulation(Simulation):
         receiver.report()
         ack, edge = receiver.acknowledge()
         self.sender.acknowledged_selectively(now_ns, ack, edge, receiver.reported)
+
+
+def samples() -> Iterator[Simulation]:
+    """One simulation of each kind, of which `labs.read.native.build` makes programs."""
+    for kind in (Simulation, LossySimulation):
+        for congestion in (CUBIC, RENO):
+            for header_bytes in (0, 300):
+                flow = Flow(
+                    rate_mbit=100.0,
+                    rtt_ms=10.0,
+                    kernel="6.12",
+                    congestion=congestion,
+                    header_bytes=header_bytes,
+                )
+                made = kind(flow, 1_000_000)
+                made.epochs = Epochs(made.link, enabled=True)
+                yield made
