@@ -23,7 +23,7 @@ from labs.read.parse import (
     ss,
 )
 from labs.read.parse.inet_diag import tcp_info
-from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
+from labs.read.parse.ss import FORMS, GROUPS
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
@@ -56,7 +56,7 @@ SAMPLES = {
     "interrupts": "interrupts.txt",
     "ab -e": "ab-keepalive.csv",
 }
-NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
+NAMES = sorted({*FORMS, *GROUPS, "timer", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "
 
 
