@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labs.errors import Damaged
-from labs.read.parse.iperf3 import error
+from labs.read.parse.reports import iperf3_error as error
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 

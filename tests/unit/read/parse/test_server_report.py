@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from labs.errors import Damaged
-from labs.read.parse.server_report import interrupts, server, settings, softirqs, switches
+from labs.read.parse.proc import interrupts, softirqs, switches
+from labs.read.parse.reports import server, settings
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 

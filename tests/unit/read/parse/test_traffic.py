@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labs.errors import Damaged
-from labs.read.parse.traffic import marked_packets, requests, streams
+from labs.read.parse.reports import marked_packets, requests, streams
 
 STREAM = """{"flows": [{"flow": 0, "role": "receive", "begin_ns": 1790000003940051200,
  "end_ns": 1790000024124634624, "bytes": 119402712, "ended": "stop", "timeline":
