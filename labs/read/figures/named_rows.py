@@ -29,8 +29,10 @@ class NamedRows(Declared):
 
     def groups(self, rows: DataFrame) -> list[tuple[Any, list[dict[Any, Any]]]]:
         """The records of each row of the figure, with what names it."""
-        groups = rows.groupby(self.row, sort=False)
-        return [(value, some.to_dict("records")) for value, some in groups]
+        groups: dict[Any, list[dict[Any, Any]]] = {}
+        for record in rows.to_dict("records"):
+            groups.setdefault(record[self.row], []).append(record)
+        return [*groups.items()]
 
     def finish(self, plot: Plot, names: Mapping[float, str], axis: Axis, rows: DataFrame) -> Plot:
         """The plot with its y axis and the marks across all rows, whose names are at these tops."""
