@@ -86,7 +86,9 @@ def main() -> int:
     if given.stale:
         changed = stale()
         if changed:
-            print(f"the results in {answers.FILE} of {', '.join(changed)} are of other code: {WRITE}")
+            print(
+                f"the results in {answers.FILE} of {', '.join(changed)} are of other code: {WRITE}"
+            )
         return int(bool(changed))
     folder = recorded.folder()
     before = answers.read(folder).answers
