@@ -63,8 +63,9 @@ from labs.read.runs.run import Run
 from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
 from labs.read.theory.bulk_flow import Flow
+from labs.read.theory.kernels import RATIO
 from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
-from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
+from labs.read.theory.windows import receive_window_bytes
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 __all__ += ["as_printed", "buffers_table", "by_client", "guessed_sizes"]
@@ -150,7 +151,7 @@ adv_win_scale = Bars(
     row="adv_win_scale",
     row_name=lambda scale: promised(int(scale)),
     by="kernel",
-    named=lambda name: f"Linux {name}" + " (ignores it)" * (series(name) >= RATIO_SINCE),
+    named=lambda name: f"Linux {name}" + " (ignores it)" * (RATIO.holds(name)),
     marks=(Mark(line_mib_s, "line rate {digits}"),),
 )
 

@@ -31,7 +31,8 @@ from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, GRID, ORANGE, PURP
 from labs.read.readings.receive_queue import DROPS, RECEIVER, parts, printed_drops
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.windows import granted_bytes, series
+from labs.read.theory.kernels import series
+from labs.read.theory.windows import granted_bytes
 
 __all__ = ["granted_bytes", "same_packets"]
 

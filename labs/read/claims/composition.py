@@ -59,7 +59,7 @@ from labs.read.stats.testbed_comparison import (
     facts,
     grade,
 )
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 COMPETING = "competing flows"
 RANDOM_LOSS = "random loss"

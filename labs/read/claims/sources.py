@@ -26,7 +26,7 @@ from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import in_the_middle
 from labs.read.stats.testbed_comparison import ConditionComparison, compare_every
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from labs.read.claims.ledger import Figure, as_figure, by_name, has_number, tole
 from labs.read.display.format import counted, figures_in_words, printable
 from labs.read.runs.archive import origin
 from labs.read.runs.run import Run
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 Range = tuple[Figure | None, Figure | None]
 """From a lower to an upper figure."""

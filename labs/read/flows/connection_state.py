@@ -13,7 +13,7 @@ from labs.drive.testbed.link import MSS_BYTES
 from labs.errors import BadInput
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
-from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, native
 
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
@@ -308,7 +308,6 @@ def write_states(
                     now[SHUT + by] = window[at] == 0
 
 
-@compiled
 def _acknowledge(by: int, ack: int, offered: int, now: Int64s) -> None:
     """What an ACK of side `by` tells about the data of the other side."""
     now[ACKED + 1 - by] = max(now[ACKED + 1 - by], ack)
@@ -365,7 +364,6 @@ def find_first_acks(
                 acked_by[at] = place if at < place and place < last else -1
 
 
-@compiled
 def _up_to(most: int, values: Int64s, fresh: Int64s, first: int, count: int) -> int:
     """How many of the new segments, which are in order, have a value of at most that."""
     low, high = 0, count

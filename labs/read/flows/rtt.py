@@ -9,7 +9,7 @@ import numpy
 
 from labs.read.capture.segment_table import ACK, RST, SYN
 from labs.read.flows.connection_state import NOT_ONCE, ConnectionState, connection_state
-from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, compiled, native
+from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, native
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -132,7 +132,6 @@ def _find_distances(
                     at_once[to, number] = 1
 
 
-@compiled
 def _time_handshake(
     first: int,
     last: int,
