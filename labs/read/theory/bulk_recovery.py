@@ -51,9 +51,7 @@ class RecoveringSender(Scoreboard):
 
     # What an ACK tells.
 
-    def acknowledged_selectively(
-        self, now_ns: int, ack: int, edge: int, blocks: deque[Block]
-    ) -> None:
+    def acknowledged(self, now_ns: int, ack: int, edge: int, blocks: deque[Block]) -> None:
         """Take an ACK with the blocks that it reports."""
         if edge - ack > self.most_window:
             self.most_window = edge - ack
