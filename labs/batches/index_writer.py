@@ -195,6 +195,8 @@ def typed(column: IndexColumn, value: Any) -> Scalar | None:
     is_text = column.kind is str and value is not None and value == value
     package = arrow(column.name)
     try:
+        if isinstance(value, bool) and column.kind in (int, float):
+            raise TypeError
         cell: Scalar | None = package.scalar(
             printable(str(value), LINES) if is_text else value,
             arrow_type(column.kind),
