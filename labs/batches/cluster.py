@@ -28,7 +28,7 @@ from typing import Any
 from labs.batches.keep import keep, received
 from labs.catalog import find
 from labs.drive.record.seal import key
-from labs.errors import BRANCHES, BadInput, Damaged, LabError, Missing, RunFailed
+from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
 from labs.launch import audit
 from labs.launch.code_digest import Code
 from labs.launch.engine import Cancelled, Job, Lost, Say
@@ -40,7 +40,6 @@ from labs.read.runs.archive import pack
 from labs.read.runs.compare import changes
 
 try:
-    import dask
     from distributed import Client, LocalCluster, Security, get_worker, rpc
     from distributed.versions import VersionMismatchWarning
 except ImportError as error:
@@ -56,19 +55,14 @@ HOST = "127.0.0.1"
 AT_A_TIME = 400
 """The maximum number of runs in progress, each of which has a thread of the client."""
 POLL_S = 0.2
-DEATHS = "distributed.scheduler.allowed-failures"
-"""The setting with the number of workers that may die while performing a run."""
+DEATHS = 3
+"""If more workers die while performing a run, it fails, because it may be the cause."""
 SHOWN = 3
 UNFIT, DIED = "unfit", "died"
 Tell = Callable[[str], None]
-
-
 Inputs = Mapping[str, Any]
 Refusal = tuple[str, str]
-"""What a worker returns instead of a run: the name of the error's class, or UNFIT, and the reason.
-The error itself may have a class that the client lacks."""
-
-
+"""Instead of a run: UNFIT or the name of an error's class, and the reason."""
 _real_time = threading.Lock()
 """Held on a worker by a real-time run, because concurrent ones would disturb one another."""
 
@@ -98,12 +92,8 @@ def perform(batch: str, lab: str, inputs: Inputs) -> bytes | Refusal:
     try:
         with nullcontext() if planned.kernel else _real_time:
             return _packed(batch, planned, driving)
-    except KeyboardInterrupt:  # which would end the worker
-        return RunFailed.__name__, "the run was cancelled"
-    except LabError as error:
+    except (Exception, KeyboardInterrupt) as error:  # the latter would end the worker
         return type(error).__name__, str(error)
-    except Exception as error:
-        return RunFailed.__name__, f"{type(error).__name__}: {error}. Run again"
 
 
 def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
@@ -130,8 +120,7 @@ def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
 class DaskEngine:
     """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.engine`).
 
-    Each thread of a worker performs one run at a time. `dashboard` is the
-    URL of dask's list of workers.
+    Each thread of a worker performs one run at a time. `dashboard` lists the workers.
     """
 
     places = AT_A_TIME
@@ -143,24 +132,18 @@ class DaskEngine:
         self._threads: Mapping[str, int] = {}
         self._busy: Counter[str] = Counter()
         self._left_out: dict[str, str] = {}
-        self._changed = threading.Condition()
-        self._fit = self._waiting = False
+        self._changed, self._fit, self._waiting = threading.Condition(), False, False
         self.address = str(client.scheduler_info(n_workers=0)["address"])
-        self.dashboard = (
-            f"{str(client.dashboard_link).removesuffix('status')}info/main/workers.html"
-        )
+        self.dashboard = str(client.dashboard_link).replace("status", "info/main/workers.html")
         client.subscribe_topic(self._name, self._on_line)
 
     def check(self) -> None:
-        """Look which workers are connected.
-
-        Lost if the scheduler is: dask connects again, but has forgotten the runs. Missing if every
-        worker was left out before one performed a run.
-        """
+        """Look which workers are connected. Lost if the scheduler is: dask connects again, but has
+        forgotten the runs. Missing if every worker was left out before one performed a run."""
         client = self._client
-        if client.status != "running" or client.scheduler_comm is not self._connection:
-            raise self._lost()
         try:
+            if client.status != "running" or client.scheduler_comm is not self._connection:
+                raise ConnectionError
             threads = dict(client.nthreads())
         except OSError:
             raise self._lost() from None
@@ -170,50 +153,50 @@ class DaskEngine:
         if threads.keys() - self._left_out.keys():
             self._waiting = False
         elif threads and not self._fit:
-            reasons = " | ".join(dict.fromkeys(self._left_out[worker] for worker in threads))
+            reasons = " | ".join({self._left_out[worker]: "" for worker in threads})
             raise Missing(
                 f"none of the {len(threads)} workers of {self.address} can perform these runs: "
                 f"{reasons}. Install the same versions there"
             )
         elif not self._waiting:
             self._waiting = True
-            self._tell(
-                "waiting for workers: none that can perform these runs is connected to "
-                f"{self.address}"
-            )
+            self._tell(f"waiting for workers that can perform these runs at {self.address}")
 
     def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
         """Perform a run on one worker after the other until one returns it; verify and keep it."""
-        planned = job.planned
-        title = f"{planned.lab.name} {planned.title}"
+        planned, title = job.planned, f"{job.planned.lab.name} {job.planned.title}"
         self._say[planned.key] = say
         dead: list[str] = []
-        while len(dead) <= dask.config.get(DEATHS):
+        while len(dead) <= DEATHS:
             with self._place(cancelled) as worker:
                 returned = self._returned(planned, worker, cancelled)
-            if returned == DIED:
-                dead.append(worker)
-                continue
-            if not isinstance(returned, tuple):
-                return self._keep(job, title, returned)
-            kind, reason = returned
-            if kind != UNFIT:
-                raise BRANCHES.get(kind, RunFailed)(reason)
-            self._leave_out(worker, reason)
+            match returned:
+                case (str(kind), str(reason)) if kind == UNFIT:
+                    self._leave_out(worker, reason)
+                case (kind, _) if kind == DIED:
+                    dead.append(worker)
+                case (str(kind), str(reason)) if kind in BRANCHES:
+                    raise BRANCHES[kind](reason)
+                case (str(kind), str(reason)):
+                    raise RunFailed(f"{title}: {kind}: {reason}. Run again")
+                case bytes():
+                    return self._keep(job, title, returned)
+                case _:
+                    raise Damaged(
+                        f"{title}: a worker returned a {type(returned).__name__}. Run again"
+                    )
         raise RunFailed(
-            f"{title}: {len(dead)} workers died while performing it, most recently {dead[-1]}. "
-            "Read its log, then run again"
+            f"{title}: {len(dead)} workers died performing it. Read the log of {dead[-1]}"
         )
 
     @contextmanager
     def _place(self, cancelled: Cancelled) -> Iterator[str]:
         """Wait for a free thread of a worker, and hold it."""
         with self._changed:
-            while not (free := self._free()):
+            while not self._changed.wait_for(self._free, POLL_S):
                 if cancelled():
                     raise KeyboardInterrupt
-                self._changed.wait(POLL_S)
-            worker = max(free, key=free.__getitem__)
+            worker = self._free()
             self._busy[worker] += 1
         try:
             yield worker
@@ -222,29 +205,30 @@ class DaskEngine:
                 self._busy[worker] -= 1
                 self._changed.notify()
 
-    def _free(self) -> dict[str, int]:
-        """The free threads of each worker that has some."""
-        fit = self._threads.keys() - self._left_out.keys()
-        free = {worker: self._threads[worker] - self._busy[worker] for worker in sorted(fit)}
-        return {worker: threads for worker, threads in free.items() if threads > 0}
+    def _free(self) -> str:
+        """The worker with the most free threads; empty if there is none."""
+        fit = sorted(self._threads.keys() - self._left_out.keys())
+        free = [(self._threads[worker] - self._busy[worker], worker) for worker in fit]
+        count, worker = max(free, default=(0, ""))
+        return worker if count > 0 else ""
 
     def _returned(self, planned: Planned, worker: str, cancelled: Cancelled) -> object:
         """What a worker returns for a run; a Refusal if dask cannot perform it there."""
-        lab = str(planned.lab.source or planned.lab.name)
+        source = planned.lab.source
+        lab = str(source.resolve()) if source else planned.lab.name
         there = {"workers": [worker], "pure": False}
         # By name, because dask ends a worker that cannot unpickle what it receives.
         module = self._client.submit(import_module, __name__, **there)
         call = methodcaller("perform", self._name, lab, planned.inputs)
         future = self._client.submit(call, module, **there)
-        arriving = asyncio.run_coroutine_threadsafe(
-            future._result(), self._client.loop.asyncio_loop
-        )
+        loop = self._client.loop.asyncio_loop
+        arriving = asyncio.run_coroutine_threadsafe(future._result(), loop)
         try:
             while not concurrent.futures.wait([arriving], POLL_S).done:
                 if cancelled():
                     raise KeyboardInterrupt
                 if worker not in self._threads:
-                    return DIED
+                    return DIED, worker
             return arriving.result()
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
             raise self._lost() from None
@@ -254,12 +238,10 @@ class DaskEngine:
             arriving.cancel()
             future.release()
 
-    def _keep(self, job: Job, title: str, returned: object) -> str:
+    def _keep(self, job: Job, title: str, returned: bytes) -> str:
         """Verify and keep what a worker returned; MADE or EXISTS. Damaged for anything but the
         planned run."""
         self._fit = True
-        if not isinstance(returned, bytes):
-            raise Damaged(f"{title}: a worker returned {type(returned).__name__}. Run again")
         with received(returned, job.opened.folder) as run:
             if run.key != job.planned.key:
                 raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
@@ -293,65 +275,47 @@ def connect(
     scheduler: str | None, cluster: str | None, *, tell: Tell = lambda line: None
 ) -> Iterator[DaskEngine]:
     """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of local workers
-    ("local:4").
+    ("local:4"), which listen on 127.0.0.1 only.
 
     `tell` receives a line about each worker that is left out. BadInput for any other address;
     Missing if no scheduler answers there within CONNECT_S.
     """
-    if (scheduler is None) == (cluster is None):
-        raise BadInput("give either --scheduler ADDRESS or --cluster local:N, not both")
-    given, pattern = (scheduler, ADDRESS) if scheduler is not None else (str(cluster), LOCAL)
-    match = pattern.fullmatch(given)
-    if match is None:
+    given = scheduler or str(cluster)
+    match = (LOCAL if scheduler is None else ADDRESS).fullmatch(given)
+    if match is None or (scheduler and cluster):
         raise BadInput(
-            f'"{given}" cannot be used. Allowed: --scheduler tcp://HOST:PORT or tls://HOST:PORT, '
-            "as `dask scheduler` prints it; --cluster local:N, with N processes of this machine"
+            f'"{given}" cannot be used. Allowed: either --scheduler with tcp://HOST:PORT or '
+            "tls://HOST:PORT, as `dask scheduler` prints it, or --cluster local:N, with N processes"
         )
     with ExitStack() as stack:
         logging.disable(logging.CRITICAL)  # the user sees what dask logs as one-line errors
         stack.callback(logging.disable, logging.NOTSET)
-        address = given if scheduler else stack.enter_context(_local(int(match[1])))
-        yield DaskEngine(stack.enter_context(_client(address)), tell)
+        if cluster:
+            how = {"threads_per_worker": 1, "dashboard_address": f"{HOST}:0", "memory_limit": 0}
+            given = stack.enter_context(LocalCluster(n_workers=int(match[1]), host=HOST, **how))
+        client = _connected(given)
+        stack.callback(client.close, timeout=CLOSE_S)
+        yield DaskEngine(client, tell)
 
 
-@contextmanager
-def _local(processes: int) -> Iterator[LocalCluster]:
-    """Local worker processes, which listen on 127.0.0.1 only."""
-    with LocalCluster(
-        n_workers=processes,
-        threads_per_worker=1,
-        host=HOST,
-        dashboard_address=f"{HOST}:0",
-        memory_limit=0,  # guests use memory outside the worker
-    ) as started:
-        yield started
-
-
-async def _answers(address: str) -> None:
-    """TimeoutError unless a scheduler answers within CONNECT_S. The time limit of dask's Client
-    does not apply while a port is silent after it has accepted."""
-    security = Security().get_connection_args("client")
-    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
-        identity = await server.identity(n_workers=0)
-        if identity["type"] != "Scheduler":
-            raise ValueError(f"it is a {identity['type']}")
-
-
-@contextmanager
-def _client(address: Any) -> Iterator[Any]:
+def _connected(address: Any) -> Client:
     try:
-        if isinstance(address, str):
-            asyncio.run(_answers(address))
         with warnings.catch_warnings():
             # Versions that matter are part of a run's inputs, and each worker compares them.
             warnings.simplefilter("ignore", VersionMismatchWarning)
-            client = Client(address, timeout=CONNECT_S)
+            if isinstance(address, str):
+                asyncio.run(_check_scheduler(address))
+            return Client(address, timeout=CONNECT_S)
     except Exception as error:  # whatever answers there may send any bytes
         raise Missing(
             f"no scheduler answers at {address} ({first_line(error)}). Start "
             "one (dask scheduler), or correct the address or the certificates"
         ) from None
-    try:
-        yield client
-    finally:
-        client.close(timeout=CLOSE_S)
+
+
+async def _check_scheduler(address: str) -> None:
+    """TimeoutError unless a scheduler answers; dask's Client waits for a port that is silent."""
+    security = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
+        if (await server.identity(n_workers=0))["type"] != "Scheduler":
+            raise ValueError("it is no scheduler")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, Event, NodeEvent, ScalarEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.resolver import VersionedResolver
 from ruamel.yaml.scalarbool import ScalarBoolean
@@ -50,7 +50,7 @@ class _Resolver(VersionedResolver):
     """Dates are text, as in papermill."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        tag = super().resolve(kind, value, implicit)
         return self.DEFAULT_SCALAR_TAG if str(tag).endswith(":timestamp") else tag
 
 
@@ -127,25 +127,25 @@ def _complaint(path: Path, line: int, text: str) -> BadInput:
     return BadInput(f"{path}, line {line}: {text}")
 
 
-def _check(events: Iterable[Event]) -> None:
+def _check(events: Iterable[Any]) -> None:
     """MarkedYAMLError for what a plan does not need and a reader should not construct."""
     depth = values = 0
     for event in events:
         depth -= isinstance(event, CollectionEndEvent)
-        if not isinstance(event, NodeEvent):
+        if not isinstance(event, CollectionStartEvent | ScalarEvent | AliasEvent):
             continue
         values += 1
-        is_scalar = isinstance(event, ScalarEvent)
         problem = _over_limit(depth + 1, values)
         if not isinstance(event, AliasEvent) and event.ctag is not None:
             problem = f"the type {event.ctag} is not allowed: write a plain value"
-        elif is_scalar and not event.style and event.value == "<<":
-            problem = "merging with << is not allowed: write the values"
-        elif is_scalar and not event.style and LONG_NUMBER.match(event.value):
-            problem = f"{shown(event.value)} cannot be read as a value"
+        elif isinstance(event, ScalarEvent) and not event.style:
+            if event.value == "<<":
+                problem = "merging with << is not allowed: write the values"
+            elif LONG_NUMBER.match(event.value):
+                problem = f"{shown(event.value)} cannot be read as a value"
         if problem:
             raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
-        depth += not is_scalar and not isinstance(event, AliasEvent)
+        depth += isinstance(event, CollectionStartEvent)
 
 
 def _over_limit(depth: int, values: int) -> str:
