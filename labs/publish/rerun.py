@@ -99,7 +99,7 @@ def _planned(lab: Lab, runs: Iterable[Run]) -> tuple[list[tuple[Run, Planned]], 
     for run in runs:
         try:
             planner = planner or Planner(lab, "virtual")
-            again = planner.again(run)
+            again = planner.again(run.inputs, run.name)
         except LabError as error:
             refused.append(NotRepeated(run, str(error)))
         else:
