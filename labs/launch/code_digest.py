@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labs.drive.imports import imported, texts
-from labs.drive.kernel.kept_copy import Kept, file, kept_copy
+from labs.drive.kernel.kept_copy import Interpreter, Kept, file, kept_copy
 from labs.drive.record.kept_answers import digest_of, kept
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -142,6 +142,6 @@ def _with_packages(module: str) -> tuple[str, ...]:
     return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
-def copied(code: Code, interpreter: Path) -> Kept:
+def copied(code: Code, interpreter: Interpreter) -> Kept:
     """The copy of a run's code, compiled for `interpreter`."""
     return kept_copy("code", {name: file(text) for name, text in code.items()}, interpreter)
