@@ -15,7 +15,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
-.PHONY: same wheel host-variants kernel-reproducible lock clean
+.PHONY: same wheel wheels host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -23,6 +23,7 @@ help:                   ## list the targets
 ready:                  ## system packages and the Python environment
 	@setup/system.sh $(FOR)
 	@setup/python.sh
+	@$(BIN)/python -m labs.read.native.build
 
 lab: ready              ## the first notebook as a report: recorded runs first, then live
 	@setup/lab.sh
@@ -110,8 +111,12 @@ figure: ready           ## draw the figures in docs/ again from recorded runs (n
 	$(BIN)/python docs/draw.py
 
 wheel: FOR = test
-wheel: ready            ## the package with the recorded runs, as dist/*.whl
+wheel: ready            ## the package with the recorded runs for this system, as dist/*.whl
 	@$(BIN)/python -m hatchling build -t wheel
+
+wheels: FOR = test
+wheels: ready           ## the same for Linux, macOS and Windows, compiled here with zig
+	@setup/wheels.sh
 
 metadata: ready         ## codemeta.json and .zenodo.json, written again from CITATION.cff
 	$(BIN)/python docs/metadata.py

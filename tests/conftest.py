@@ -21,6 +21,7 @@ import platform
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -164,6 +165,14 @@ def check_required(tiers: Iterable[str]) -> None:
                 f"the tier {tier} must run here and cannot: {why}. Fix that, or name the tiers "
                 f"that must run: LABS_REQUIRE={','.join(one for one in wanted if one != tier)}"
             )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The compiled library shall be of the sources that are tested."""
+    if not hasattr(config, "workerinput"):
+        subprocess.run(
+            [sys.executable, "-m", "labs.read.native.build"], cwd=HERE.parent, check=True
+        )
 
 
 def pytest_report_header() -> list[str]:

@@ -1,4 +1,4 @@
-"""A dialogue of TCP in every encapsulation that the reader looks into."""
+"""A dialogue of TCP in every encapsulation that the reader looks into, and in some others."""
 
 from __future__ import annotations
 
@@ -101,8 +101,17 @@ def shells() -> dict[str, tuple[Frames, int]]:
     return made
 
 
-KINDS: dict[str, tuple[Frames, int]] = {
+NAMES = {
+    **{"pbb": "802.1ah", "vn-tag": "a VN-tag", "ah": "AH", "l2tp": "L2TP", "lisp": "LISP"},
+    **{"teredo": "Teredo", "mpls-in-udp": "MPLS in UDP", "vxlan-gpe": "VXLAN-GPE"},
+    **{"etherip": "EtherIP", "fddi": "FDDI (10)", "nflog": "NFLOG (239)"},
+    **{"pflog": "PFLOG (117)", "cisco-hdlc": "Cisco HDLC (104)"},
+}
+"""Those that are not read, by the name under which they are refused."""
+_ALL: dict[str, tuple[Frames, int]] = {
     **{name: (frames, 1) for name, frames in tunnels().items()},
     **shells(),
 }
+KINDS = {name: made for name, made in _ALL.items() if name not in NAMES}
+UNREAD = {name: _ALL[name] for name in NAMES}
 """The frames and the link type of each encapsulation."""

@@ -1,6 +1,6 @@
 """Explain a capture: what the time of its connections was spent on, and what to change.
 
-FILE is a pcap, pcapng or snoop file from any machine, plain or compressed with gzip, xz or zstd, or
+FILE is a pcap or pcapng file from any machine, plain or compressed with gzip, xz or zstd, or
 - for a pipe. First comes a verdict on the capture: whether it has both directions, where it was
 taken, what it lacks. Then the connections that lost most time, each with a few sentences; numbers
 in brackets are those of frames, as Wireshark counts them.

@@ -24,7 +24,7 @@ from labs.read.capture.headers import (
     VERSION,
 )
 from labs.read.capture.segment_table import ACK, SYN
-from labs.read.native.compiled import Int32s, Int64s, compiled, native
+from labs.read.native.compiled import Int32s, Int64s, native, scrambled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,19 +65,13 @@ OPEN, BY_FIN, BY_RESET = 0, 1, 2
 SCALE_UNKNOWN, NO_SCALING = -1, -2
 WORD = 0xFFFFFFFF
 HALF = 1 << 31
-MASK_63 = (1 << 63) - 1
-_MIX_1, _MIX_2, _MIX_3 = 0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9, 0x14D049BB133111EB
 
 
-@compiled
 def mixed(high: int, low: int, port: int) -> int:
-    """A hash of 63 bits of an address and a port."""
-    value = (high * _MIX_1 + (low ^ port << 32) * _MIX_2) & MASK_63
-    value = ((value ^ value >> 29) * _MIX_3) & MASK_63
-    return value ^ value >> 32
+    """A hash of an address and a port."""
+    return scrambled(scrambled(high) ^ low ^ port << 32)
 
 
-@compiled
 def direction_in(
     at: int,
     table: Int64s,
@@ -113,7 +107,6 @@ def direction_in(
     return -1
 
 
-@compiled
 def slot_of(
     table: Int64s,
     slots: Int32s,
@@ -170,7 +163,6 @@ def enter_all(count: int, table: Int64s, slots: Int32s) -> None:
         slots[slot] = connection + 1
 
 
-@compiled
 def begin(connection: int, table: Int64s, packet: Int64s, flags: int, time_ns: int) -> int:
     """Add a connection that begins with this packet; return the direction of the packet."""
     at = connection * CONNECTION_WORDS
@@ -199,7 +191,6 @@ def begin(connection: int, table: Int64s, packet: Int64s, flags: int, time_ns: i
     return direction
 
 
-@compiled
 def unwrapped(relative: int, reached: int) -> int:
     """The number congruent to `relative` modulo 2**32 that is nearest to `reached`."""
     distance = (relative - reached) & WORD

@@ -5,21 +5,17 @@ understand is descended into here, one layer after the other. A packet inside a 
 from one outside with the same addresses: its `VERSION` word also carries a number made of the
 identifiers of its tunnels (VNI, VSID) and their outer addresses, the same in both directions.
 
-Source: IEEE 802.1Q, 802.1ah, 802.1BR, 802.2, 802.11; RFC 1042 (SNAP), RFC 2516 (PPPoE), RFC 3032
-and RFC 4385 (MPLS), RFC 2784, 2890 and 2637 (GRE, PPTP), draft-foschiano-erspan-03, RFC 4302 (AH),
-RFC 3378 (EtherIP), RFC 7348 and draft-ietf-nvo3-vxlan-gpe-13 (VXLAN), RFC 8926 (Geneve), 3GPP TS
-29.281 (GTP-U), RFC 2661 (L2TP), RFC 9300 (LISP), RFC 4380 (Teredo), RFC 7510 (MPLS in UDP), RFC
-8086 (GRE in UDP), RFC 8300 (NSH), RFC 4023 (MPLS in IP), RFC 2684 (ATM), RFC 2427 (frame relay);
-tcpdump.org/linktypes.html and radiotap.org for the link types.
+Source: IEEE 802.1Q, 802.2, 802.11; RFC 1042 (SNAP), RFC 2516 (PPPoE), RFC 3032 and RFC 4385 (MPLS),
+RFC 2784 and 2890 (GRE), draft-foschiano-erspan-03, RFC 7348 (VXLAN), RFC 8926 (Geneve), 3GPP TS
+29.281 (GTP-U); tcpdump.org/linktypes.html and radiotap.org for the link types. Layers that are not
+read are named in `labs.read.capture.segment_table`.
 """
 
 from __future__ import annotations
 
 from labs.read.capture.headers import (
-    AUTHENTICATION,
     IP_IN_IP,
     IPV6_IN_IP,
-    PACKET_WORDS,
     PPP_ADDRESS,
     PPP_IP,
     PPP_IPV6,
@@ -37,29 +33,37 @@ from labs.read.capture.segment_table import (
     ENCRYPTED,
     LATER_FRAGMENT,
     LINK,
+    LINK_KIND,
     NESTED,
     NOT_IP,
     NOT_TCP,
     SHORT,
     TUNNELLED,
+    UNREAD,
+    UNREAD_KIND,
+    UNREAD_PORTS,
+    UNREAD_PROTOCOLS,
+    UNREAD_TYPES,
 )
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le16, le32, rare
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, le16, rare
 
 # What begins at a place of a frame.
-MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NSH, NOTHING = range(10)
+MAC, TYPE, IP, PPP_FRAME, LLC, LABELS, WIRELESS, GRE_HEADER, NOTHING = range(9)
 MOST_LAYERS = 16
 
-ETHERNET, TOKEN_RING, FDDI, ATM, PPP_ETHER, CISCO_HDLC, WIFI, FRAME_RELAY = (
-    1, 6, 10, 11, 51, 104, 105, 107,
-)  # fmt: skip
-ENC, LINUX_COOKED, PFLOG, PRISM, RADIOTAP, APPLE_1394, AVS, PPI = (
-    109, 113, 117, 119, 127, 138, 163, 192,
-)  # fmt: skip
-PPP_DIRECTION, NFLOG, NETANALYZER, LINUX_COOKED_2 = 204, 239, 240, 276
+ETHERNET, WIFI, LINUX_COOKED, RADIOTAP, LINUX_COOKED_2 = 1, 105, 113, 127, 276
 IPV4_TYPE, IPV6_TYPE, BRIDGED = 0x0800, 0x86DD, 0x6558
 COOKED_LLC = 4
-ESP, GRE, ETHER_IP, MPLS_IN_IP, OLD_IP_IN_IP, L2TP_IP = 50, 47, 97, 137, 94, 115
+ESP, GRE = 50, 47
 IKE_NAT, WIREGUARD, OPENVPN = 4500, 51820, 1194
+KIND_SHIFT = 8
+"""A layer that is not read is -(UNREAD, and its kind above so many bits)."""
+
+
+@rare
+def unread(kind: int) -> int:
+    """In place of a place: a layer that is known and not read, by its kind."""
+    return -(kind << KIND_SHIFT | UNREAD)
 
 
 @rare
@@ -71,12 +75,6 @@ def after_type(kind: int) -> int:
         return MAC
     if kind in (0x8847, 0x8848):
         return LABELS
-    if kind == 0x880B:
-        return PPP_FRAME
-    if kind == 0x894F:
-        return NSH
-    if kind == 0x8870:
-        return LLC
     return NOTHING
 
 
@@ -90,16 +88,8 @@ def by_type(data: Bytes, at: int, end: int) -> tuple[int, int]:
         return TYPE, at + 4
     if kind == 0x8864:  # PPPoE
         return PPP_FRAME, at + 8
-    if kind == 0x88E7:  # provider backbone bridges
-        return MAC, at + 6
-    if kind == 0x8926:  # VN-tag
-        return TYPE, at + 6
-    if kind == 0x893F:  # E-tag
-        return TYPE, at + 8
-    if kind == 0x8909:  # Cisco metadata
-        return TYPE, at + 8
-    if kind == 0x22F3:  # TRILL, without options
-        return MAC, at + 8
+    if kind in UNREAD_TYPES:
+        return NOTHING, unread(kind)
     if kind == 0x88E5:
         return NOTHING, -ENCRYPTED
     if kind <= 1500:
@@ -117,10 +107,6 @@ def by_llc(data: Bytes, at: int, end: int) -> tuple[int, int]:
         if data[at + 3] == 0 and data[at + 4] == 0x80 and data[at + 5] == 0xC2:  # bridged
             return MAC, at + 10 if be16(data, at + 6) in (1, 7) else at + 8
         return TYPE, at + 6
-    if data[at] == 6 and data[at + 1] == 6:
-        return IP, at + 3
-    if data[at] == 0xFE and data[at + 1] == 0xFE and data[at + 3] == 0xCC:
-        return IP, at + 4
     return NOTHING, -NOT_IP
 
 
@@ -143,9 +129,7 @@ def by_labels(data: Bytes, at: int, end: int) -> tuple[int, int]:
 @rare
 def by_ppp(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """What a PPP frame carries."""
-    if at + 2 <= end and be16(data, at) in (PPP_ADDRESS, 0x0F00):
-        if be16(data, at) == 0x0F00:  # Cisco's HDLC
-            return TYPE, at + 2
+    if at + 2 <= end and be16(data, at) == PPP_ADDRESS:
         at += 2
     if at + 2 > end:
         return NOTHING, -SHORT
@@ -155,10 +139,6 @@ def by_ppp(data: Bytes, at: int, end: int) -> tuple[int, int]:
         protocol, at = be16(data, at), at + 2
     if protocol in (PPP_IP, PPP_IPV6):
         return IP, at
-    if protocol in (0x0281, 0x0283):
-        return LABELS, at
-    if protocol == 0x0031:  # bridging (RFC 3518)
-        return MAC, at + 2
     return NOTHING, -NOT_IP
 
 
@@ -185,7 +165,7 @@ def by_wireless(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @rare
 def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
-    """What GRE carries, in either version."""
+    """What GRE carries, if it is version 0."""
     if at + 4 > end:
         return NOTHING, -SHORT
     flags, kind = be16(data, at), be16(data, at + 2)
@@ -199,27 +179,14 @@ def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
         inner += 4
     if flags & 0x1000:
         inner += 4
-    if flags & 7 == 1:  # PPTP
-        return PPP_FRAME, inner + (4 if flags & 0x80 else 0)
+    if kind in UNREAD_TYPES:
+        return NOTHING, unread(kind)
     if kind == 0x88BE:  # ERSPAN, type II with a header of its own
         return MAC, inner + (8 if flags & 0x1000 else 0)
     if kind == 0x22EB and inner + 12 <= end:
         return MAC, inner + (20 if data[inner + 11] & 1 else 12)
-    if kind == 0x883E:  # WCCP
-        return IP, inner + (4 if inner < end and data[inner] >> 4 != 4 else 0)
     layer = after_type(kind)
     return (layer, inner) if layer != NOTHING else (NOTHING, -NOT_TCP)
-
-
-@rare
-def by_nsh(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """What a network service header carries."""
-    if at + 8 > end:
-        return NOTHING, -SHORT
-    inner = at + (data[at + 1] & 0x3F) * 4
-    if data[at + 3] in (1, 2):
-        return IP, inner
-    return (MAC, inner) if data[at + 3] == 3 else (NOTHING, -NOT_TCP)
 
 
 @rare
@@ -243,24 +210,6 @@ def by_gtp(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
-def by_l2tp(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """What L2TP carries, if it is data: PPP in version 2, Ethernet in version 3."""
-    if at + 6 > end:
-        return NOTHING, -SHORT
-    flags = be16(data, at)
-    if flags & 0x8000:
-        return NOTHING, -NOT_TCP
-    if flags & 15 == 3:
-        return MAC, at + 8
-    inner = at + 2 + (2 if flags & 0x4000 else 0) + 4 + (4 if flags & 0x0800 else 0)
-    if flags & 0x0200:
-        if inner + 2 > end:
-            return NOTHING, -SHORT
-        inner += 2 + be16(data, inner)
-    return PPP_FRAME, inner
-
-
-@rare
 def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What UDP at `at` carries, by its ports."""
     if at + 16 > end:
@@ -270,11 +219,6 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
         if port in (4789, 8472):
             packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
             return MAC, inner + 8
-        if port == 4790:  # VXLAN-GPE
-            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
-            kind = data[inner + 3]
-            layer = IP if kind in (1, 2) else MAC if kind == 3 else NSH if kind == 4 else NOTHING
-            return (layer, inner + 8) if layer != NOTHING else (NOTHING, -NOT_TCP)
         if port == 6081:
             packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
             layer = after_type(be16(data, inner + 2))
@@ -282,34 +226,8 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
             return (layer, inner) if layer != NOTHING else (NOTHING, -NOT_TCP)
         if port == 2152:
             return by_gtp(data, inner, end)
-        if port == 1701:
-            return by_l2tp(data, inner, end)
-        if port == 4341:
-            return IP, inner + 8
-        if port == 3544:  # Teredo, after its authentication and origin
-            if be16(data, inner) == 1:
-                inner += 13 + int(data[inner + 2]) + int(data[inner + 3])
-            if inner + 2 <= end and be16(data, inner) == 0:
-                inner += 8
-            return IP, inner
-        if port == 6635:
-            return LABELS, inner
-        if port == 4754:
-            return GRE_HEADER, inner
-        if port == 6080:  # generic UDP encapsulation
-            if data[inner] >> 6 == 1:
-                return IP, inner
-            if data[inner + 1] in (IP_IN_IP, IPV6_IN_IP):
-                return IP, inner + 4 + (data[inner] & 0x1F) * 4
-        if port == 37008:  # TZSP
-            inner += 4
-            for _ in range(MOST_LAYERS):
-                if inner + 2 > end:
-                    return NOTHING, -SHORT
-                if data[inner] == 1:
-                    return MAC, inner + 1
-                inner += 1 if data[inner] == 0 else 2 + int(data[inner + 1])
-            return NOTHING, -NESTED
+        if port in UNREAD_PORTS:
+            return NOTHING, unread(port)
         if port in (IKE_NAT, WIREGUARD, OPENVPN):
             return NOTHING, -ENCRYPTED
     return NOTHING, -NOT_TCP
@@ -318,20 +236,14 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
 @rare
 def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     """What the payload of an IP packet is."""
-    if protocol in (IP_IN_IP, IPV6_IN_IP, OLD_IP_IN_IP):
+    if protocol in (IP_IN_IP, IPV6_IN_IP):
         return IP, at
     if protocol == GRE:
         return GRE_HEADER, at
     if protocol == UDP:
         return by_udp(data, at, end, packet)
-    if protocol == MPLS_IN_IP:
-        return LABELS, at
-    if protocol == ETHER_IP:
-        return MAC, at + 2
-    if protocol == L2TP_IP:
-        if at + 8 > end:
-            return NOTHING, -SHORT
-        return (MAC, at + 4) if be32(data, at) else (NOTHING, -NOT_TCP)
+    if protocol in UNREAD_PROTOCOLS:
+        return NOTHING, unread(protocol)
     return NOTHING, -ENCRYPTED if protocol == ESP else -NOT_TCP
 
 
@@ -356,33 +268,15 @@ def entered(data: Bytes, at: int, packet: Int64s) -> None:
 
 @rare
 def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The protocol of the payload of the IP packet at `at`, and its place, after AH and the
-    extension headers of IPv6."""
+    """The protocol of the payload of the IP packet at `at`, and its place, after the extension
+    headers of IPv6."""
     if data[at] >> 4 == 4:
         if at + 20 > end:
             return -1, at
-        protocol, at = int(data[at + 9]), at + (data[at] & 15) * 4
-        if protocol == AUTHENTICATION and at + 2 <= end:
-            protocol, at = int(data[at]), at + (int(data[at + 1]) + 2) * 4
-        return protocol, at
+        return int(data[at + 9]), at + (data[at] & 15) * 4
     if at + 40 > end:
         return -1, at
     return beyond_extensions(data, int(data[at + 6]), at + 40, end)
-
-
-@rare
-def in_nflog(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The packet among the attributes of a netfilter log, of which the first is at `at`."""
-    for _ in range(64):
-        if at + 4 > end:
-            return NOTHING, -SHORT
-        length = le16(data, at)
-        if le16(data, at + 2) == 9:
-            return IP, at + 4
-        if length < 4:
-            return NOTHING, -DAMAGED_HEADER
-        at += length + 3 & ~3
-    return NOTHING, -NESTED
 
 
 @rare
@@ -400,42 +294,6 @@ def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
         return WIRELESS, at
     if link == RADIOTAP:
         return WIRELESS, at + le16(data, at + 2)
-    if link == PPI:
-        kind = le32(data, at + 4)
-        inner = at + le16(data, at + 2)
-        return (
-            (WIRELESS, inner) if kind == WIFI else (MAC, inner) if kind == 1 else (NOTHING, -LINK)
-        )
-    if link == PRISM:
-        return WIRELESS, at + 144
-    if link == AVS:
-        return WIRELESS, at + min(be32(data, at + 4), 1 << 16)
-    if link == FDDI:
-        return LLC, at + 13
-    if link == TOKEN_RING:
-        return LLC, at + 14 + (data[at + 14] & 0x1F if data[at + 8] & 0x80 else 0)
-    if link == ATM:
-        return LLC, at
-    if link == PPP_ETHER:
-        return PPP_FRAME, at + 6
-    if link == PPP_DIRECTION:
-        return PPP_FRAME, at + 1
-    if link == CISCO_HDLC:
-        return TYPE, at + 2
-    if link == FRAME_RELAY:
-        if data[at + 2] == 3 and data[at + 3] == 0xCC:
-            return IP, at + 4
-        return (TYPE, at + 8) if data[at + 3] == 0 and data[at + 4] == 0x80 else (TYPE, at + 2)
-    if link == ENC:
-        return IP, at + 12
-    if link == PFLOG:
-        return IP, at + (int(data[at]) + 3 & ~3)
-    if link == APPLE_1394:
-        return TYPE, at + 16
-    if link == NETANALYZER:
-        return MAC, at + 4
-    if link == NFLOG:
-        return in_nflog(data, at + 4, end)
     if link in (9, 50):
         return PPP_FRAME, at
     return NOTHING, -LINK
@@ -453,7 +311,9 @@ def descend(
     packet[VERSION] = 0
     for _ in range(MOST_LAYERS):
         if place < 0:
-            return -place
+            if -place >> KIND_SHIFT:
+                counts[UNREAD_KIND] = -place >> KIND_SHIFT
+            return -place & ((1 << KIND_SHIFT) - 1)
         if place + 1 > end:
             return SHORT
         if kind == MAC:
@@ -470,8 +330,6 @@ def descend(
             kind, place = by_wireless(data, place, end)
         elif kind == GRE_HEADER:
             kind, place = by_gre(data, place, end, packet)
-        elif kind == NSH:
-            kind, place = by_nsh(data, place, end)
         elif kind == IP:
             outer = packet[VERSION]
             version = data[place] >> 4
@@ -492,8 +350,6 @@ def descend(
             if protocol < 0:
                 return SHORT
             packet[VERSION] = outer
-            if protocol == 6:  # behind AH
-                return behind_authentication(data, place, inner, end, wire_end, packet)
             entered(data, place, packet)
             kind, place = by_protocol(data, protocol, inner, end, packet)
         else:
@@ -501,29 +357,6 @@ def descend(
     return NESTED
 
 
-@rare
-def behind_authentication(
-    data: Bytes, at: int, inner: int, end: int, wire_end: int, packet: Int64s
-) -> int:
-    """Fill in `packet` for TCP behind the authentication header of the IPv4 packet at `at`."""
-    outer = packet[VERSION]
-    total = be16(data, at + 2)
-    if total == 0 or at + total > wire_end:
-        total = wire_end - at
-    if at + total < inner or be16(data, at + 6) & 0x1FFF:
-        return DAMAGED_HEADER
-    for word in range(PACKET_WORDS):
-        packet[word] = 0
-    packet[TCP_AT] = inner
-    packet[TCP_BYTES] = at + total - inner
-    packet[3] = be32(data, at + 12)
-    packet[5] = be32(data, at + 16)
-    packet[VERSION] = 4 | outer & ~0xFF
-    packet[7] = be16(data, at + 4)
-    return 0
-
-
-@compiled
 def find_tcp(
     data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
 ) -> int:
@@ -546,6 +379,8 @@ def find_tcp(
             return NOT_IP
     if why in (NOT_TCP, NOT_IP, LINK):
         why = descend(data, at, end, wire_end, link, packet, counts)
+        if why == LINK:
+            counts[LINK_KIND] = link + 1
         counts[TUNNELLED] += 1 if why == 0 and packet[VERSION] >> 8 else 0
     if why != 0:
         return why

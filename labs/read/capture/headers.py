@@ -19,7 +19,7 @@ from labs.read.capture.segment_table import (
     NOT_TCP,
     SHORT,
 )
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, compiled, le32
+from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, le32
 
 NULL, ETHERNET, PPP, RAW_BSD, RAW_OPENBSD, PPP_SERIAL, RAW, LOOP = 0, 1, 9, 12, 14, 50, 101, 108
 LINUX_COOKED, IPV4, IPV6, LINUX_COOKED_2 = 113, 228, 229, 276
@@ -32,7 +32,6 @@ INET = 2
 MAX_TAGS = 8
 
 
-@compiled
 def tagged(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header after the EtherType at `at` and its VLAN tags, or -(a count)."""
     for _ in range(MAX_TAGS + 1):
@@ -47,7 +46,6 @@ def tagged(data: Bytes, at: int, end: int) -> int:
     return -NESTED
 
 
-@compiled
 def point_to_point(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header in a PPP frame, with or without address and control bytes."""
     if at + 2 <= end and be16(data, at) == PPP_ADDRESS:
@@ -65,7 +63,6 @@ def point_to_point(data: Bytes, at: int, end: int) -> int:
     return at if protocol in (PPP_IP, PPP_IPV6) else -NOT_IP
 
 
-@compiled
 def loopback(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header after a protocol family of four bytes, in either byte order."""
     if at + 4 > end:
@@ -79,7 +76,6 @@ def loopback(data: Bytes, at: int, end: int) -> int:
     return -NOT_IP
 
 
-@compiled
 def beyond_link(data: Bytes, at: int, end: int, link: int) -> int:
     """The place of the IP header of a frame, or -(the count of the reason why it has none)."""
     if link == ETHERNET:
@@ -119,7 +115,6 @@ ICMP, ICMP_UNREACHABLE, QUOTED_BYTES = 1, 3, 28
 TOO_BIG = 4  # the code of path MTU discovery, which refuses nothing (RFC 1191)
 
 
-@compiled
 def quoted(data: Bytes, at: int, end: int, packet: Int64s) -> int:
     """Read from the ICMP error at `at` which TCP packet it is about (RFC 792: its IP header and
     eight bytes): ICMP_ERROR with `packet` filled in, its code as the identification, else
@@ -140,7 +135,6 @@ def quoted(data: Bytes, at: int, end: int, packet: Int64s) -> int:
     return ICMP_ERROR
 
 
-@compiled
 def version_4(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
     """Read the IPv4 header at `at` into `packet`: 0, or the count of why it has no TCP."""
     if at + 20 > end:
@@ -175,7 +169,6 @@ def version_4(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, cou
     return 0
 
 
-@compiled
 def version_6(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
     """Read the IPv6 header at `at` and its extension headers, as version_4 does."""
     if at + 40 > end:
@@ -231,7 +224,6 @@ def version_6(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, cou
 IP_IN_IP, IPV6_IN_IP = 4, 41
 
 
-@compiled
 def beyond_extensions(data: Bytes, following: int, at: int, end: int) -> tuple[int, int]:
     """The protocol after the extension headers of IPv6 from `at` on, and its place; -1 if they are
     not whole."""

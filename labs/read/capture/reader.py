@@ -85,21 +85,20 @@ class Reader:
                 "option -U, which writes each packet at once"
             )
         self._interfaces: Array | None = None
-        self._walker = pcap.walk_pcap
         if head.startswith(pcap.PCAPNG_MAGIC):
             self._form = pcap.pcapng_form()
             self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
             return
         if head.startswith(pcap.SNOOP_MAGIC):
-            self._form = pcap.snoop_form(head)
-            self._at += pcap.SNOOP_HEADER_BYTES
-            self._walker = pcap.walk_snoop
-            return
+            raise Damaged(
+                f"{self.path} is a snoop file, which is not read. Allowed: pcap and pcapng files; "
+                "editcap -F pcap FILE OUT converts it"
+            )
         form = pcap.pcap_form(head)
         if form is None:
             raise Damaged(
-                f"{self.path} is not a capture. Allowed: pcap, pcapng and snoop files, as "
-                "tcpdump -w, dumpcap and snoop -o write them"
+                f"{self.path} is not a capture. Allowed: pcap and pcapng files, as tcpdump -w and "
+                "dumpcap write them"
             )
         self._form = form
         self._at += pcap.FILE_HEADER_BYTES
@@ -121,7 +120,7 @@ class Reader:
             given = (self._buffer, self._at, self._end, self._form)
             into = (self._records, self.counts)
             if self._interfaces is None:
-                count, at = self._walker(*given, *into)
+                count, at = pcap.walk_pcap(*given, *into)
             else:
                 count, at = pcap.walk_pcapng(*given, self._interfaces, *into)
             if self.counts[DAMAGED]:

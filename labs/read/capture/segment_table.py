@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -44,11 +44,36 @@ TUNNELLED = 16
 ICMP_ERROR = 17
 ENCRYPTED = 18
 NO_PACKET = 19  # blocks of pcapng that are numbered like packets
-COUNTS = 20
+UNREAD = 20
+UNREAD_KIND = 21  # of the last layer that is not read: a key of UNREAD_LAYERS
+LINK_KIND = 22  # 1 + the last link type that is not read
+COUNTS = 23
+
+UNREAD_TYPES = (0x88E7, 0x8926, 0x893F, 0x8909, 0x22F3, 0x894F, 0x8870, 0x880B, 0x883E)
+UNREAD_PORTS = (1701, 3544, 4341, 4754, 4790, 6080, 6635, 37008)
+UNREAD_PROTOCOLS = (51, 94, 97, 115, 137)
+UNREAD_LAYERS = dict(
+    zip(
+        (*UNREAD_TYPES, *UNREAD_PORTS, *UNREAD_PROTOCOLS),
+        (
+            *("802.1ah", "a VN-tag", "an E-tag", "Cisco metadata", "TRILL", "NSH", "LLC in GRE"),
+            *("PPTP", "WCCP", "L2TP", "Teredo", "LISP", "GRE in UDP", "VXLAN-GPE", "GUE"),
+            *("MPLS in UDP", "TZSP", "AH", "IPIP of type 94", "EtherIP", "L2TP", "MPLS in IP"),
+        ),
+        strict=True,
+    )
+)
+"""Layers by EtherType, UDP port or IP protocol, which have no number in common."""
+UNREAD_LINKS = {
+    **{6: "token ring", 10: "FDDI", 11: "ATM", 51: "PPP over Ethernet", 104: "Cisco HDLC"},
+    **{107: "frame relay", 109: "ENC", 117: "PFLOG", 119: "Prism", 138: "IEEE 1394", 163: "AVS"},
+    **{192: "PPI", 204: "PPP with direction", 239: "NFLOG", 240: "NetAnalyzer"},
+}
 
 # A count, whether its packets have no row, and its description.
 WORDS: tuple[tuple[str, int, bool, str], ...] = (
-    ("other_link_type", LINK, True, "of an unsupported link type"),
+    ("other_link_type", LINK, True, "of a link type that is not read"),
+    ("unread_layer", UNREAD, True, "inside a layer that is not read"),
     ("not_ip", NOT_IP, True, "that carry neither IPv4 nor IPv6"),
     ("not_tcp", NOT_TCP, True, "of a protocol other than TCP"),
     ("icmp_errors", ICMP_ERROR, True, "with ICMP errors about TCP packets"),
@@ -81,7 +106,7 @@ WORDS: tuple[tuple[str, int, bool, str], ...] = (
         "absurd_time",
         ABSURD_TIME,
         False,
-        "with an invalid time: a fraction of more than a second, or after the year 2262",
+        "with an invalid time: a fraction of more than a second, or after the year 2115",
     ),
     ("backwards", BACKWARDS, False, "that are earlier than the packet before them"),
 )
@@ -93,7 +118,8 @@ class Remarks:
 
     `packets` is the number of records read, `segments` those with a row. `damaged_at` is the offset
     in the uncompressed file from which nothing could be read, or None; `cut_bytes` is the size of a
-    last record that ends early. `lines` has one line per remark.
+    last record that ends early. `unread` names a layer and a link type that are not read, by
+    the name of their count. `lines` has one line per remark.
     """
 
     packets: int
@@ -101,11 +127,13 @@ class Remarks:
     counts: dict[str, int]
     cut_bytes: int
     damaged_at: int | None
+    unread: dict[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> tuple[str, ...]:
         sentences = [
-            f"{_describe_count(self.counts[name], words)}{'; no row' if skipped else ''}"
+            f"{_describe_count(self.counts[name], words)}{self._example(name)}"
+            f"{'; no row' if skipped else ''}"
             for name, _, skipped, words in WORDS
             if name in self.counts
         ]
@@ -114,6 +142,9 @@ class Remarks:
         if self.damaged_at is not None:
             sentences.append(f"damaged from byte {self.damaged_at:,} on: the rest was not read")
         return tuple(sentences)
+
+    def _example(self, name: str) -> str:
+        return f", such as {self.unread[name]}" if name in self.unread else ""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -142,7 +173,18 @@ def remarks(counted: Iterable[int]) -> Remarks:
         counts={name: counts[place] for name, place, _, _ in WORDS if counts[place]},
         cut_bytes=counts[CUT],
         damaged_at=counts[DAMAGED] - 1 if counts[DAMAGED] else None,
+        unread=_unread(counts[UNREAD_KIND], counts[LINK_KIND] - 1 if counts[LINK] else -1),
     )
+
+
+def _unread(layer: int, link: int) -> dict[str, str]:
+    made = {}
+    if layer:
+        made["unread_layer"] = UNREAD_LAYERS[layer]
+    if link >= 0:
+        name = UNREAD_LINKS.get(link)
+        made["other_link_type"] = f"number {link}" if name is None else f"{name} ({link})"
+    return made
 
 
 FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))

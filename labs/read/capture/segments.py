@@ -112,7 +112,6 @@ from labs.read.native.compiled import (
     Uint32s,
     be16,
     be32,
-    compiled,
     native,
 )
 
@@ -124,7 +123,6 @@ MAX_SCALE = 14
 O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range(8)
 
 
-@compiled
 def read_options(data: Bytes, at: int, end: int, row: int, options: Int64s, edges: Uint32s) -> None:
     """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
 
@@ -173,7 +171,6 @@ METHODS = (0x47455420, 0x504F5354, 0x48454144, 0x50555420, 0x44454C45, 0x4F50544
 STATUS_LINE = 0x48545450
 
 
-@compiled
 def content_of(data: Bytes, at: int, end: int) -> int:
     """What the captured part of a payload, data[at:end], begins with."""
     if at + 4 > end:
@@ -189,7 +186,6 @@ def content_of(data: Bytes, at: int, end: int) -> int:
     return HTTP_REQUEST if first in METHODS else OTHER
 
 
-@compiled
 def options_of(
     data: Bytes,
     at: int,
@@ -218,7 +214,6 @@ def options_of(
     return options[O_TSVAL], options[O_TSECR], options[O_SACK], max(options[O_MSS], 0)
 
 
-@compiled
 def take_syn(
     table: Int64s, at: int, direction: int, flags: int, seen_ns: int, options: Int64s
 ) -> None:
@@ -242,7 +237,6 @@ def take_syn(
         table[at + SYN_NS] = seen_ns
 
 
-@compiled
 def take_end(table: Int64s, at: int, direction: int, flags: int) -> None:
     """Note a FIN or a reset."""
     side = at + DIRECTIONS
@@ -256,7 +250,6 @@ def take_end(table: Int64s, at: int, direction: int, flags: int) -> None:
         table[at + ENDED] = BY_FIN
 
 
-@compiled
 def direction_of(packet: Int64s, at: int, table: Int64s) -> int:
     """The packet's direction in the connection at `at`; -1 if it belongs to another pair."""
     return direction_in(
@@ -272,7 +265,6 @@ def direction_of(packet: Int64s, at: int, table: Int64s) -> int:
     )
 
 
-@compiled
 def slot_for(packet: Int64s, table: Int64s, slots: Int32s) -> int:
     """The slot of the packet's pair of ends."""
     return slot_of(
@@ -288,7 +280,6 @@ def slot_for(packet: Int64s, table: Int64s, slots: Int32s) -> int:
     )
 
 
-@compiled
 def find_connection(
     packet: Int64s, flags: int, seq: int, seen_ns: int, state: Int64s, table: Int64s, slots: Int32s
 ) -> tuple[int, int]:
@@ -386,7 +377,6 @@ def rows(
     return first
 
 
-@compiled
 def find_segment(
     data: Bytes,
     records: Int64s,
@@ -420,7 +410,6 @@ def find_segment(
     return False
 
 
-@compiled
 def take_error(data: Bytes, packet: Int64s, table: Int64s, slots: Int32s) -> None:
     """Note an ICMP error at the connection of the packet that it quotes, if there is one."""
     at = packet[TCP_AT]
@@ -432,7 +421,6 @@ def take_error(data: Bytes, packet: Int64s, table: Int64s, slots: Int32s) -> Non
         table[word] = packet[IDENTIFICATION] + 1
 
 
-@compiled
 def write_row(
     data: Bytes,
     end: int,
@@ -495,7 +483,6 @@ def write_row(
     )
 
 
-@compiled
 def write_header(
     data: Bytes, at: int, row: int, numbers: Uint32s, narrow: Uint16s, packet: Int64s
 ) -> None:
@@ -508,7 +495,6 @@ def write_header(
     narrow[WINDOW, row] = be16(data, at + 14)
 
 
-@compiled
 def follow(
     at: int,
     direction: int,
@@ -565,7 +551,6 @@ def follow(
     middle[WINDOW_BYTES, row] = scaled(window, flags, table[side + SCALE])
 
 
-@compiled
 def scaled(window: int, flags: int, scale: int) -> int:
     """The window in bytes; that of a SYN is never scaled; -1 if the scale is unknown."""
     if flags & SYN == 0:

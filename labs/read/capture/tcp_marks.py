@@ -21,12 +21,24 @@ The tests compare them with tshark's `tcp.analysis.*`. They differ if
 
 from __future__ import annotations
 
+from ctypes import memmove, sizeof
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy
 
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN, Table
-from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, Uint32s, compiled, native
+from labs.read.native.compiled import (
+    Arrays,
+    Int8s,
+    Int32s,
+    Int64s,
+    Record,
+    Records,
+    Uint16s,
+    Uint32s,
+    native,
+    record,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -87,25 +99,54 @@ UNSEEN: Final = SEQ
 FAST_NS: Final = 20_000_000
 NO_RTT_NS: Final = 3_000_000
 
-# The state of one side of a connection: a row of int64.
-(
-    NEXT,
-    NEXT_NS,
-    HIGHEST,
-    LAST_ACK,
-    LAST_ACK_NS,
-    REPEATED,
-    WINDOW,
-    WINDOW_BYTES,
-    BASE,
-    BASE_SET,
-    LAST_MARKS,
-    OPENING,
-) = range(12)
-SIDE_FIELDS: Final = 12
-# ... and of both: the time of the last SYN, and the duration of the handshake.
-SYN_NS, RTT_NS = range(2)
-PAIR_FIELDS: Final = 2
+
+@record
+class Side(Record):
+    """One side of a connection: `next` is the number after its highest segment, `highest` the one
+    until which all of its segments were captured, `opening` whether its windows are not scaled
+    yet."""
+
+    next: int
+    next_ns: int
+    highest: int
+    last_ack: int
+    last_ack_ns: int
+    repeated: int
+    window: int
+    window_bytes: int
+    base: int
+    base_set: int
+    last_marks: int
+    opening: int
+
+
+@record
+class Pair(Record):
+    """Both sides of a connection, the time of its last SYN, and the duration of its handshake."""
+
+    client: Side
+    server: Side
+    syn_ns: int
+    rtt_ns: int
+
+
+class Segments(Arrays):
+    """The columns of a table of segments, and `marks`, which is written."""
+
+    time_ns: Int64s
+    connection: Int32s
+    direction: Int8s
+    seq: Uint32s
+    ack: Uint32s
+    flags: Uint16s
+    window: Uint16s
+    window_bytes: Int32s
+    payload_bytes: Int32s
+    marks: Uint16s
+
+    def __init__(self, segments: Table, marks: Array) -> None:
+        columns = {name: numpy.ascontiguousarray(segments[name]) for name in COLUMNS}
+        vars(self).update(columns, marks=marks)
 
 
 def named_marks(bits: Array, labels: Any) -> DataFrame:
@@ -128,8 +169,7 @@ class Marker:
     """The marks of a capture that is read in batches."""
 
     def __init__(self) -> None:
-        self._sides = numpy.zeros((0, SIDE_FIELDS), dtype=numpy.int64)
-        self._pairs = numpy.zeros((0, 2), dtype=numpy.int64)
+        self._pairs = (Pair * 0)()
 
     def marks(self, segments: DataFrame) -> DataFrame:
         """The marks of the next segments; connections keep their numbers from batch to batch."""
@@ -141,180 +181,155 @@ class Marker:
         if not len(segments):
             return marks
         self._grow(int(numpy.max(segments["connection"])) + 1)
-        columns = [numpy.ascontiguousarray(segments[name]) for name in COLUMNS]
-        _pass(*[*columns, self._sides.reshape(-1), self._pairs.reshape(-1), marks])
+        _pass(Segments(segments, marks), len(marks), self._pairs)
         return marks
 
     def _grow(self, connections: int) -> None:
-        new = connections - len(self._pairs)
-        if new > 0:
-            sides = numpy.zeros((2 * new, SIDE_FIELDS), dtype=numpy.int64)
-            sides[:, WINDOW], sides[:, WINDOW_BYTES] = NO_WINDOW, -1
-            self._sides = numpy.concatenate([self._sides, sides])
-            self._pairs = numpy.concatenate([self._pairs, numpy.zeros((new, 2), dtype=numpy.int64)])
+        known = len(self._pairs)
+        if connections > known:
+            pairs = (Pair * connections)()
+            memmove(pairs, self._pairs, sizeof(self._pairs))
+            for pair in pairs[known:]:
+                for side in (pair.client, pair.server):
+                    side.window, side.window_bytes = NO_WINDOW, -1
+            self._pairs = pairs
 
 
 @native
-def _pass(
-    time_ns: Int64s,
-    connection: Int32s,
-    direction: Int8s,
-    seqs: Uint32s,
-    acks: Uint32s,
-    flags: Uint16s,
-    windows: Uint16s,
-    windows_bytes: Int32s,
-    lengths: Int32s,
-    sides: Int64s,
-    pairs: Int64s,
-    marks: Uint16s,
-) -> None:
-    for row in range(len(seqs)):
-        here = 2 * connection[row] + direction[row]
-        there = 2 * connection[row] + 1 - direction[row]
-        pair = pairs[PAIR_FIELDS * connection[row] : PAIR_FIELDS * (connection[row] + 1)]
-        side = sides[SIDE_FIELDS * here : SIDE_FIELDS * (here + 1)]
-        other = sides[SIDE_FIELDS * there : SIDE_FIELDS * (there + 1)]
-        now, flag, length = int(time_ns[row]), int(flags[row]), int(lengths[row])
-        seq, ack, window = int(seqs[row]), int(acks[row]), int(windows[row])
+def _pass(segments: Segments, count: int, pairs: Records[Pair]) -> None:
+    for row in range(count):
+        pair = pairs[segments.connection[row]]
+        by_client = segments.direction[row] == 0
+        side = pair.client if by_client else pair.server
+        other = pair.server if by_client else pair.client
+        now, flag, length = segments.time_ns[row], segments.flags[row], segments.payload_bytes[row]
+        seq, ack, window = segments.seq[row], segments.ack[row], segments.window[row]
         _begin(side, other, seq, ack, flag)
         bits = _window_marks(side, other, seq, ack, window, length, flag)
-        if ack != side[LAST_ACK]:
-            side[REPEATED] = 0
+        if ack != side.last_ack:
+            side.repeated = 0
         bits |= _lost_ack(other, ack, flag)
         bits |= _sent_again(side, other, pair, now, seq, length, flag, bits)
         _remember(side, now, seq, ack, window, length, flag, bits)
         _handshake(side, pair, now, flag)
-        side[WINDOW_BYTES] = window if side[OPENING] else windows_bytes[row]
-        marks[row] = bits
+        side.window_bytes = window if side.opening else segments.window_bytes[row]
+        segments.marks[row] = bits
 
 
-@compiled
-def _begin(side: Int64s, other: Int64s, seq: int, ack: int, flag: int) -> None:
+def _begin(side: Side, other: Side, seq: int, ack: int, flag: int) -> None:
     """The first sequence numbers of both sides; a repeated SYN starts over."""
-    if (flag & (SYN | ACK)) == SYN and side[BASE_SET] and side[BASE] == seq:
-        side[NEXT] = side[HIGHEST]
-    if not side[BASE_SET]:
-        side[BASE] = seq if flag & SYN else (seq - 1) & SEQ
-        side[BASE_SET] = 1
-    if not other[BASE_SET] and flag & ACK:
-        other[BASE] = (ack - 1) & SEQ
-        other[BASE_SET] = 1
+    if (flag & (SYN | ACK)) == SYN and side.base_set and side.base == seq:
+        side.next = side.highest
+    if not side.base_set:
+        side.base = seq if flag & SYN else (seq - 1) & SEQ
+        side.base_set = 1
+    if not other.base_set and flag & ACK:
+        other.base = (ack - 1) & SEQ
+        other.base_set = 1
 
 
-@compiled
 def _window_marks(
-    side: Int64s, other: Int64s, seq: int, ack: int, window: int, length: int, flag: int
+    side: Side, other: Side, seq: int, ack: int, window: int, length: int, flag: int
 ) -> int:
     """Window, probes and duplicate ACKs, in the order in which one mark excludes another."""
     plain = not flag & EDGE
-    if length == 1 and seq == side[NEXT] and other[WINDOW] == 0:
+    if length == 1 and seq == side.next and other.window == 0:
         return ZERO_WINDOW_PROBE
     bits = 0
     if window == 0 and plain:
         bits |= ZERO_WINDOW
-    if side[NEXT] and _after(seq, side[NEXT]) and not flag & RST:
+    if side.next and _after(seq, side.next) and not flag & RST:
         bits |= LOST_SEGMENT
-    if length <= 1 and seq == (side[NEXT] - 1) & SEQ and plain:
+    if length <= 1 and seq == (side.next - 1) & SEQ and plain:
         bits |= KEEP_ALIVE
     if (
         length > 0
         and plain
-        and other[WINDOW_BYTES] >= 0
-        and (seq + length) & SEQ == (other[LAST_ACK] + other[WINDOW_BYTES]) & SEQ
+        and other.window_bytes >= 0
+        and (seq + length) & SEQ == (other.last_ack + other.window_bytes) & SEQ
     ):
         bits |= WINDOW_FULL
-    if length or not plain or seq != side[NEXT] or ack != side[LAST_ACK]:
+    if length or not plain or seq != side.next or ack != side.last_ack:
         return bits
-    if window and window != side[WINDOW]:
+    if window and window != side.window:
         return bits | WINDOW_UPDATE
     if window == 0:
-        if side[WINDOW] == 0 and other[LAST_MARKS] & ZERO_WINDOW_PROBE:
+        if side.window == 0 and other.last_marks & ZERO_WINDOW_PROBE:
             bits |= ZERO_WINDOW_PROBE_ACK
         return bits
-    if other[LAST_MARKS] & KEEP_ALIVE:
+    if other.last_marks & KEEP_ALIVE:
         return bits | KEEP_ALIVE_ACK
-    side[REPEATED] = 1 if side[REPEATED] == UNSEEN else side[REPEATED] + 1
+    side.repeated = 1 if side.repeated == UNSEEN else side.repeated + 1
     return bits | DUPLICATE_ACK
 
 
-@compiled
-def _lost_ack(other: Int64s, ack: int, flag: int) -> int:
+def _lost_ack(other: Side, ack: int, flag: int) -> int:
     """Whether this acknowledges data that the capture lacks."""
-    if not (other[HIGHEST] and _after(ack, other[HIGHEST]) and flag & ACK):
+    if not (other.highest and _after(ack, other.highest) and flag & ACK):
         return 0
-    if _after(other[NEXT], other[HIGHEST]):
-        other[HIGHEST] = other[NEXT]
+    if _after(other.next, other.highest):
+        other.highest = other.next
         return ACK_LOST_SEGMENT
-    reported = other[REPEATED] == 0
-    other[REPEATED] = UNSEEN
+    reported = other.repeated == 0
+    other.repeated = UNSEEN
     return ACK_LOST_SEGMENT if reported else 0
 
 
-@compiled
 def _sent_again(
-    side: Int64s, other: Int64s, pair: Int64s, now: int, seq: int, length: int, flag: int, bits: int
+    side: Side, other: Side, pair: Pair, now: int, seq: int, length: int, flag: int, bits: int
 ) -> int:
     """The kind of a segment whose data is not new."""
     if not (length > 0 or flag & (SYN | FIN)) or bits & KEEP_ALIVE:
         return 0
     end = (seq + length) & SEQ
-    old = side[NEXT] != 0 and _after(side[NEXT], seq)
-    if length > 1 and (side[NEXT] - 1) & SEQ == seq:
+    old = side.next != 0 and _after(side.next, seq)
+    if length > 1 and (side.next - 1) & SEQ == seq:
         old = False
-    if length > 0 and other[LAST_ACK] and not _after(end, other[LAST_ACK]):
+    if length > 0 and other.last_ack and not _after(end, other.last_ack):
         return SPURIOUS_RETRANSMISSION
     if not old:
         return 0
-    if (
-        other[REPEATED] >= 2
-        and other[LAST_ACK] == seq
-        and _within(now - other[LAST_ACK_NS], FAST_NS)
-    ):
+    if other.repeated >= 2 and other.last_ack == seq and _within(now - other.last_ack_ns, FAST_NS):
         return FAST_RETRANSMISSION
-    near = NO_RTT_NS if pair[RTT_NS] == 0 else pair[RTT_NS]
+    near = NO_RTT_NS if pair.rtt_ns == 0 else pair.rtt_ns
     if flag & (SYN | FIN):
         end = (end + 1) & SEQ
-    if _within(now - side[NEXT_NS], near) and side[NEXT] != end:
+    if _within(now - side.next_ns, near) and side.next != end:
         return OUT_OF_ORDER
     return RETRANSMISSION
 
 
-@compiled
 def _remember(
-    side: Int64s, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
+    side: Side, now: int, seq: int, ack: int, window: int, length: int, flag: int, bits: int
 ) -> None:
     end = (seq + length) & SEQ
     if flag & (SYN | FIN):
         end = (end + 1) & SEQ
     if not bits & ZERO_WINDOW_PROBE:
-        if _after(end, side[NEXT]) or side[NEXT] == 0:
-            side[NEXT], side[NEXT_NS] = end, now
-        if seq == side[HIGHEST] or side[HIGHEST] == 0:
-            side[HIGHEST] = side[NEXT]
-    side[WINDOW], side[LAST_ACK], side[LAST_ACK_NS], side[LAST_MARKS] = window, ack, now, bits
+        if _after(end, side.next) or side.next == 0:
+            side.next, side.next_ns = end, now
+        if seq == side.highest or side.highest == 0:
+            side.highest = side.next
+    side.window, side.last_ack, side.last_ack_ns, side.last_marks = window, ack, now, bits
 
 
-@compiled
-def _handshake(side: Int64s, pair: Int64s, now: int, flag: int) -> None:
+def _handshake(side: Side, pair: Pair, now: int, flag: int) -> None:
     """Measure the handshake; windows are not scaled before a side's first ACK."""
     if flag & SYN:
-        side[OPENING] = 1
+        side.opening = 1
     elif flag & ACK:
-        side[OPENING] = 0
+        side.opening = 0
     if (flag & (SYN | ACK)) == SYN:
-        pair[SYN_NS] = now
-    elif (flag & (SYN | ACK)) == ACK and pair[SYN_NS] and not pair[RTT_NS]:
-        pair[RTT_NS] = now - pair[SYN_NS]
+        pair.syn_ns = now
+    elif (flag & (SYN | ACK)) == ACK and pair.syn_ns and not pair.rtt_ns:
+        pair.rtt_ns = now - pair.syn_ns
 
 
-@compiled
 def _after(seq: int, other: int) -> bool:
     """Whether a sequence number lies beyond another, modulo 2**32 (GT_SEQ)."""
     return (other - seq) & SEQ >= HALF
 
 
-@compiled
 def _within(length_ns: int, limit_ns: int) -> bool:
     """`length_ns < limit_ns` as unsigned numbers: a negative time is very long."""
     if (length_ns < 0) == (limit_ns < 0):

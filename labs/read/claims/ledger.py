@@ -11,9 +11,9 @@
       figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column                      judged by a column of its condition's results; or
-      rule                        by a rule over columns of conditions (labs.read.claims.rules); or
+      rule                        by a rule over columns of conditions (labs.read.claims.judge); or
       judge                       by the judging function of this name
-      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
+      because, because_not        the reason as a sentence (labs.read.claims.formulas), if the
                                   claim holds, and otherwise
       beside                      further conditions that the rule and the sentences may name
       arguments                   figures that the judging function takes, or that formulas name
@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
-from labs.read.claims.formulas import Formula, parse
-from labs.read.claims.sentences import check
+from labs.read.claims.formulas import Formula, check, parse
 from labs.read.display.format import printable
 from labs.read.json_schema import objection
 
@@ -82,7 +81,7 @@ Formulas = str | Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How a claim is judged; the docstring of `labs.read.claims.rules` says what each field means.
+    """How a claim is judged; the docstring of `labs.read.claims.judge` says what each field means.
 
     `comparisons` are those of the kinds `all` and `each`.
     """
@@ -275,8 +274,7 @@ def _content(path: Path) -> dict[str, Any]:
         if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
             raise ValueError(f"it has a line of more than {LONGEST_LINE:,} characters. Break it")
         content = tomllib.loads(text)
-        for part in _parts(content):
-            _check_part(part)
+        _check_parts(content)
         return content
     except Damaged as error:
         raise BadInput(f"{path.name} is not a ledger: {error}") from error
@@ -286,18 +284,12 @@ def _content(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path.name}: it is nested too deeply. {ALLOWED}") from None
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """The names, texts and numbers in a value, however deep."""
-    for part in (*value, *value.values()) if isinstance(value, dict) else value:
-        if isinstance(part, dict | list):
-            yield from _parts(part)
-        else:
-            yield part
-
-
-def _check_part(part: object) -> None:
-    """ValueError for what TOML can say and nothing here can use: numbers that are not finite or
-    beyond all measure, and characters that are not printed."""
+def _check_parts(part: Any) -> None:
+    """ValueError for what TOML can say and nothing here can use, however deep: numbers that are not
+    finite or beyond all measure, and characters that are not printed."""
+    if isinstance(part, dict | list):
+        for inner in (*part, *part.values()) if isinstance(part, dict) else part:
+            _check_parts(inner)
     if isinstance(part, str) and not part.isprintable():
         what = printable(part)[:SHOWN]
         raise ValueError(f"{what} has a control character. Allowed: printable text in one line")
@@ -447,13 +439,8 @@ def article_beside(module: str) -> Article:
 
 def parameter(run: Run, name: str, of_lab: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
-    value = in_condition(run.condition_asked, name)
+    value: Value = requested(run.condition_asked).get(name)
     return of_lab(run, name) if value is None and of_lab is not None else value
-
-
-def in_condition(condition: Condition, name: str) -> Value:
-    """The value of a parameter of the link or of the settings; None if it is none of them."""
-    return requested(condition).get(name)
 
 
 def requested(condition: Condition) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Methods of objects, performed as C (`labs.read.native.objects_to_c`).
+"""Methods of objects, performed as C (`labs.read.native.to_c`).
 
 The fields of an object, and of the objects that it refers to, are copied into structures; the C
 function works on these, and they are copied back. If it cannot end, nothing has changed, and Python
@@ -9,44 +9,43 @@ from __future__ import annotations
 
 import ctypes
 import json
-import platform
-import sys
 from array import array
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 from labs.errors import Missing
-from labs.read.native.library import FLAGS, library
+from labs.read.native.compiled import library, say_once
 
 WORD_BYTES = 8
 """What each element of an array or a list takes."""
 RANDOM_WORDS = 625
 """The state of a `Random`: its words, and the place of the next one."""
 _SCALARS = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "string": ctypes.c_char_p}
-_programs: dict[tuple[str, tuple[type, ...]], _Program | None] = {}
 
 
-def performed_as_c(method: Callable[[], None], version: str) -> bool:
-    """Perform a bound method as C; False if that is impossible: there is no compiler, or the method
-    needs more than C has.
+def performed_as_c(method: Callable[[], None]) -> bool:
+    """Perform a bound method as C; False if that is impossible: there is no library, it has no
+    program for these classes, or the method needs more than C has.
 
-    `version` names the sources of all classes and functions that it uses. Deques, lists and arrays
-    must be empty. Lists and arrays, which may only grow, are copied back, and deques are not.
+    Deques, lists and arrays must be empty. Lists and arrays, which may only grow, are copied back,
+    and deques are not.
     """
     instance = method.__self__  # type: ignore[attr-defined]
-    objects: dict[type, object] = {}
-    _find(instance, method.__module__.partition(".")[0], objects)
-    wanted = method.__name__, tuple(objects)
-    if wanted not in _programs:
-        _programs[wanted] = _program(objects, type(instance), method.__name__, version)
-    program = _programs[wanted]
+    program = _program(program_symbol(referred(instance), method.__name__))
     return program is not None and program.perform(instance)
 
 
+def referred(instance: object) -> dict[type, object]:
+    """One object of each class of the package that an object refers to, itself included."""
+    objects: dict[type, object] = {}
+    _find(instance, type(instance).__module__.partition(".")[0], objects)
+    return objects
+
+
 def _find(instance: object, package: str, objects: dict[type, object]) -> None:
-    """An object, and one of each class of the package that it refers to."""
     objects[type(instance)] = instance
     for other in vars(instance).values():
         kind = type(other)
@@ -58,22 +57,22 @@ def _find(instance: object, package: str, objects: dict[type, object]) -> None:
             _find(other, package, objects)
 
 
-def _program(
-    objects: dict[type, object], owner: type, method: str, version: str
-) -> _Program | None:
+def program_symbol(objects: dict[type, object], method: str) -> str:
+    """The name of the program for a method of the first of these classes, in the library."""
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in objects]
-    made_of = " ".join((version, method, *names, *FLAGS, sys.platform, platform.machine()))
-    digest = sha256(made_of.encode()).hexdigest()[:16]
+    digest = sha256(" ".join((names[0], method, *sorted(names))).encode()).hexdigest()[:12]
+    return f"{next(iter(objects)).__name__}_{digest}"
 
-    def text() -> str:
-        from labs.read.native.objects_to_c import Program  # noqa: PLC0415  of no use once compiled
 
-        return Program(objects).text(owner, method)
-
+@cache
+def _program(symbol: str) -> _Program | None:
     try:
-        return _Program(library(f"{owner.__name__}-{digest}", text))
-    except Missing:
-        return None
+        return _Program(library(), symbol)
+    except Missing as reason:
+        say_once(f"transfers are predicted by Python, which is slow: {reason}")
+    except (AttributeError, ValueError):
+        pass
+    return None
 
 
 class _Queue(ctypes.Structure):
@@ -86,14 +85,17 @@ class _Queue(ctypes.Structure):
 
 
 class _Program:
-    """A library, and the layout of its structures."""
+    """A function of the library, and the layout of its structures. ValueError or AttributeError if
+    the library lacks it."""
 
-    def __init__(self, made: ctypes.CDLL) -> None:
-        self.call, self.release = made.perform, made.release
+    def __init__(self, made: ctypes.CDLL, symbol: str) -> None:
+        layout = ctypes.c_char.in_dll(made, f"layout_{symbol}")
+        self.call, self.release = made[f"perform_{symbol}"], made.release
         self.call.argtypes = self.release.argtypes = (ctypes.c_void_p,)
         self.call.restype, self.release.restype = ctypes.c_int64, None
-        layout = ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(made, "layout")))
-        self.structs: dict[str, dict[str, str]] = json.loads(layout)
+        self.structs: dict[str, dict[str, str]] = json.loads(
+            ctypes.string_at(ctypes.addressof(layout))
+        )
         self.types = {
             name: type(name, (ctypes.Structure,), {"_fields_": [*map(_field, members.items())]})
             for name, members in self.structs.items()

@@ -1,105 +1,241 @@
-"""Restricted Python as C: what `labs.read.native.compiled` has the machine's compiler translate.
+"""Restricted Python as C: the passes over captures, and the simulation of a transfer.
 
-A function of it takes and returns `int`, `bool` (tuples of `int`, too, or nothing) and takes arrays
-of numbers, whose types are `ARRAYS`. It has assignments, if, while, for over range() or a tuple,
-comparisons, arithmetic, min, max, len, slices of arrays, constants of its module and other such
-functions. All numbers are of 64 bits and wrap; the operands of // and % are not negative. Whatever
-else it has is refused, so that C means what Python does.
+A function of it works on `int`, `float`, `bool` and `str`, on arrays of numbers and of records, and
+on records (`labs.read.native.compiled`). A method also works on other objects, on dataclasses with
+slots, on deques of integers or records and lists of `str`, whose types their class declares, on
+growing arrays, and on a `Random`; the type of any other field is that of its value in the object at
+hand, and a method is that of the object's class. Both have assignments, if, while, for over
+range(), a tuple or a deque, comparisons, arithmetic, min, max, abs, len, constants of their module,
+`in`, `is`, `del`, `super()`, keywords, and calls of functions like them. Whatever else they have is
+refused, so that C means what Python does.
+
+A slotted record is copied when it is appended, so nothing else may refer to it afterwards, and one
+that was taken from a deque may not be used once the deque has changed. One that is compared by
+identity (`eq=False`) is referred to, and lives until the method ends. Calls within one expression
+may be made in any order. Places outside an array, and what Python would compute with more than 64
+bits, or refuse, end the call without a result.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import reduce
+from pathlib import Path
+from random import Random
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
-ARRAYS: Final = {
-    "Bytes": "uint8_t",
-    "Int8s": "int8_t",
-    "Uint16s": "uint16_t",
-    "Int32s": "int32_t",
-    "Uint32s": "uint32_t",
-    "Int64s": "int64_t",
-}
-PRELUDE: Final = (
-    "#include <stdint.h>",
-    *(
-        f"typedef struct {{ {element} *at; int64_t length, row; }} {name};"
-        for name, element in ARRAYS.items()
-    ),
-    *(
-        f"typedef struct {{ int64_t {', '.join(f'f{n}' for n in range(count))}; }} tuple{count};"
-        for count in (2, 3, 4)
-    ),
-    "static inline int64_t f_min(int64_t a, int64_t b) { return a < b ? a : b; }",
-    "static inline int64_t f_max(int64_t a, int64_t b) { return a > b ? a : b; }",
-    "static inline int64_t f_power(int64_t a, int64_t b) "
-    "{ int64_t all = 1; while (b-- > 0) all *= a; return all; }",
+from labs.read.native.compiled import (
+    NUMBERS,
+    PRIMITIVES,
+    Arrays,
+    Record,
+    Records,
+    is_rare,
+    symbol_of,
 )
-OPERATORS: Final[Mapping[type[ast.AST], str]] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%", ast.LShift: "<<",
-    ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.USub: "-",
-    ast.Invert: "~", ast.Not: "!", ast.And: "&&", ast.Or: "||", ast.Eq: "==", ast.NotEq: "!=",
-    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+
+INT, FLOAT, TEXT, RANDOM = "int64_t", "double", "string", "twister"
+PLAIN: Final = {int: INT, bool: INT, float: FLOAT, str: TEXT, type(None): "void"}
+ELEMENTS: Final = {"q": INT, "d": FLOAT}
+CHECKED: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floor", ast.Mod: "mod",
+    ast.LShift: "shift", ast.RShift: "right", ast.Pow: "power",
 }  # fmt: skip
+OPERATORS: Final[Mapping[type[ast.AST], str]] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+    ast.USub: "-", ast.Invert: "~", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
+    ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+PRELUDE: Final = Path(__file__).with_name("prelude.h")
 Function = Callable[..., Any]
-RARE = '__attribute__((optimize("O1"), noinline)) static'
-"""A compiler that does not know the attribute ignores it."""
+Typed = tuple[str, str]
+"""The type of an expression in C, and its text."""
 
 
-def translated(function: Function, functions: Mapping[Function, bool]) -> str:
-    """A C file that exports `function`. Those that it calls must be in `functions`, which says
-    whether they are needed rarely: then they are compiled quickly, and not made part of their
-    callers."""
-    bodies: dict[str, str] = {}
-    _add(function, functions, bodies)
-    name = function.__name__
-    bodies[name] = bodies[name].replace("static ", "", 1)
-    return "\n".join((*PRELUDE, *bodies.values()))
+def passes(functions: Iterable[Function]) -> str:
+    """The C file that exports functions over arrays."""
+    program = Program({})
+    return program.text([program.exported(function) for function in functions])
 
 
-def _add(function: Function, functions: Mapping[Function, bool], bodies: dict[str, str]) -> None:
-    translation = Translation(function, functions)
-    text = translation.text()
-    for called in translation.calls:
-        if called.__name__ not in bodies:
-            _add(called, functions, bodies)
-    bodies[function.__name__] = text
+class Program:
+    """What a method or some functions need: the structures, and every function that is called.
+
+    `objects` has one object of each class.
+    """
+
+    def __init__(self, objects: dict[type, object]) -> None:
+        self.objects = objects
+        self.hints = {kind: get_type_hints(kind) for kind in objects}
+        self.classes = {f"s_{kind.__name__}": kind for kind in objects}
+        self.structs: dict[str, dict[str, str]] = {name: {} for name in self.classes}
+        self.records: dict[str, dict[str, str]] = {}
+        self.references: set[str] = set()
+        self.arrays: set[str] = set()
+        self.bodies: dict[str, str] = {}
+        self.heads: list[str] = []
+
+    def text(self, exports: list[str]) -> str:
+        """The C file with these functions for whoever calls the library."""
+        structs = [f"typedef struct {name} {name};" for name in self.structs]
+        for name, record in self.records.items():
+            structs.append(_struct(name, record))
+            if name in self.arrays:
+                structs.append(f"ARRAY(a_{name}, {name})")
+            elif self.objects:
+                kind = "REFERENCES" if name in self.references else "QUEUE"
+                structs.append(f"{kind}(q_{name}, {name})")
+        structs += [_struct(name, members) for name, members in self.structs.items()]
+        parts = (PRELUDE.read_text(), *structs, *self.heads, *self.bodies.values(), *exports)
+        return "\n".join(parts)
+
+    def method_text(self, owner: type, method: str, symbol: str) -> str:
+        """The C file that exports a method, and the layout of the structures, as JSON."""
+        called = self.method(owner, method)
+        layout = json.dumps(json.dumps(self.structs))
+        return self.text(
+            [
+                f"const char layout_{symbol}[] = {layout};",
+                f"int64_t perform_{symbol}(s_{owner.__name__} *self)",
+                f"{{ int64_t done = 0; if (!setjmp(failed)) {{ {called}(self); done = 1; }}",
+                "f_forget(); return done; }",
+            ]
+        )
+
+    def exported(self, function: Function) -> str:
+        """What calls a function from outside: with arrays by reference, and a place for what it
+        returns. It returns whether the function ended."""
+        symbol = self.function(function, symbol_of(function))
+        hints = get_type_hints(function)
+        result = self.type_of(hints.pop("return"))
+        kinds = [(name, self.type_of(kind)) for name, kind in hints.items()]
+        taken = "".join(
+            f", {kind} {'*' if kind.startswith('a_') else ''}{name}" for name, kind in kinds
+        )
+        given = ", ".join(f"{'*' if kind.startswith('a_') else ''}{name}" for name, kind in kinds)
+        called = f"{symbol}({given});"
+        if result != "void":
+            called = f"{result} made = {called} memcpy(results, &made, sizeof made);"
+        return (
+            f"int64_t perform_{symbol}(int64_t *results{taken})\n"
+            f"{{ if (setjmp(failed)) return 0; {called} return 1; }}"
+        )
+
+    def method(self, owner: type, name: str, after: type | None = None) -> str:
+        """The symbol of a method, which is translated at its first call: that of the owner's class,
+        or the next one `after` a class that it inherits from."""
+        defined = defining(owner, name, after)
+        symbol = "_".join((owner.__name__, *((defined.__name__,) if after else ()), name))
+        return self.function(vars(defined)[name], symbol, owner, defined)
+
+    def function(
+        self,
+        function: Function,
+        symbol: str,
+        owner: type | None = None,
+        defined: type | None = None,
+    ) -> str:
+        if symbol not in self.bodies:
+            self.bodies[symbol] = ""
+            self.bodies[symbol] = Translation(self, function, symbol, owner, defined).text()
+            self.heads.append(self.bodies[symbol].partition("\n")[0] + ";")
+        return symbol
+
+    def field(self, struct: str, name: str) -> str:
+        """The type of a field, which becomes part of its structure."""
+        if struct in self.records:
+            return self.records[struct][name]
+        owner, members = self.classes[struct], self.structs[struct]
+        if name not in members:
+            value = getattr(self.objects[owner], name)
+            if isinstance(value, array):
+                members[name] = f"q_{ELEMENTS[value.typecode]}"
+            elif isinstance(value, deque | list):
+                (kind,) = get_args(self.hints[owner][name])
+                members[name] = f"q_{self.type_of(kind).removesuffix(' *')}"
+            elif type(value) in self.objects:
+                members[name] = f"s_{type(value).__name__}"
+            elif isinstance(value, Random):
+                members[name] = RANDOM
+            else:
+                members[name] = PLAIN[type(value)]
+        return members[name]
+
+    def type_of(self, hint: Any) -> str:
+        """The C type of an annotation."""
+        if hint in PLAIN:
+            return PLAIN[hint]
+        if hint in NUMBERS:
+            return f"a_{NUMBERS[hint].c}"
+        if get_origin(hint) is tuple:
+            return f"tuple{len(get_args(hint))}"
+        if get_origin(hint) is deque:
+            (kind,) = get_args(hint)
+            return f"q_{self.type_of(kind).removesuffix(' *')} *"
+        if get_origin(hint) is Records:
+            name = self.type_of(get_args(hint)[0]).removesuffix(" *")
+            self.arrays.add(name)
+            return f"a_{name}"
+        if isinstance(hint, type):
+            shared = issubclass(hint, Record | Arrays)
+            if shared or (is_dataclass(hint) and hasattr(hint, "__slots__")):
+                return f"{self.record(hint, inside=shared)} *"
+        raise TypeError(f"{hint} has no type in C")
+
+    def record(self, kind: type, *, inside: bool) -> str:
+        """The structure of a record; records of its own are `inside` of it."""
+        name = f"r_{kind.__name__}"
+        if name not in self.records:
+            members = {field: self.type_of(hint) for field, hint in get_type_hints(kind).items()}
+            if inside:
+                members = {field: hint.removesuffix(" *") for field, hint in members.items()}
+            elif "__eq__" not in vars(kind):
+                self.references.add(name)
+            self.records[name] = members
+        return name
 
 
-def parameters(function: Function) -> list[tuple[str, str]]:
-    """The names of a function's parameters, and their types in C."""
-    return [
-        (name, "int64_t" if kind in ("int", "bool") else kind)
-        for name, kind in function.__annotations__.items()
-        if name != "return"
-    ]
+def defining(owner: type, name: str, after: type | None = None) -> type:
+    """The class of whose body a method is, the next one `after` another of the owner's classes."""
+    classes = owner.__mro__
+    rest = classes[classes.index(after) + 1 :] if after else classes
+    return next(base for base in rest if name in vars(base))
 
 
-def returned(function: Function) -> str:
-    """What a function returns, in C."""
-    annotation: str = function.__annotations__["return"]
-    if annotation.startswith("tuple"):
-        return f"tuple{annotation.count('int')}"
-    return {"None": "void", "int": "int64_t", "bool": "int64_t"}[annotation]
+def _struct(name: str, members: dict[str, str]) -> str:
+    body = "".join(
+        f"{kind} {'*' if kind.startswith('s_') or kind == RANDOM else ''}f_{field}; "
+        for field, kind in members.items()
+    )
+    return f"typedef struct {name} {{ {body or 'int64_t none;'} }} {name};"
 
 
 class Translation:
-    """One function."""
+    """One function or method."""
 
-    linkage = "static"
-
-    def __init__(self, function: Function, functions: Mapping[Function, bool]) -> None:
-        self.function, self.functions = function, functions
-        if functions[function]:
-            self.linkage = RARE
-        self.calls: list[Function] = []
-        self.parameters = dict(parameters(function))
+    def __init__(
+        self,
+        program: Program,
+        function: Function,
+        symbol: str,
+        owner: type | None,
+        defined: type | None,
+    ) -> None:
+        self.program, self.function, self.symbol = program, function, symbol
+        self.owner, self.defined = owner, defined
+        hints = get_type_hints(function)
+        self.results = program.type_of(hints.pop("return"))
+        self.parameters = {name: program.type_of(kind) for name, kind in hints.items()}
+        if owner is not None:
+            self.parameters = {"self": f"s_{owner.__name__} *"} | self.parameters
         self.locals: dict[str, str] = {}
-        self.results = returned(function)
-        self.symbol = f"f_{function.__name__}"
         self.loops = 0
 
     def text(self) -> str:
@@ -108,7 +244,8 @@ class Translation:
         body = "\n".join(line for statement in parsed.body for line in self.statement(statement))
         taken = ", ".join(f"{kind} v_{name}" for name, kind in self.parameters.items())
         made = "".join(f"{kind} v_{name} = {{0}};\n" for name, kind in self.locals.items())
-        return f"{self.linkage} {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
+        linkage = "RARE static" if is_rare(self.function) else "static"
+        return f"{linkage} {self.results} {self.symbol}({taken})\n{{\n{made}{body}\n}}"
 
     def refused(self, node: ast.AST) -> TypeError:
         return TypeError(f"{self.function.__qualname__} is not restricted: {ast.unparse(node)}")
@@ -125,10 +262,15 @@ class Translation:
                 pass
             case ast.Expr(ast.Call() as call):
                 yield f"{self.value(call)};"
-            case ast.Assign([target], value):
-                yield from self.assignment(target, value)
+            case ast.Assign([first, *others], value):
+                yield from self.assignment(first, value)
+                for other in others:
+                    yield from self.assignment(other, first)
+            case ast.AnnAssign(ast.Name(name), ast.Name(kind), ast.expr() as value, 1):
+                self.locals[name] = {"int": INT, "float": FLOAT, "str": TEXT}[kind]
+                yield from self.assignment(node.target, value)
             case ast.AugAssign(target, operator, value):
-                yield f"{self.place(target)} {OPERATORS[type(operator)]}= {self.value(value)};"
+                yield from self.assignment(target, ast.BinOp(target, operator, value))
             case ast.If(test, body, other):
                 yield f"if ({self.truth(test)})"
                 yield from self.block(body)
@@ -142,6 +284,11 @@ class Translation:
                 yield from self.loop(name, over, body)
             case ast.Return(value):
                 yield f"return {'' if value is None else self.value(value)};"
+            case ast.Raise():
+                yield "f_fail();"
+            case ast.Delete([ast.Subscript(of, index)]):
+                queue, text = self.typed(of)
+                yield f"{queue[:-2]}_del({text}, {self.value(index)});"
             case ast.Break():
                 yield "break;"
             case ast.Continue():
@@ -149,132 +296,338 @@ class Translation:
             case _:
                 raise self.refused(node)
 
-    def assignment(self, target: ast.expr, value: ast.expr) -> Iterator[str]:
-        if not isinstance(target, ast.Tuple):
-            array = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice)
-            yield f"{self.place(target, value if array else None)} = {self.value(value)};"
-            return
-        yield f"{{ tuple{len(target.elts)} all = {self.value(value)};"
-        for number, element in enumerate(target.elts):
-            yield f"{self.place(element)} = all.f{number};"
-        yield "}"
-
-    def place(self, target: ast.expr, array: ast.expr | None = None) -> str:
-        """What is assigned to: a variable, which is declared (as an `array`), or an element."""
-        if isinstance(target, ast.Subscript):
-            return self.element(target)
-        if not isinstance(target, ast.Name):
-            raise self.refused(target)
-        if target.id not in self.parameters:
-            kind = "int64_t" if array is None else self.kind(array)
-            if self.locals.setdefault(target.id, kind) != kind:
-                raise self.refused(target)
-        return f"v_{target.id}"
-
-    def kind(self, array: ast.expr) -> str:
-        match array:
-            case ast.Subscript(ast.Name(name)):
-                return (self.parameters | self.locals)[name]
-        raise self.refused(array)
-
     def loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> Iterator[str]:
         self.loops += 1
-        step, last = f"i{self.loops}", f"n{self.loops}"
-        place = self.place(ast.Name(name))
+        at, step, count = (f"{letter}{self.loops}" for letter in "qin")
         match over:
-            case ast.Call(ast.Name("range"), [first, end, by]):
-                yield f"for (int64_t {step} = {self.value(first)}, {last} = {self.value(end)},"
-                yield f"by = {self.value(by)}; {step} < {last}; {step} += by) {{ {place} = {step};"
-            case ast.Call(ast.Name("range"), [*first, end]):
-                begin = self.value(first[0]) if first else "0"
-                yield f"for (int64_t {step} = {begin}, {last} = {self.value(end)};"
-                yield f"{step} < {last}; {step}++) {{ {place} = {step};"
+            case ast.Call(ast.Name("range"), [ends]):
+                first, end, by = "0", self.value(ends), "1"
+            case ast.Call(ast.Name("range"), [begin, ends, *steps]):
+                first, end = self.value(begin), self.value(ends)
+                by = self.value(steps[0]) if steps else "1"
             case ast.Tuple(values):
                 listed = ", ".join(self.value(value) for value in values)
-                yield f"{{ int64_t all[] = {{{listed}}};"
-                yield f"for (int {step} = 0; {step} < {len(values)}; {step}++) {{"
-                yield f"{place} = all[{step}];"
+                yield f"{{ int64_t {at}[] = {{{listed}}};"
+                first, end, by = "0", f"{len(values)}", "1"
+            case ast.Name() | ast.Attribute():
+                queue, text = self.typed(over)
+                yield f"{{ {queue}{at} = {text};"
+                first, end, by = "0", f"{at}->count", "1"
             case _:
                 raise self.refused(over)
+        ends_ = f"for (int64_t {step} = {first}, {count} = {end}, by = {by};"
+        if isinstance(over, ast.Call):
+            yield f"if ({by} < 1) f_fail(); {ends_} {step} < {count}; {step} += by) {{"
+            yield f"{self.place(ast.Name(name), INT)} = {step};"
+        elif isinstance(over, ast.Tuple):
+            yield f"{ends_} {step} < {count}; {step} += by) {{"
+            yield f"{self.place(ast.Name(name), INT)} = {at}[{step}];"
+        else:
+            kind, element = self.held(queue, f"{queue[:-2]}_at({at}, {step})")
+            yield f"{ends_} f_same({at}->count, {count}), {step} < {count}; {step} += by) {{"
+            yield f"{self.place(ast.Name(name), kind)} = {element};"
         yield from self.block(body)
         yield "}" if isinstance(over, ast.Call) else "}}"
 
-    def element(self, node: ast.Subscript) -> str:
-        match node:
-            case ast.Subscript(ast.Name(array), ast.Tuple([row, column])):
-                at = f"{self.value(row)} * v_{array}.row + {self.value(column)}"
-            case ast.Subscript(ast.Name(array), index):
-                at = self.value(index)
+    def assignment(self, target: ast.expr, value: ast.expr) -> Iterator[str]:
+        match target, value:
+            case ast.Tuple(targets), ast.Tuple(values):
+                sources = [self.typed(source) for source in values]
+                made = "".join(
+                    f"{kind} t{at} = {text}; " for at, (kind, text) in enumerate(sources)
+                )
+                yield f"{{ {made}"
+                for at, (element, (kind, _)) in enumerate(zip(targets, sources, strict=True)):
+                    yield self.stored(element, kind, f"t{at}")
+                yield "}"
+            case ast.Tuple(targets), _:
+                yield f"{{ tuple{len(targets)} all = {self.value(value)};"
+                for at, element in enumerate(targets):
+                    yield self.stored(element, INT, f"all.f{at}")
+                yield "}"
             case _:
-                raise self.refused(node)
-        return f"v_{array}.at[{at}]"
+                yield self.stored(target, *self.typed(value))
 
-    def truth(self, node: ast.expr) -> str:
-        return self.value(node)
+    def stored(self, target: ast.expr, kind: str, text: str) -> str:
+        """The statement that stores a value; it fails if an array has no room for that number."""
+        if isinstance(target, ast.Subscript):
+            of, array_text = self.typed(target.value)
+            if of.startswith("a_"):
+                return f"{of}_set({array_text}, {self.index(target, array_text)}, {text});"
+        return f"{self.place(target, kind)} = {text};"
+
+    def place(self, target: ast.expr, kind: str) -> str:
+        """What is assigned to; a new variable has this type."""
+        if not isinstance(target, ast.Name):
+            return self.value(target)
+        if target.id not in self.parameters:
+            earlier = self.locals.setdefault(target.id, kind)
+            if earlier != kind and (earlier, kind) != (FLOAT, INT):
+                raise self.refused(target)
+        return f"v_{target.id}"
+
+    # Expressions.
 
     def value(self, node: ast.expr) -> str:
+        return self.typed(node)[1]
+
+    def truth(self, node: ast.expr) -> str:
+        kind, text = self.typed(node)
+        if kind.startswith("q_"):
+            return f"({text}->count != 0)"
+        if kind not in (INT, FLOAT, TEXT):
+            raise self.refused(node)
+        return {INT: text, FLOAT: f"({text} != 0)", TEXT: f"(*{text} != 0)"}[kind]
+
+    def typed(self, node: ast.expr) -> Typed:
         match node:
+            case ast.Constant(str(text)):
+                return TEXT, json.dumps(text)
+            case ast.Constant(float(number)):
+                return FLOAT, number.hex()
             case ast.Constant(int(number)):
-                return f"{int(number)}LL"
+                return INT, f"{int(number)}LL"
             case ast.Name(name):
-                return self.named(name, node)
-            case ast.Subscript(ast.Name(array), ast.Slice(ast.expr() as first, ast.expr(), None)):
-                return f"({self.kind(node)}) {{v_{array}.at + {self.value(first)}, 0, 0}}"
+                return self.variable(name, node)
+            case ast.Attribute(of, name):
+                return self.attribute(of, name)
             case ast.Subscript():
-                return f"(int64_t) {self.element(node)}"
-            case ast.BinOp(left, ast.Pow(), right):
-                return f"f_power({self.value(left)}, {self.value(right)})"
+                return self.element(node)
             case ast.BinOp(left, operator, right):
-                return f"({self.value(left)} {OPERATORS[type(operator)]} {self.value(right)})"
+                return self.arithmetic(self.typed(left), operator, self.typed(right), node)
+            case ast.UnaryOp(ast.Not(), operand):
+                return INT, f"(!{self.truth(operand)})"
             case ast.UnaryOp(sign, operand):
-                return f"({OPERATORS[type(sign)]}{self.value(operand)})"
-            case ast.BoolOp(word, values):
-                return (
-                    f"({f' {OPERATORS[type(word)]} '.join(self.value(value) for value in values)})"
-                )
+                kind, text = self.typed(operand)
+                if kind == INT and isinstance(sign, ast.USub):
+                    return kind, f"f_sub(0, {text})"
+                return kind, f"({OPERATORS[type(sign)]}{text})"
+            case ast.BoolOp():
+                return self.either(node)
             case ast.IfExp(test, body, otherwise):
-                return f"({self.value(test)} ? {self.value(body)} : {self.value(otherwise)})"
+                kind, text = self.typed(body)
+                return kind, f"({self.truth(test)} ? {text} : {self.value(otherwise)})"
+            case ast.Compare(first, operators, others):
+                return INT, self.comparisons(first, operators, others)
             case ast.Tuple(values):
                 listed = ", ".join(self.value(value) for value in values)
-                return f"(tuple{len(values)}) {{{listed}}}"
-            case ast.Compare(left, [operator], [right]):
-                return self.comparison(left, operator, right)
-            case ast.Call(ast.Name(name), given):
-                return self.call(name, given)
+                return f"tuple{len(values)}", f"(tuple{len(values)}) {{{listed}}}"
+            case ast.Call():
+                return self.called(node)
             case _:
                 raise self.refused(node)
 
-    def named(self, name: str, node: ast.expr) -> str:
-        if name in self.parameters or name in self.locals:
-            return f"v_{name}"
-        constant = self.function.__globals__.get(name)
-        if not isinstance(constant, int):
+    def either(self, node: ast.BoolOp) -> Typed:
+        """`and` and `or`, which of integers select one of their values."""
+        if any(self.typed(value)[0] in (FLOAT, TEXT) for value in node.values):
             raise self.refused(node)
-        return f"{int(constant)}LL"
+        *tests, last = (self.truth(value) for value in node.values)
+        if isinstance(node.op, ast.Or):
+            return INT, f"({' ?: '.join((*tests, last))})"
+        return INT, f"({' && '.join(tests)} ? {last} : 0)"
 
-    def comparison(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
-        text = self.value(left)
-        match operator, right:
-            case ((ast.In() | ast.NotIn()), ast.Tuple(values)):
-                each = " || ".join(f"{text} == {self.value(value)}" for value in values)
-                return f"({'!' if isinstance(operator, ast.NotIn) else ''}({each}))"
-            case ((ast.In() | ast.NotIn()), ast.Name(name)):
-                values = [ast.Constant(value) for value in self.function.__globals__[name]]
-                return self.comparison(left, operator, ast.Tuple(values))
-            case _:
-                return f"({text} {OPERATORS[type(operator)]} {self.value(right)})"
+    def variable(self, name: str, node: ast.expr) -> Typed:
+        if name in self.parameters or name in self.locals:
+            return (self.parameters | self.locals)[name], f"v_{name}"
+        constant = self.function.__globals__.get(name)
+        if not isinstance(constant, int | float | str):
+            raise self.refused(node)
+        return self.typed(ast.Constant(constant))
 
-    def call(self, name: str, given: list[ast.expr]) -> str:
-        if name == "len":
-            if not isinstance(given[0], ast.Name):
-                raise self.refused(given[0])
-            return f"v_{given[0].id}.length"
-        values = ", ".join(self.value(argument) for argument in given)
-        if name == "int":
-            return values
-        if name not in ("min", "max"):
-            called = self.function.__globals__[name]
-            if called not in self.functions:
-                raise TypeError(f"{self.function.__qualname__} calls {name}, which is not compiled")
-            self.calls.append(called)
-        return f"f_{name}({values})"
+    def attribute(self, of: ast.expr, name: str) -> Typed:
+        struct, text = self.typed(of)
+        kind = self.program.field(struct.removesuffix(" *"), name)
+        inside = f"{text}->f_{name}"
+        if kind.startswith(("q_", "r_")) and not kind.endswith("*"):
+            return f"{kind} *", f"(&{inside})"
+        return f"{kind} *" if kind.startswith("s_") else kind, inside
+
+    def element(self, node: ast.Subscript) -> Typed:
+        of, text = self.typed(node.value)
+        if of.startswith("a_"):
+            at = f"{of}_at({text}, {self.index(node, text)})"
+            return (f"{of[2:]} *", at) if of.startswith("a_r_") else (INT, f"(int64_t) *{at}")
+        if not of.startswith("q_"):
+            raise self.refused(node)
+        return self.held(of, f"{of[:-2]}_at({text}, {self.value(node.slice)})")
+
+    def index(self, node: ast.Subscript, text: str) -> str:
+        """The place of an element in an array, which may have rows."""
+        match node.slice:
+            case ast.Tuple([row, column]):
+                return f"f_place({text}.row, {self.value(row)}, {self.value(column)})"
+            case ast.Slice():
+                raise self.refused(node)
+            case at:
+                return self.value(at)
+
+    def held(self, queue: str, text: str) -> Typed:
+        """An element of a queue: a number, or a record, which is referred to."""
+        kind = queue.removeprefix("q_")
+        if kind.startswith("r_"):
+            return kind, f"(*{text})" if kind[:-2] in self.program.references else text
+        return kind[:-2], f"(*{text})"
+
+    def arithmetic(
+        self, left: Typed, operator: ast.operator, right: Typed, node: ast.expr
+    ) -> Typed:
+        if FLOAT in (left[0], right[0]) or isinstance(operator, ast.Div):
+            match operator:
+                case ast.Div():
+                    return FLOAT, f"f_divide({left[1]}, {right[1]})"
+                case ast.Pow():
+                    return FLOAT, f"f_pow({left[1]}, {right[1]})"
+                case ast.Add() | ast.Sub() | ast.Mult():
+                    sign = OPERATORS[type(operator)]
+                    return FLOAT, f"((double) {left[1]} {sign} (double) {right[1]})"
+        elif (left[0], right[0]) == (INT, INT):
+            if name := CHECKED.get(type(operator)):
+                return INT, f"f_{name}({left[1]}, {right[1]})"
+            return INT, f"({left[1]} {OPERATORS[type(operator)]} {right[1]})"
+        raise self.refused(node)
+
+    def comparisons(
+        self, first: ast.expr, operators: list[ast.cmpop], others: list[ast.expr]
+    ) -> str:
+        if isinstance(first, ast.Tuple) or isinstance(operators[0], ast.In | ast.NotIn):
+            if len(operators) > 1:
+                raise self.refused(first)
+            if isinstance(first, ast.Tuple) and isinstance(others[0], ast.Tuple):
+                return self.pairs(first, operators[0], others[0])
+            return self.contained(self.typed(first), operators[0], others[0])
+        terms, before = [], self.typed(first)
+        for operator, other in zip(operators, others, strict=True):
+            if isinstance(operator, ast.In | ast.NotIn):
+                raise self.refused(other)
+            after = self.typed(other)
+            left, right = before[1], after[1]
+            if isinstance(operator, ast.Is):
+                if not before[0] == after[0] or before[0][:-2] not in self.program.references:
+                    raise self.refused(other)
+                return f"({left} == {right})"
+            if before[0].startswith("r_") or after[0].startswith("r_"):
+                raise self.refused(other)
+            if TEXT in (before[0], after[0]):
+                left, right = f"strcmp({left}, {right})", "0"
+            terms.append(f"{left} {OPERATORS[type(operator)]} {right}")
+            before = after
+        return f"({' && '.join(terms)})"
+
+    def contained(self, searched: Typed, operator: ast.cmpop, other: ast.expr) -> str:
+        """Whether a number is one of several, or a record that is referred to is in a queue."""
+        if isinstance(other, ast.Name) and isinstance(
+            values := self.function.__globals__.get(other.id), tuple
+        ):
+            other = ast.Tuple([ast.Constant(value) for value in values])
+        if isinstance(other, ast.Tuple):
+            if any(self.typed(each)[0] != INT for each in other.elts) or searched[0] != INT:
+                raise self.refused(other)
+            test = " || ".join(f"{searched[1]} == {self.value(value)}" for value in other.elts)
+        else:
+            queue, text = self.typed(other)
+            test = f"{queue[:-2]}_find({text}, {searched[1]}) >= 0"
+        return f"({'!' if isinstance(operator, ast.NotIn) else ''}({test}))"
+
+    def pairs(self, left: ast.Tuple, operator: ast.cmpop, right: ast.Tuple) -> str:
+        """Two pairs of numbers are compared by the first that differ. They are written twice, so
+        they may call nothing."""
+        if any(isinstance(each, ast.Call) for both in (left, right) for each in ast.walk(both)):
+            raise self.refused(left)
+        (a, b), (c, d) = ([self.value(each) for each in both.elts] for both in (left, right))
+        sign = OPERATORS[type(operator)]
+        return f"({a} == {c} ? {b} {sign} {d} : {a} {sign} {c})"
+
+    # Calls.
+
+    def called(self, node: ast.Call) -> Typed:
+        match node.func:
+            case ast.Attribute(ast.Call(ast.Name("super"), []), name):
+                assert self.owner is not None
+                function = vars(defining(self.owner, name, self.defined))[name]
+                given = ["v_self", *self.arguments(function, node, skip=1)]
+                return self.result(
+                    function, self.program.method(self.owner, name, self.defined), given
+                )
+            case ast.Attribute(of, name):
+                kind, text = self.typed(of)
+                if kind.startswith("q_"):
+                    return self.of_queue(kind, name, text, node.args)
+                if kind == RANDOM:
+                    return FLOAT, f"{RANDOM}_{name}({text})"
+                owner = self.program.classes[kind.removesuffix(" *")]
+                function = getattr(owner, name)
+                given = [text, *self.arguments(function, node, skip=1)]
+                return self.result(function, self.program.method(owner, name), given)
+            case ast.Name(name):
+                function = self.function.__globals__.get(name)
+                if function is None:
+                    return self.built_in(name, node)
+                if isinstance(function, type):
+                    return self.record(function, node)
+                given = self.arguments(function, node, skip=0)
+                if function in PRIMITIVES:
+                    return INT, f"f_{name}({', '.join(given)})"
+                return self.result(
+                    function, self.program.function(function, symbol_of(function)), given
+                )
+        raise self.refused(node)
+
+    def result(self, function: Function, symbol: str, given: list[str]) -> Typed:
+        kind = self.program.type_of(get_type_hints(function)["return"])
+        return kind, f"{symbol}({', '.join(given)})"
+
+    def arguments(self, function: Function, node: ast.Call, *, skip: int) -> list[str]:
+        """The arguments in the order of the parameters, with the defaults of those left out."""
+        parameters = list(inspect.signature(function).parameters.values())[skip:]
+        given: dict[str | None, ast.expr] = {
+            keyword.arg: keyword.value for keyword in node.keywords
+        }
+        given |= dict(zip((parameter.name for parameter in parameters), node.args, strict=False))
+        return [
+            self.value(given.get(parameter.name, ast.Constant(parameter.default)))
+            for parameter in parameters
+        ]
+
+    def record(self, kind: type, node: ast.Call) -> Typed:
+        name = self.program.type_of(kind).removesuffix(" *")
+        values = [self.value(argument) for argument in node.args]
+        left = fields(kind)[len(values) :]
+        values += [
+            self.value(ast.Constant(field.default))
+            for field in left
+            if field.default is not MISSING
+        ]
+        made = f"({name}) {{{', '.join(values)}}}"
+        return f"{name} *", f"new_{name}({made})" if name in self.program.references else f"&{made}"
+
+    def of_queue(self, queue: str, name: str, text: str, given: list[ast.expr]) -> Typed:
+        call = f"{queue[:-2]}_{name}"
+        if name in ("append", "appendleft", "insert", "remove", "index"):
+            *place, element = (self.value(each) for each in given)
+            is_copied = queue.startswith("q_r_") and queue[2:-2] not in self.program.references
+            words = ", ".join((text, *place, f"*{element}" if is_copied else element))
+            return INT if name == "index" else "void", f"{call}({words})"
+        if name == "clear":
+            return "void", f"{call}({text})"
+        return self.held(queue, f"{call}({text})")
+
+    def built_in(self, name: str, node: ast.Call) -> Typed:
+        arguments = [self.typed(argument) for argument in node.args]
+        kinds, values = [kind for kind, _ in arguments], [text for _, text in arguments]
+        match name, kinds:
+            case (("min" | "max"), [_, _, *_]):
+                kind = FLOAT if FLOAT in kinds else INT
+                return kind, reduce(lambda left, right: f"{kind}_{name}({left}, {right})", values)
+            case "abs", [kind]:
+                return kind, f"{kind}_abs({values[0]})"
+            case "len", [kind]:
+                return INT, f"{values[0]}{'.length' if kind.startswith('a_') else '->count'}"
+            case "bool", [_]:
+                return INT, f"({self.truth(node.args[0])} != 0)"
+            case "float", ["int64_t"]:
+                return FLOAT, f"(double) {values[0]}"
+            case (("int" | "round"), ["double"]):
+                return INT, f"f_{name}({values[0]})"
+            case "int", ["int64_t"]:
+                return INT, values[0]
+        raise self.refused(node)

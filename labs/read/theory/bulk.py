@@ -3,8 +3,8 @@
 No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two growing
 windows interact. Both ends are therefore simulated packet by packet, in the steps that the
 kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay, and
-with losses if there are any (`bulk_recovery`, `bulk_gaps`). The simulation takes
-milliseconds where a run takes seconds.
+with losses if there are any (`bulk_recovery`). The simulation takes milliseconds where a run takes
+seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import median
 
-from labs.read.kept_or_computed import kept
+from labs.read.answers import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk_flow import RENO, Flow, checked

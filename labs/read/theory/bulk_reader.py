@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_link import NEVER_NS
-from labs.read.theory.bulk_receiver import Receiver
+from labs.read.theory.bulk_receiver import BulkReceiver
 
 READ_NS = 1000
 """The time from one read to the next."""
@@ -21,7 +21,7 @@ READS_FOR_NS, NOTES_EVERY_NS, LOOKS_PER_NOTE = 500_000_000, 100_000_000, 8
 class Reader:
     """A program that reads block by block."""
 
-    def __init__(self, flow: Flow, receiver: Receiver) -> None:
+    def __init__(self, flow: Flow, receiver: BulkReceiver) -> None:
         self.flow, self.receiver = flow, receiver
         self.read_bytes = flow.read_bytes or flow.write_bytes
         self.block_end = 0

@@ -15,8 +15,15 @@ from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.bulk_link import NEVER_NS, Link, Sent
 from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
 from labs.read.theory.cubic import Cubic
+from labs.read.theory.kernels import GROWS_PACKETS, SIZES_BY_RTT
+from labs.read.theory.receiver import LEAST_RTO_US, TIMESTAMP_BYTES
 from labs.read.theory.reno import Reno
-from labs.read.theory.windows import segment_overhead_bytes, series
+from labs.read.theory.windows import (
+    SENT_HEADER_BYTES,
+    SHARED_INFO_BYTES,
+    SK_BUFF_BYTES,
+    segment_overhead_bytes,
+)
 
 PACING_SHIFT, RTT_SHIFT, LARGEST_RTT_SHIFT = 10, 9, 32
 """A packet holds the bytes that are sent in 1/1024 s, and more if the RTT is below 16 ms
@@ -27,16 +34,9 @@ LEAST_TSO_SEGMENTS = 2
 """net.ipv4.tcp_min_tso_segs."""
 TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 """net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
-SIZES_BY_RTT_SINCE = (5, 18)
-"""net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
-GROWS_PACKETS_SINCE = (6, 10)
-"""tcp_grow_skb(): a short packet takes bytes from the next one."""
-OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
-"""Parts of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
-skb_shared_info, and sk_buff."""
 TICK_NS, TICK_US = 4_000_000, 4000
 """HZ = 250, as in the kernels of distributions and in those built here."""
-LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
+LEAST_PROBE_US = 2000
 
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
@@ -75,8 +75,8 @@ class Sender(SendQueue):
             sndbuf_bytes=sndbuf_bytes,
             edge=edge,
         )
-        self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
-        self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
+        self.grows_packets = GROWS_PACKETS.holds(kernel)
+        self.sizes_by_rtt = SIZES_BY_RTT.holds(kernel)
         self.control = Reno() if reno else Cubic(kernel)
         self.locked, self.largest = locked, tcp_wmem[2]
         self.link, self.heard_ns = link, heard_ns
@@ -97,7 +97,7 @@ class Sender(SendQueue):
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
         self.cwnd_stamp = 0
-        per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
+        per_mss = mss_bytes + TIMESTAMP_BYTES + SENT_HEADER_BYTES + SHARED_INFO_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
         if not self.locked:
             self._expand()

@@ -13,17 +13,12 @@ from typing import Protocol
 
 from labs.read.theory.bulk_send_queue import CORK, NAGLE, NAGLE_OFF, PAGE_BYTES
 from labs.read.theory.bulk_sender import Sender
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import ONE_MESSAGE, OWN_PAGES
 
 PIPE_PAGES = 16
 CHUNK_BYTES = 2 << 20
 """nginx's sendfile_max_chunk, since 1.21.4: the most that it sends before it looks at other
 events."""
-ONE_MESSAGE_SINCE = (6, 5)
-"""The pages of a pipe are one message with MSG_SPLICE_PAGES; before, each page was one."""
-OWN_PAGES_SINCE = (6, 0)
-"""Until 6.4, a hole of a file is read into pages of the pipe's own, which begin where the read
-begins. Before and after, they are pages of the file (the zero page)."""
 
 
 class Writer(Protocol):
@@ -83,8 +78,8 @@ class File:
 
     def __post_init__(self) -> None:
         self.sender.nagle = CORK
-        self.one_message = series(self.kernel) >= ONE_MESSAGE_SINCE
-        self.own_pages = OWN_PAGES_SINCE <= series(self.kernel) < ONE_MESSAGE_SINCE
+        self.one_message = ONE_MESSAGE.holds(self.kernel)
+        self.own_pages = OWN_PAGES.holds(self.kernel) and not self.one_message
 
     def write(self, now_ns: int) -> None:
         """Write until no room is left or the file ends."""

@@ -7,8 +7,8 @@ cubictcp_recalc_ssthresh(), cubictcp_state(). Times are in microseconds and jiff
 from __future__ import annotations
 
 from labs.read.theory.bulk_send_queue import GSO_MAX_BYTES
+from labs.read.theory.kernels import ROUNDS_BEGIN_EARLY
 from labs.read.theory.reno import INFINITE, LEAST_THRESHOLD_SEGMENTS, Reno
-from labs.read.theory.windows import series
 
 HZ = 250
 """As in the kernels of distributions and in those built here."""
@@ -25,9 +25,6 @@ FRIENDLY_EIGHTHS = 15
 CUBE_SCALE = 410
 SLOWEST = 100
 """At its target the window grows by one segment per hundred windows."""
-ROUNDS_BEGIN_EARLY_SINCE = (5, 15)
-"""Older kernels let HyStart's first round begin in the middle of a train of ACKs, and so end slow
-start too early (commit 25c1a9ca53db, Linux 6.14, which the stable kernels from 5.15 on have)."""
 EARLY_COUNT = 20
 """Before the first loss the window grows by at least 5 % per round trip."""
 
@@ -37,7 +34,7 @@ class Cubic(Reno):
 
     def __init__(self, kernel: str) -> None:
         super().__init__()
-        self.rounds_begin_early = series(kernel) >= ROUNDS_BEGIN_EARLY_SINCE
+        self.rounds_begin_early = ROUNDS_BEGIN_EARLY.holds(kernel)
         self.round_end = 0
         self._reset()
 

@@ -9,16 +9,12 @@ import subprocess
 import sys
 import venv
 import zipfile
-from contextlib import suppress
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-
-from labs.drive.record.disk import cache
-from labs.errors import Missing
 
 ROOT = Path(__file__).parents[3]
 PROJECT = "tcp-lab-notebook"
@@ -41,14 +37,6 @@ def site(wheel: Path) -> Path:
     into = wheel.with_name("site")
     zipfile.ZipFile(wheel).extractall(into)
     return into
-
-
-def compiled() -> dict[str, str]:
-    """Where the compiled reader of captures is: there is no compiler in these environments, and
-    Python reads captures slowly."""
-    with suppress(Missing):
-        return {"XDG_CACHE_HOME": str(cache().parent)}
-    return {}
 
 
 def pulled_in(wheel: Path) -> dict[str, Distribution]:
@@ -96,7 +84,7 @@ def test_wheel_installs_and_judges_claims_without_a_clone(
     """pip checks that the dependencies suffice. The figures are those of a clone with all extras;
     two of these claims need captures."""
     ids = ["A4.1", "A4.2", "A4.6"]
-    place = {"PATH": str(tmp_path), "HOME": str(tmp_path), **compiled()}
+    place = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
     done = subprocess.run(
         [str(environment / "bin" / "labs"), "claims", "--id", ",".join(ids), "--json"],
         cwd=tmp_path,
@@ -180,7 +168,7 @@ def test_installed_package_runs_the_notebook_from_recorded_runs_without_any_tool
         "--out",
         str(page),
     ]
-    place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path), **compiled()}
+    place = {"PATH": str(tmp_path), "PYTHONPATH": str(site), "HOME": str(tmp_path)}
     done = subprocess.run(
         argv, cwd=tmp_path, env=place, capture_output=True, text=True, timeout=300
     )

@@ -15,11 +15,11 @@ from labs.cli.__main__ import main
 from labs.read import capture
 from tests import tshark
 from tests.captures import ETHER, dialogue, over_ipv4, pcap, tunnels
-from tests.shells import KINDS, MACS, outer, udp
+from tests.shells import KINDS, MACS, NAMES, UNREAD, outer, udp
 
 SEGMENTS = len(dialogue())
-UNKNOWN_TO_TSHARK = ("vxlan-linux", "pflog", "mpls-ethernet")
-"""The port of Linux, the length of OpenBSD's header, and a pseudowire need a setting there."""
+UNKNOWN_TO_TSHARK = ("vxlan-linux", "mpls-ethernet")
+"""The port of Linux and a pseudowire need a setting there."""
 
 
 def made(folder: Path, kind: str) -> Path:
@@ -74,10 +74,18 @@ def test_find_tcp_names_what_is_encrypted(tmp_path: Path) -> None:
     assert capture.remarks(path).counts == {"encrypted": len(frames)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", UNREAD)
+def test_find_tcp_names_layers_that_are_not_read(kind: str, tmp_path: Path) -> None:
+    frames, link = UNREAD[kind]
+    found = capture.remarks(pcap(tmp_path / "unread.pcap", frames, link))
+    assert found.counts == {"unread_layer" if link == 1 else "other_link_type": SEGMENTS}
+    assert f"such as {NAMES[kind]}" in found.lines[0] and found.segments == 0
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *UNREAD])
 def test_find_tcp_cut_anywhere(kind: str, tmp_path: Path) -> None:
     """Every packet has a row or is counted."""
-    (whole, *_), link = KINDS[kind]
+    (whole, *_), link = (KINDS | UNREAD)[kind]
     frames = [whole[:length] for length in range(1, len(whole))]
     found = capture.remarks(pcap(tmp_path / "cut.pcap", frames, link))
     counted = sum(count for name, count in found.counts.items() if name != "tunnelled")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 from array import array
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from shutil import which
 
 import pytest
 
+from labs.errors import Missing
 from labs.read.native import objects
-from labs.read.native.objects import performed_as_c
-from labs.read.native.objects_to_c import Program
+from labs.read.native.build import FLAGS, build, library_text
+from labs.read.native.objects import performed_as_c, program_symbol, referred
+from labs.read.native.to_c import Program
 
-VERSION = "1"
 QUIET, LOUD = "quiet", "loud"
 needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
 
@@ -213,11 +214,33 @@ class Yard(Track):
             self.couple(wagon.number, 1)
 
 
+METHODS = {
+    Depot: ("fill", "overflow", "divide", "root", "take"),
+    Yard: ("shunt", "draw_from_both", "grow_while_counting"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """A library with these methods."""
+    texts = {"library": library_text("")}
+    for instance in (Depot(0, 80), Yard(0)):
+        found = referred(instance)
+        for method in METHODS[type(instance)]:
+            symbol = program_symbol(found, method)
+            texts[symbol] = Program(found).method_text(type(instance), method, symbol)
+    file = tmp_path_factory.mktemp("library") / "made.so"
+    build(file, texts, ("cc", *FLAGS))
+    return ctypes.CDLL(str(file))
+
+
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without a compiled library."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(objects, "_programs", {})
+def fresh(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The methods are performed by that library."""
+    objects._program.cache_clear()
+    if which("cc") is not None:
+        library = request.getfixturevalue("made")
+        monkeypatch.setattr(objects, "library", lambda: library)
 
 
 def state(depot: Depot) -> list[object]:
@@ -230,7 +253,7 @@ def state(depot: Depot) -> list[object]:
 @pytest.mark.parametrize(("first", "last"), [(0, 80), (-60, 400), (1, 2), (5, 5)])
 def test_fill_is_the_same_in_c_and_in_python(first: int, last: int) -> None:
     in_c, in_python = Depot(first, last), Depot(first, last)
-    assert performed_as_c(in_c.fill, VERSION)
+    assert performed_as_c(in_c.fill)
     in_python.fill()
     assert state(in_c) == state(in_python)
     assert bool(in_c.sizes) == (first != 5 and last != 2)
@@ -240,7 +263,7 @@ def test_fill_is_the_same_in_c_and_in_python(first: int, last: int) -> None:
 def test_records_by_reference_queues_and_draws_are_the_same() -> None:
     for seed in range(4):
         in_c, in_python = Yard(seed), Yard(seed)
-        assert performed_as_c(in_c.shunt, VERSION)
+        assert performed_as_c(in_c.shunt)
         in_python.shunt()
         assert in_c.numbers == in_python.numbers
         assert (in_c.moved, in_c.best) == (in_python.moved, in_python.best)
@@ -251,7 +274,7 @@ def test_records_by_reference_queues_and_draws_are_the_same() -> None:
 @needs_compiler
 def test_two_fields_that_refer_to_one_random_draw_from_it() -> None:
     in_c, in_python = Yard(3), Yard(3)
-    assert performed_as_c(in_c.draw_from_both, VERSION)
+    assert performed_as_c(in_c.draw_from_both)
     in_python.draw_from_both()
     assert (in_c.best, in_c.moved) == (in_python.best, in_python.moved)
     assert in_c.random.getstate() == in_python.random.getstate()
@@ -260,7 +283,7 @@ def test_two_fields_that_refer_to_one_random_draw_from_it() -> None:
 @needs_compiler
 def test_a_queue_that_grows_while_it_is_counted_is_left_to_python() -> None:
     yard = Yard(0)
-    assert not performed_as_c(yard.grow_while_counting, VERSION)
+    assert not performed_as_c(yard.grow_while_counting)
     with pytest.raises(RuntimeError, match="mutated"):
         yard.grow_while_counting()
 
@@ -269,7 +292,7 @@ def test_a_queue_that_grows_while_it_is_counted_is_left_to_python() -> None:
 def test_a_method_that_an_object_replaces_is_left_to_python() -> None:
     depot = Depot(0, 80)
     depot.shelf.measure = lambda size: 1000 + size  # type: ignore[method-assign]
-    assert not performed_as_c(depot.fill, VERSION)
+    assert not performed_as_c(depot.fill)
 
 
 @needs_compiler
@@ -279,27 +302,31 @@ def test_a_method_that_an_object_replaces_is_left_to_python() -> None:
 def test_what_c_cannot_end_changes_nothing(method: str, first: int) -> None:
     depot = Depot(first, 3)
     before = copy.deepcopy(state(depot))
-    assert not performed_as_c(getattr(depot, method), VERSION)
+    assert not performed_as_c(getattr(depot, method))
     assert state(depot) == before
     depot.first = 30
-    assert performed_as_c(getattr(depot, method), VERSION) == (method != "take")
+    assert performed_as_c(getattr(depot, method)) == (method != "take")
 
 
 @needs_compiler
 def test_objects_with_other_values_are_left_to_python() -> None:
     depot = Depot(0, 80)
-    assert performed_as_c(depot.fill, VERSION)
-    assert not performed_as_c(depot.fill, VERSION), "its lists are not empty"
+    assert performed_as_c(depot.fill)
+    assert not performed_as_c(depot.fill), "its lists are not empty"
     other = Depot(0, 80)
     other.mean = None  # type: ignore[assignment]
-    assert not performed_as_c(other.fill, VERSION)
+    assert not performed_as_c(other.fill)
 
 
-def test_without_a_compiler_python_performs_the_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_the_library_python_performs_the_method(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not performed_as_c(Depot(0, 80).fill, VERSION)
+    def missing() -> None:
+        raise Missing("there is none")
+
+    monkeypatch.setattr(objects, "library", missing)
+    assert not performed_as_c(Depot(0, 80).fill) and not performed_as_c(Depot(0, 8).fill)
+    assert capsys.readouterr().err.count("there is none") == 1
 
 
 @pytest.mark.parametrize("method", ["with_a_set", "with_another_type", "with_a_text_in_a_tuple"])
@@ -307,7 +334,7 @@ def test_what_c_would_do_otherwise_is_refused(method: str) -> None:
     depot = Depot(0, 80)
     found: dict[type, object] = {Depot: depot, DeepShelf: depot.shelf}
     with pytest.raises(TypeError, match="is not restricted"):
-        Program(found).text(Depot, method)
+        Program(found).method_text(Depot, method, "refused")
 
 
 @pytest.mark.parametrize(
@@ -315,4 +342,4 @@ def test_what_c_would_do_otherwise_is_refused(method: str) -> None:
 )
 def test_what_c_would_compare_otherwise_is_refused(method: str) -> None:
     with pytest.raises(TypeError, match="is not restricted"):
-        Program({Yard: Yard(0)}).text(Yard, method)
+        Program({Yard: Yard(0)}).method_text(Yard, method, "refused")

@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-import random
+import ctypes
+import importlib
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
+from shutil import copytree, ignore_patterns, which
+from typing import Any
 
 import numpy as np
 import pytest
 
-from labs.errors import Missing
+from labs.read.native import build as building
+from labs.read.native import compiled
+from labs.read.native.build import FLAGS, build, library_text, sources
 from labs.read.native.compiled import (
+    Arrays,
     Bytes,
     Int32s,
     Int64s,
-    _library,
+    Record,
+    Records,
+    Uint16s,
     be32,
     be64,
-    compiled,
-    native,
+    le16,
     rare,
+    record,
+    scrambled,
+    symbol_of,
 )
-from labs.read.native.library import library
-from labs.read.native.to_c import translated
+from labs.read.native.to_c import Program, passes
 
+ROOT = Path(__file__).parents[4]
 PRIMES = (2, 3, 5)
+needs_compiler = pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
+
+
+@record
+class End(Record):
+    port: int
+    bytes: int
+
+
+@record
+class Pair(Record):
+    client: End
+    server: End
+    seen: int
+
+
+class Columns(Arrays):
+    port: Uint16s
+    total: Int64s
+
+    def __init__(self, rows: int) -> None:
+        self.port = np.zeros(rows, np.uint16)
+        self.total = (ctypes.c_int64 * rows)()
 
 
 @rare
@@ -33,17 +67,22 @@ def halves(number: int) -> tuple[int, int]:
     return (number >> 4, number & 15) if number >= 0 else (-1, max(-number, 1))
 
 
-@native
-def everything(data: Bytes, table: Int32s, found: Int64s, limit: int) -> int:
+def everything(
+    data: Bytes, table: Int32s, pairs: Records[Pair], columns: Columns, limit: int
+) -> int:
     total = 0
-    for row in range(len(table)):
+    for row in range(len(pairs)):
         if table[row, 1] in PRIMES and row not in (7, limit):
             continue
         high, low = halves(table[row, 0])
-        part = found[4 * row : 4 * row + 4]
-        part[0], part[1] = high, low
-        part[2] = be64(data, row) ^ be32(data, row) >> 3
-        part[3] = 10 ** (row % 5) - total // 3
+        pair = pairs[row]
+        side = pair.client if table[row, 1] & 1 else pair.server
+        side.port, side.bytes = be32(data, row) >> 16, scrambled(be64(data, row)) >> 8
+        side.bytes += 10 ** (row % 5) - total // 3
+        pair.seen += 1
+        columns.port[row] = side.port
+        columns.total[row] = side.bytes ^ le16(data, row)
+        columns.total[row] -= high
         total += row if high == low or not low < high else -(~low)
         if row == limit:
             break
@@ -52,109 +91,128 @@ def everything(data: Bytes, table: Int32s, found: Int64s, limit: int) -> int:
     return total
 
 
-def test_everything_is_the_same_in_c_and_in_python() -> None:
+def outside(data: Bytes, place: int) -> int:
+    return data[place]
+
+
+def beyond_the_row(table: Int32s, column: int) -> int:
+    return table[0, column]
+
+
+def too_large(columns: Columns, value: int) -> None:
+    columns.port[0] = value
+
+
+def overflowing(value: int) -> int:
+    return value * value
+
+
+def with_a_list(value: int) -> int:
+    return len([value])
+
+
+def with_a_slice(data: Bytes) -> int:
+    return len(data[1:2])  # type: ignore[arg-type]
+
+
+def with_an_unknown_type(value: list[int]) -> int:
+    return len(value)
+
+
+def performed(function: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The function as C."""
+    file = folder / "made.so"
+    texts = {"library": library_text(""), "passes": passes([function])}
+    build(file, texts, ("cc", *FLAGS))
+    monkeypatch.setattr(compiled, "library", lambda: ctypes.CDLL(str(file)))
+    return compiled._as_c(function, symbol_of(function))
+
+
+def _numbers(given: Any) -> list[int]:
+    return list(map(int, given))
+
+
+@needs_compiler
+def test_everything_is_the_same_in_c_and_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = np.random.default_rng(1)
     data = chance.integers(0, 256, 64).astype(np.uint8)
     table = chance.integers(-9, 99, (40, 2)).astype(np.int32)
-    found = np.zeros((2, 4 * 40), np.int64)
-    compiled_total = everything(data, table, found[0], 30)
-    in_python: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
+    made = []
+    for perform in (performed(everything, tmp_path, monkeypatch), compiled._as_python(everything)):
+        pairs, columns = (Pair * 40)(), Columns(40)
+        total = perform(data, table, pairs, columns, 30)
+        made.append((total, bytes(pairs), *map(_numbers, (columns.port, columns.total))))
+    assert made[0] == made[1]
+    assert any(made[0][1]) and any(made[0][2])
 
-    assert in_python(data.data, table.data, found[1].data, 30) == compiled_total
-    assert found[0].any() and (found[0] == found[1]).all()
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (outside, (np.zeros(4, np.uint8), 4)),
+        (outside, (np.zeros(4, np.uint8), -1)),
+        (beyond_the_row, (np.zeros((4, 2), np.int32), 2)),
+        (too_large, (Columns(1), 1 << 16)),
+        (too_large, (Columns(1), -1)),
+        (overflowing, (1 << 32,)),
+    ],
+)
+def test_what_is_out_of_range_is_refused(
+    function: Any, given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(IndexError, match="out of range"):
+        performed(function, tmp_path, monkeypatch)(*given)
 
 
 def test_rare_function_is_not_made_part_of_its_callers() -> None:
-    assert translated(halves, {halves: True}).count("noinline") == 1
-    assert "noinline" not in translated(halves, {halves: False})
+    text = passes([everything])
+    assert "RARE static tuple2 test_to_c_halves(" in text
+    assert "RARE static int64_t" not in text
 
 
-def test_another_type_of_numbers_is_refused() -> None:
-    table = np.zeros((4, 2), np.int64)
-    with pytest.raises(TypeError, match="int64"):
-        everything(np.zeros(64, np.uint8), table, np.zeros(16, np.int64), 1)
-
-
-@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
-def test_only_a_library_that_nobody_else_can_have_written_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    function: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
-    _library(function)
-    (kept,) = (tmp_path / "labs" / "compiled").iterdir()
-    first = kept.stat()
-    _library(function)
-    assert kept.stat().st_ino == first.st_ino and first.st_mode & 0o022 == 0
-
-    kept.chmod(0o777)
-    _library(function)
-    assert kept.stat().st_mode & 0o022 == 0
-
-    kept.rename(tmp_path / "elsewhere.so")
-    kept.symlink_to(tmp_path / "elsewhere.so")
-    _library(function)
-    assert not kept.is_symlink()
-
-
-@pytest.mark.skipif(which("cc") is None, reason="there is no C compiler")
-def test_a_damaged_or_exchanged_library_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    function: Callable[..., int] = everything.__wrapped__  # type: ignore[attr-defined]
-    _library(function)
-    (kept,) = (tmp_path / "labs" / "compiled").iterdir()
-    good, chance = kept.read_bytes(), random.Random(1)
-    source = "int f_another(void) { return 7; }"
-    assert library("another-0", lambda: source).f_another() == 7
-    (another,) = kept.parent.glob("another-*")
-    damaged = [another.read_bytes(), good[:4096], good[:-1], b"", b"not a library"]
-    for _ in range(30):
-        flipped = bytearray(good)
-        flipped[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
-        damaged.append(bytes(flipped))
-    for content in damaged:
-        kept.unlink()  # the process has loaded the file
-        kept.write_bytes(content)
-        assert _library(function).f_everything is not None
-        assert kept.read_bytes() == good
-    exchanged = another.with_name(f"another-0-{kept.stem[-32:]}.so")
-    another.unlink()
-    kept.rename(exchanged)
-    assert library("another-0", lambda: source).f_another() == 7
-    assert another.exists() and not exchanged.exists()
-
-
-def test_a_compiler_that_fails_is_started_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiler, log = tmp_path / "cc", tmp_path / "log"
-    compiler.write_text(f"#!/bin/sh\necho started >> {log}\necho 'error: broken' >&2\nexit 1\n")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(Missing, match="error: broken"):
-        _library(everything.__wrapped__)  # type: ignore[attr-defined]
-    assert log.read_text() == "started\n"
-
-
-@compiled
-def with_a_float(number: int) -> int:
-    return int(number * 0.5)
-
-
-@compiled
-def with_two_comparisons(number: int) -> int:
-    return 0 < number < 9
-
-
-@compiled
-def with_a_list(number: int) -> int:
-    return len([number])
-
-
-@pytest.mark.parametrize("function", [with_a_float, with_two_comparisons, with_a_list])
-def test_what_c_would_do_otherwise_is_refused(function: Callable[[int], int]) -> None:
+@pytest.mark.parametrize("function", [with_a_list, with_a_slice])
+def test_another_construct_is_refused(function: Any) -> None:
     with pytest.raises(TypeError, match="is not restricted"):
-        translated(function, {function: False})
+        passes([function])
+
+
+def test_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="no type in C"):
+        Program({}).exported(with_an_unknown_type)
+    with pytest.raises(TypeError, match="in place of"):
+        compiled._as_python(outside)(np.zeros(4, np.int64), 1)
+
+
+def test_all_passes_and_simulations_can_be_translated() -> None:
+    """Whatever is `native` is in the library, and so is each kind of simulation."""
+    texts = sources()
+    for symbol in compiled.NATIVE:
+        assert f"perform_{symbol}(" in texts["passes"]
+    assert len(texts) == 2 + 8
+    for path in ROOT.glob("labs/read/**/*.py"):
+        if "@native" in path.read_text():
+            module = ".".join(path.relative_to(ROOT / "labs/read").with_suffix("").parts)
+            assert module in building.PASSES, module
+            importlib.import_module(f"labs.read.{module}")
+
+
+def test_without_a_library_the_same_source_is_performed_and_one_line_says_so(
+    tmp_path: Path,
+) -> None:
+    copytree(ROOT / "labs", tmp_path / "labs", ignore=ignore_patterns("compiled-*", "__pycache__"))
+    code = (
+        "import sys; from labs.read.capture import read; table = read(sys.argv[1]);"
+        "read(sys.argv[1]); print(len(table), table['seq_rel'].sum())"
+    )
+    capture = str(ROOT / "data" / "explain-delayed-ACK.pcap.gz")
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", code, capture], cwd=cwd, capture_output=True, text=True
+        )
+        for cwd in (tmp_path, ROOT)
+    ]
+    assert done[0].stdout == done[1].stdout
+    assert done[0].stderr.count("\n") == 1 and "make ready" in done[0].stderr

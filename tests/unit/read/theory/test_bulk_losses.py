@@ -18,13 +18,14 @@ from labs.read.theory import bulk
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import TOO_FEW, draws, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
-from labs.read.theory.bulk_gaps import Block, GapReceiver
 from labs.read.theory.bulk_interval import interval
 from labs.read.theory.bulk_link import DroppingLink
+from labs.read.theory.bulk_receiver import Block, BulkReceiver
 from labs.read.theory.bulk_scoreboard import OPEN, REDUCED
 from labs.read.theory.bulk_simulation import LossySimulation, Simulation
 from labs.read.theory.cubic import Cubic
 from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.receiver import CONNECTS, Setup
 
 MEASURED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "fixtures" / "theory" / "losses.json").read_text()
@@ -164,7 +165,7 @@ def test_every_byte_arrives_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class Sends:
     """What sends a receiver's ACKs, and notes when."""
 
-    receiver: GapReceiver
+    receiver: BulkReceiver
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -178,22 +179,22 @@ def ranges(blocks: Iterable[Block]) -> list[tuple[int, int]]:
     return [(one.begin, one.end) for one in blocks]
 
 
-def received(*begins: int) -> tuple[GapReceiver, list[int]]:
+def received(*begins: int) -> tuple[BulkReceiver, list[int]]:
     """A receiver to which these segments came, by their numbers, one every 100 us; and the times
     at which it sent ACKs."""
     network = Sends()
-    receiver = network.receiver = GapReceiver(
-        "6.12",
-        network,
-        mss_bytes=MSS,
-        tcp_rmem=(4096, 131_072, 6_291_456),
+    setup = Setup(
+        kernel="6.12",
+        role=CONNECTS,
+        mss_bytes=MSS + 12,
+        timestamps=True,
         rcvbuf_bytes=MB,
         locked=True,
+        rmem_max_bytes=6_291_456,
         core_max_bytes=MB,
-        adv_win_scale=1,
-        rtt_ns=40_000_000,
-        now_ns=0,
+        rtt_ms=40,
     )
+    receiver = network.receiver = BulkReceiver(setup, network, now_ns=0)
     # No quick ACKs: the connection is not new, and its window is open.
     receiver.ato, receiver.ssthresh = 10, receiver.clamp
     for place, begin in enumerate(begins):

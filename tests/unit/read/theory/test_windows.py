@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from labs.errors import BadInput
+from labs.read.theory.kernels import first_ratio
 from labs.read.theory.windows import (
-    RATIO_SINCE,
-    SMALL_HEADS_SINCE,
-    before,
-    first_ratio,
     granted_bytes,
     receive_window_bytes,
     scaling_ratio,
     segment_overhead_bytes,
     send_bound_bytes,
-    series,
 )
 
 MIB = 1 << 20
@@ -82,16 +77,3 @@ def test_segment_overhead_bytes_and_send_bound_bytes() -> None:
     assert send_bound_bytes(32768, "6.12") == 65160
     assert send_bound_bytes(131072, "6.12") == 130320
     assert send_bound_bytes(4194304, "6.1") < send_bound_bytes(4194304, "6.12")
-
-
-def test_series_of_kernel_versions() -> None:
-    assert series("6.1") == series("6.1.192-2") == (6, 1)
-    assert series("5.10.0-30-amd64") == (5, 10)
-    assert series("6.18.44-fc") > series("6.6.0")
-    for wrong in ("", "six", "6", "3f9a2c41", "6.x"):
-        with pytest.raises(BadInput, match="kernel version"):
-            series(wrong)
-
-
-def test_before_is_the_last_series_without_a_change() -> None:
-    assert (before(RATIO_SINCE), before(SMALL_HEADS_SINCE)) == ("6.5", "6.2")

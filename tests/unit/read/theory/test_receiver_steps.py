@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from labs.read.theory.receive_window import Setup
-from labs.read.theory.receive_window_kernels import rules
-from labs.read.theory.receive_window_memory import Fate
-from labs.read.theory.receive_window_steps import Read, Segment, Step, fragments, steps
+from labs.read.theory.receiver import LISTENS, Setup
+from labs.read.theory.receiver_memory import Fate
+from labs.read.theory.receiver_steps import Read, Segment, Step, fragments, steps
 from labs.read.theory.windows import receive_window_bytes
 
 MSS = 1024
@@ -24,16 +24,15 @@ def burst(count: int, *, length: int = MSS, seq: int = 1, at_ns: int = 0) -> lis
     ]
 
 
+def listening(kernel: str, rcvbuf_bytes: int = 131072, **changed: Any) -> Setup:
+    """A server that receives."""
+    given: dict[str, Any] = {"rmem_max_bytes": 6291456, "core_max_bytes": 212992, "mss_bytes": MSS}
+    return Setup(kernel=kernel, role=LISTENS, rcvbuf_bytes=rcvbuf_bytes, **given | changed)
+
+
 def article(kernel: str, scale: int) -> Setup:
     """The article's rig: SO_RCVBUF 32 KiB on the listening socket."""
-    return Setup(
-        rules=rules(kernel),
-        listen_rcvbuf_bytes=65536,
-        listen_locked=True,
-        mss_bytes=MSS,
-        adv_win_scale=scale,
-        rtt_ms=200,
-    )
+    return listening(kernel, 65536, locked=True, adv_win_scale=scale, rtt_ms=200)
 
 
 def fed(setup: Setup, segments: list[Segment], reads: Iterator[Read] | None = None) -> list[Step]:
@@ -58,14 +57,7 @@ def test_steps_overcommitted_buffer(kernel: str) -> None:
 
 def test_steps_window_that_memory_covers() -> None:
     """With SO_RCVBUF after accept: the figures of 6.12 in labs/drive/kernel/check.py."""
-    setup = Setup(
-        rules=rules("6.12"),
-        listen_rcvbuf_bytes=131072,
-        accept_rcvbuf_bytes=65536,
-        mss_bytes=MSS,
-        adv_win_scale=0,
-        rtt_ms=200,
-    )
+    setup = listening("6.12", accept_rcvbuf_bytes=65536, adv_win_scale=0, rtt_ms=200)
     found = fed(setup, burst(57))
     assert (found[-1].recv_q_bytes, found[-1].rmem_bytes) == (58368, 62208)
     assert all(one.fate in (Fate.QUEUED, Fate.COALESCED) for one in found)
@@ -75,14 +67,12 @@ def test_steps_window_that_memory_covers() -> None:
 def test_steps_half_of_the_buffer(kernel: str) -> None:
     """A4.5: at adv_win_scale 1 no ACK offers more than half of 64 KiB."""
     found = fed(article(kernel, 1), burst(32))
-    assert max(ack.window for one in found for ack in one.acks) <= 32768
+    assert max(ack.right_edge - ack.ack for one in found for ack in one.acks) <= 32768
 
 
 def test_steps_opens_by_two_segments_per_segment() -> None:
     """A4.10: the window grows linearly from 64 KiB."""
-    setup = Setup(
-        rules=rules("6.1"), listen_rcvbuf_bytes=2 << 20, listen_locked=True, mss_bytes=MSS
-    )
+    setup = listening("6.1", 2 << 20, locked=True)
     grown = [one.rcv_ssthresh_bytes for one in fed(setup, burst(100))]
     assert grown == [65535 + 2 * MSS * place for place in range(1, 101)]
 
@@ -94,7 +84,7 @@ def test_steps_reader_that_keeps_up(kernel: str, ssthresh: int) -> None:
     assert receive_window_bytes(131072, kernel, offloads=False) == ssthresh
     segments = [Segment(place * 5 * MS, 1 + place * 1448, 1448) for place in range(100)]
     reads = (Read(one.time_ns + MS, 1448) for one in segments)
-    setup = Setup(rules=rules(kernel), listen_rcvbuf_bytes=131072, mss_bytes=1448)
+    setup = listening(kernel, mss_bytes=1448, rmem_max_bytes=131072)
     assert fed(setup, segments, reads)[-1].rcv_ssthresh_bytes == ssthresh
 
 
@@ -102,14 +92,14 @@ def test_steps_sixteen_quick_acks_then_delayed() -> None:
     """Measured on five kernels: 16 segments are acknowledged at once, then one waits for 40 to
     44 ms (one tick more at HZ 250)."""
     small = [Segment(place * 100 * MS, 1 + 100 * place, 100) for place in range(20)]
-    setup = Setup(rules=rules("6.1"), listen_rcvbuf_bytes=131072, mss_bytes=1460, rtt_ms=1.2)
+    setup = listening("6.1", mss_bytes=1460, rtt_ms=1.2)
     waited = [one.acks[0].time_ns - one.segment.time_ns for one in fed(setup, small)]
     assert waited[:15] == [0] * 15
     assert all(40 * MS <= wait <= 44 * MS for wait in waited[17:])
 
 
 def test_steps_quickack_route_acknowledges_each() -> None:
-    setup = Setup(rules=rules("6.1"), listen_rcvbuf_bytes=131072, mss_bytes=MSS, quickack=True)
+    setup = listening("6.1", quickack=True)
     assert all(one.ack == one.segment.seq + MSS - 1 + 1 for one in fed(setup, burst(40)))
 
 
@@ -150,12 +140,7 @@ def test_steps_old_segment_is_acknowledged_again() -> None:
 
 def test_steps_beyond_the_window_is_refused_since_6_17() -> None:
     """`BeyondWindow`: until then a segment may end beyond the window if it begins inside."""
-    setups = {
-        kernel: Setup(
-            rules=rules(kernel), listen_rcvbuf_bytes=32768, listen_locked=True, mss_bytes=MSS
-        )
-        for kernel in ("6.12", "7.2")
-    }
+    setups = {kernel: listening(kernel, 32768, locked=True) for kernel in ("6.12", "7.2")}
     queued = {kernel: fed(setup, burst(60))[-1].recv_q_bytes for kernel, setup in setups.items()}
     # The window ends after 20 segments: the fast path of 6.12, which has no check, queues another.
     assert queued == {"6.12": 21 * MSS, "7.2": 20 * MSS}
@@ -170,3 +155,20 @@ def test_fragments() -> None:
     """A segment that crosses a boundary of 32 KiB in the sender's memory is in two pieces."""
     assert [fragments(seq, MSS) for seq in (1, 31745, 32769)] == [1, 1, 1]
     assert [fragments(seq, 1448) for seq in (1, 1 + 22 * 1448, 1 + 23 * 1448)] == [1, 2, 1]
+
+
+def test_compressed_ack_after_three() -> None:
+    """While a segment is missing, three ACKs at once, then one per millisecond, with the next
+    arrival."""
+    setup = listening("6.12", 2 << 20, locked=True, core_max_bytes=1 << 20, rtt_ms=200)
+    missing, begin_ns = 1 + 1200 * MSS, 1200 * MS
+    segments = [Segment(place * MS, 1 + place * MSS, MSS) for place in range(1200)]
+    later = burst(40, seq=missing + MSS, at_ns=begin_ns)
+    found = list(steps(setup, [*segments, *later], until_ns=begin_ns + 2 * MS))[1200:]
+    assert all(one.fate is Fate.OUT_OF_ORDER for one in found)
+    acks = [ack for one in found for ack in one.acks]
+    sent = [ack.time_ns - begin_ns for ack in acks]
+    assert sent[:3] == [0, SPACING_NS, 2 * SPACING_NS]
+    assert 0 <= sent[3] - (3 * SPACING_NS + MS) < SPACING_NS
+    assert len(sent) == 4
+    assert {ack.ack for ack in acks} == {missing}
