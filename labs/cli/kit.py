@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for verb, answer in ((make, main_make), (use, main_use), (show, main_show)):
         verb.add_argument("--json", action="store_true", help="print one JSON object")
         if verb is not show:
-            verb.add_argument("--dry-run", action="store_true", help="only print what would be done")
+            verb.add_argument("--dry-run", action="store_true", help="only print what it would do")
         verb.set_defaults(answer=answer)
 
 

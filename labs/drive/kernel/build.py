@@ -31,7 +31,8 @@ from labs.errors import Damaged, LabError, Missing, RunFailed
 HZ = 250
 # The loader and the C library of a kernel are those of its guest: a kernel is started in the folder
 # where `guest` is the root (`labs.drive.kernel.boot`), and so needs nothing of the machine.
-LINK = "LINK-y=-no-pie -Wl,-rpath,guest/usr/lib -Wl,--dynamic-linker=guest/lib64/ld-linux-x86-64.so.2"
+LOADER, LIBRARIES = "guest/lib64/ld-linux-x86-64.so.2", "guest/usr/lib"
+LINK = f"LINK-y=-no-pie -Wl,-rpath,{LIBRARIES} -Wl,--dynamic-linker={LOADER}"
 # Half of this is the unpacked tree. A downloaded package needs additional room.
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import lzma
 import os
@@ -39,8 +40,8 @@ ARCHITECTURE = "x86_64"
 KITS, IN_USE, UNPACKING = "kits", "in-use", ".unpacking-"
 MANIFEST, ROOT, KERNELS, LICENCES = "manifest.json", "root", "kernels", "licences"
 MOST_BYTES, MOST_MANIFEST_BYTES = 1 << 30, 8 << 20
-PACKED = Path(__file__).parents[2] / "kit.tar.xz"
-"""The kit of a wheel that carries one."""
+PACKAGE, PACKED = "tcp_lab_kit", "kit.tar.xz"
+"""The wheel that carries a kit, and its file."""
 LOADER = "ld-linux-x86-64.so.2"
 AGAIN = "Copy it again, or make one where the labs are set up: labs kit make"
 NONE = "none"
@@ -117,15 +118,23 @@ def as_bytes(manifest: Mapping[str, Any]) -> bytes:
 def in_use() -> Kit | None:
     """The kit that runs are performed with; None if they use the programs of this machine.
 
-    That of the wheel is taken unless another was chosen. Damaged if it is not whole.
+    That of the wheel `tcp-lab-kit` is taken unless another was chosen. Damaged if it is not whole.
     """
     if platform.machine() != ARCHITECTURE:
         return None
     try:
         chosen = (cache() / KITS / IN_USE).read_text("utf-8").strip()
     except (OSError, Missing):
-        return use(PACKED) if PACKED.is_file() else None
+        packed = _installed()
+        return None if packed is None else use(packed)
     return None if chosen == NONE else read(chosen)
+
+
+def _installed() -> Path | None:
+    """The kit that was installed as a package of its own."""
+    package = importlib.util.find_spec(PACKAGE)
+    folders = package.submodule_search_locations if package else None
+    return next((Path(folder) / PACKED for folder in folders or ()), None)
 
 
 def read(digest: str) -> Kit:
@@ -186,8 +195,9 @@ def put(made: Path, digest: str) -> Path:
 def _is_whole(folder: Path) -> bool:
     """Whether each file of a kit is as its manifest says."""
     try:
-        files = _manifest((folder / MANIFEST).read_bytes(), folder)["files"]
-        return all(
+        content = (folder / MANIFEST).read_bytes()
+        files = _manifest(content, folder)["files"]
+        return digest_of(content) == folder.name and all(
             hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
             for name, (digest, _, _) in files.items()
         )
@@ -204,7 +214,7 @@ def _unpack(file: Path, into: Path) -> str:
             manifest = _manifest(content, file)
             (into / MANIFEST).write_bytes(content)
             wanted = dict(manifest["files"])
-            for member in packed:
+            while member := packed.next():
                 digest, mode, size = wanted.pop(member.name, ("", "", -1))
                 opened = packed.extractfile(member) if member.isreg() else None
                 if opened is None or member.size != size:

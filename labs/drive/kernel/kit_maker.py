@@ -129,7 +129,7 @@ def _terms(package: Package) -> File:
     """The file with the terms of a package; Missing if it was not installed with the package."""
     terms = DOCUMENTS / package.name.partition(":")[0] / "copyright"
     if not terms.is_file():
-        raise Missing(f"{terms} is not there; install the package {package.name} with its documents")
+        raise Missing(f"{terms} is not there. Install {package.name} with its documents")
     return file(terms)
 
 

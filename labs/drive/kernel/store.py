@@ -9,8 +9,8 @@ A store is a folder of kernels, each under its digest:
 
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache); nobody else can
 read it or may write to it. LABS_KERNELS names one or more shared stores, separated by colons; these
-are read-only and searched first, then the kernels of the kit in use (`labs.drive.kernel.kit`). Their
-users trust whoever can write to them.
+are read-only and searched first. Their users trust whoever can write to them. The kernels of the
+kit in use (`labs.drive.kernel.kit`) come next.
 
 A kernel is added to a store completely or not at all.
 """
