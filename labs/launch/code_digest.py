@@ -50,11 +50,6 @@ def code_of(
     return _with_imports(files, waiting, package)
 
 
-def outside(testbed: str, package: Path = PACKAGE) -> Code:
-    """The files of a run that this process loads, because they act on the run from outside."""
-    return _with_imports({}, list(OUTSIDE.get(testbed, ())), package)
-
-
 def _with_imports(files: dict[str, bytes], waiting: list[str], package: Path) -> Code:
     """The files of `files` and of the modules in `waiting`, and of all modules that these use."""
     seen: set[str] = set()

@@ -54,9 +54,7 @@ def test_a_kit_gives_the_same_bytes_and_needs_no_program_of_the_machine(
     monkeypatch.setattr(made_of, "ingredients", lambda: parts)
     packed = tmp_path / "kit.tar.xz"
     first = made_of.make(packed, tell=lambda line: None)
-    again = made_of.make(tmp_path / "again.tar.xz", tell=lambda line: None)
-    assert first.digest == again.digest
-    assert packed.read_bytes() == (tmp_path / "again.tar.xz").read_bytes()
+    assert made_of.make(None, tell=lambda line: None).digest == first.digest
     assert packed.stat().st_size < 40 << 20
     assert set(first.packages) >= {"nginx", "iproute2", "tcpdump", "apache2-utils"}
 

@@ -59,7 +59,6 @@ from labs.read.claims.ledger import (
     Formulas,
     Rule,
     as_figure,
-    by_name,
     tolerance_in_words,
 )
 from labs.read.claims.verdict import (
@@ -138,7 +137,7 @@ class Look:
         return parse(formula).value(self)
 
     def values(self, formulas: Formulas) -> dict[str, Value]:
-        return {name: self.value(formula) for name, formula in by_name(formulas).items()}
+        return {name: self.value(formula) for name, formula in formulas.items()}
 
     def all(self, comparisons: Iterable[str]) -> bool:
         return all(map(self.value, comparisons))
@@ -217,7 +216,7 @@ def _restless(rule: Rule, look: Look) -> list[str]:
     columns, seen = look.seen.lab.columns, look.seen
     steady = [
         condition
-        for text in by_name(rule.figures).values()
+        for text in rule.figures.values()
         for reference in parse(text).references.values()
         for condition, column in [split_reference(look.claim, reference)]
         if column in columns and columns[column].steady

@@ -75,8 +75,8 @@ Figure = float | str | Mapping[str, float | str]
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
 """The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
-Formulas = str | Mapping[str, str]
-"""One formula, or several by the names of the figures."""
+Formulas = Mapping[str, str]
+"""Formulas by the names of the figures; one alone has the empty name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Rule:
     @property
     def formulas(self) -> Iterator[str]:
         for table in (self.figures, self.predicted, self.names, self.happens, self.by_source):
-            yield from by_name(table).values()
+            yield from table.values()
         for tests in (self.comparisons, self.wrong_unless, self.right_number):
             yield from tests
         yield from (*self.needs, *self.judged_if, *filter(None, [self.factor]))
@@ -130,7 +130,7 @@ class Claim:
     parameters: Sequence[str] = ()
     figure_parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    column: Formulas | None = None
+    columns: Formulas = field(default_factory=dict)
     rule: Rule | None = None
     because: str = ""
     because_not: str = ""
@@ -179,11 +179,6 @@ class Claim:
         return {**self.arguments, "allowed": self.allowed, "expected": self.expected, **expected}
 
     @property
-    def columns(self) -> Mapping[str, str]:
-        """The columns of the results by the names of the figures; one alone has the empty name."""
-        return {} if self.column is None else by_name(self.column)
-
-    @property
     def needed(self) -> Sequence[str]:
         """The conditions that are judged, and those whose results are required."""
         return list(dict.fromkeys((*self.conditions, *self.requires)))
@@ -199,7 +194,7 @@ class Claim:
         rule = self.rule and replace(
             self.rule, figures=rest(self.rule.figures), predicted=rest(self.rule.predicted)
         )
-        return replace(self, expected=rest(self.expected), column=rest(self.column), rule=rule)
+        return replace(self, expected=rest(self.expected), columns=rest(self.columns), rule=rule)
 
     @property
     def references(self) -> Iterable[str]:
@@ -207,7 +202,7 @@ class Claim:
         names, formulas = {*NAMED, *self.given, *self.figures}, list[Formula]()
         sentences = [self.because, self.because_not]
         if self.rule is not None:
-            names |= {*by_name(self.rule.figures), *self.rule.happens, *self.rule.names}
+            names |= {*self.rule.figures, *self.rule.happens, *self.rule.names}
             formulas += map(parse, self.rule.formulas)
             sentences += self.rule.reasons
         for sentence in sentences:
@@ -325,9 +320,10 @@ def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -
             "figure_parameters": {
                 figure: _parameters(names, parameters) for figure, names in of_figures.items()
             },
+            "columns": by_name(entry["column"]) if "column" in entry else {},
             "rule": _rule(entry["rule"]) if "rule" in entry else None,
         }
-        claim = Claim(**{**entry, **changed})
+        claim = Claim(**{name: entry[name] for name in entry if name != "column"} | changed)
         _check_figures(claim)
         _check_references(claim)
     except BadInput as error:
@@ -340,9 +336,10 @@ def _rule(declared: Mapping[str, Any]) -> Rule:
     figures."""
     kind = next(name for name in (*TESTS, *COMPARED, "shown") if name in declared)
     rest = {name: value for name, value in declared.items() if name not in (kind, "measured")}
+    rest |= {name: by_name(rest[name]) for name in ("predicted", "by_source") if name in rest}
     if kind not in TESTS:
-        return Rule(kind=kind, figures=declared[kind], **rest)
-    figures = declared.get("measured", {})
+        return Rule(kind=kind, figures=by_name(declared[kind]), **rest)
+    figures = by_name(declared.get("measured", {}))
     return Rule(kind=kind, figures=figures, comparisons=declared[kind], **{"degree": False, **rest})
 
 
@@ -365,11 +362,11 @@ def _check_figures(claim: Claim) -> None:
     figures, rule = claim.figures, claim.rule
     for figure in (*claim.figure_parameters, *claim.shown):
         _check_name(figure, figures, "figure")
-    if claim.column is not None and claim.columns.keys() != figures.keys():
+    if claim.columns and claim.columns.keys() != figures.keys():
         raise BadInput("expected and column must name the same figures")
-    if claim.column is not None and not claim.hardware and 0 in figures.values():
+    if claim.columns and not claim.hardware and 0 in figures.values():
         raise BadInput("expected is 0, for which no tolerance in % is possible. Name a judge")
-    if rule is not None and rule.kind in COMPARED and figures.keys() - by_name(rule.figures):
+    if rule is not None and rule.kind in COMPARED and figures.keys() - rule.figures:
         raise BadInput("rule must name the figures of expected")
 
 

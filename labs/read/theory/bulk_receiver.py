@@ -52,12 +52,26 @@ class BulkReceiver(Receiver):
         self.waiting, self.blocks, self.reported = deque(), deque(), deque()
         self.waiting_truesize = self.duplicate_begin = self.duplicate_end = 0
 
-    def arrives(self, now_ns: int, length: int, segment: int, push: bool, echoed_ms: int) -> bool:
-        """Queue the next packet, and return whether it is acknowledged at once."""
+    def segment(
+        self, now_ns: int, begin: int, length: int, segment: int, push: bool, echoed_ms: int
+    ) -> bool:
+        """Take a packet wherever it belongs, and return whether it is acknowledged at once."""
         if echoed_ms != self.echoed_ms:
             self._echoed(now_ns, length, echoed_ms)
-        self._queue(now_ns, length, segment, push)
-        return self.acknowledges(now_ns, missing=False)
+        if begin == self.nxt and not self.waiting:
+            self._queue(now_ns, length, segment, push)
+            return self.acknowledges(now_ns, missing=False)
+        self.ack_due = True
+        if begin < self.nxt:
+            self.duplicate_begin, self.duplicate_end = begin, begin + length
+            return True
+        if begin > self.nxt:
+            self._beyond(now_ns, begin, length)
+        else:
+            self._queue(now_ns, length, segment, push)
+            self._fill()
+            self.ack_now = not self.waiting
+        return self.acknowledges(now_ns, missing=True)
 
     def _echoed(self, now_ns: int, length: int, echoed_ms: int) -> None:
         """A packet repeats the timestamp of an ACK for the first time: a sample of the RTT."""
@@ -81,26 +95,6 @@ class BulkReceiver(Receiver):
         return self.cleanup(self.copied - before)
 
     # Beyond a gap.
-
-    def segment(
-        self, now_ns: int, begin: int, length: int, segment: int, push: bool, echoed_ms: int
-    ) -> bool:
-        """Take a segment wherever it belongs, and return whether it is acknowledged at once."""
-        if begin == self.nxt and not self.waiting:
-            return self.arrives(now_ns, length, segment, push, echoed_ms)
-        if echoed_ms != self.echoed_ms:
-            self._echoed(now_ns, length, echoed_ms)
-        self.ack_due = True
-        if begin < self.nxt:
-            self.duplicate_begin, self.duplicate_end = begin, begin + length
-            return True
-        if begin > self.nxt:
-            self._beyond(now_ns, begin, length)
-        else:
-            self._queue(now_ns, length, segment, push)
-            self._fill()
-            self.ack_now = not self.waiting
-        return self.acknowledges(now_ns, missing=True)
 
     def _beyond(self, now_ns: int, begin: int, length: int) -> None:
         """Queue a segment beyond a gap."""

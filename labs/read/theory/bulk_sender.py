@@ -9,15 +9,15 @@ Times are in nanoseconds, sizes in bytes.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.bulk_link import NEVER_NS, Link, Sent
-from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
-from labs.read.theory.cubic import Cubic
+from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, SendQueue
+from labs.read.theory.congestion import Cubic, Reno
 from labs.read.theory.kernels import GROWS_PACKETS, SIZES_BY_RTT
 from labs.read.theory.receiver import LEAST_RTO_US, TIMESTAMP_BYTES
-from labs.read.theory.reno import Reno
 from labs.read.theory.windows import (
     SENT_HEADER_BYTES,
     SHARED_INFO_BYTES,
@@ -282,66 +282,9 @@ class Sender(SendQueue):
 
     # What acknowledgements change.
 
-    def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
-        if edge - ack > self.most_window:
-            self.most_window = edge - ack
-            self.goal = self._size_goal()
-        self.edge, self.heard_ns = edge, now_ns
-        acked, first_ns, last_ns = 0, -1, -1
-        flight = self.flight
-        while flight and flight[0].end <= ack:
-            packet = flight.popleft()
-            last_ns = packet.sent_ns
-            if first_ns < 0:
-                first_ns = last_ns
-            acked += packet.segments
-            self.queued -= packet.length + self.overhead
-        if flight and ack > flight[0].end - flight[0].length:
-            # Without segmentation offloads, a part of a packet.
-            head = flight[0]
-            segments = (ack - head.end + head.length) // self.mss
-            head.length -= segments * self.mss
-            head.segments -= segments
-            self.queued -= segments * self.mss
-            acked += segments
-            if segments:
-                last_ns = head.sent_ns
-                if first_ns < 0:
-                    first_ns = last_ns
-        self.packets -= acked
-        self.una = ack
-        if last_ns >= 0:
-            self._rtt(now_ns, first_ns)
-            now_us = now_ns // 1000
-            control = self.control
-            control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self.pacing_bytes_s)
-            if self._is_limited():
-                control.grow(now_us, acked)
-            self.cwnd_stamp = now_ns // TICK_NS
-            self._pace()
-            if self.probed and ack >= self.probed:
-                self.probed = 0
-            self.probe_ns = NEVER_NS
-            if self.packets:
-                self._schedule_probe(now_ns)
-        if self.unsent:
-            self._transmit_some(now_ns, self.nagle)
-        if self.no_space:
-            self._check_space(now_ns)
-
-    def probe(self, now_ns: int) -> None:
-        """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
-        the congestion window, once per flight."""
-        self.probe_ns = NEVER_NS
-        if not self.probed and self.unsent:
-            before = self.nxt
-            self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
-            if self.nxt > before:
-                self.probed, self.probe_ns = self.nxt, NEVER_NS
-
+    @abstractmethod
     def _schedule_probe(self, now_ns: int) -> None:
-        wait_us = (self.srtt_us8 >> 2) + (LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US)
-        self.probe_ns = (now_ns // TICK_NS - -wait_us // TICK_US + 1) * TICK_NS
+        """Set the timer for the case that no ACK arrives."""
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)

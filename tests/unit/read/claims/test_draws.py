@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from labs.batches.index_writer import IndexWriter, PlannedRow, plain
+from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find, with_ledgers
 from labs.drive.condition import Condition
 from labs.errors import BadInput
@@ -96,7 +96,7 @@ def index(folder: Path, **columns: list[Any]) -> Path:
     with IndexWriter(path, lab, rows, title="", axes={"seed": (1, 2, 3, 4, 5)}) as writer:
         for at, row in enumerate(rows):
             changed = {name: values[at] for name, values in columns.items()}
-            cells = {name: plain(value) for name, value in {**told, **changed}.items()}
+            cells = {**told, **changed}
             values = {beside(name, lab.Parameters): value for name, value in cells.items()}
             writer.fill(row.key, MADE, None, values | {"excluded": False})
     return path

@@ -19,7 +19,7 @@ def claim(column: str | None = None, judged_by: str | None = None) -> Claim:
         expected=1.0,
         unit="x",
         conditions=("default",),
-        column=column,
+        columns={"": column} if column else {},
         judge=judged_by,
     )
 
