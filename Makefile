@@ -115,9 +115,11 @@ answers: ready          ## the results of all recorded runs, written again to da
 	@$(BIN)/python -m tests.recorded_answers
 
 wheel: FOR = test
-wheel: ready            ## the package with the recorded runs for this system, as dist/*.whl
+wheel: ready            ## the package with the recorded runs, as dist/*.whl; KIT=1: and a kit as a second one
 	@$(BIN)/python -m tests.recorded_answers --stale
 	@$(BIN)/python -m hatchling build -t wheel
+	@$(if $(KIT),$(BIN)/labs kit make --out setup/kit/kit.tar.xz)
+	@$(if $(KIT),cd setup/kit && ../../$(BIN)/python -m hatchling build -t wheel -d ../../dist)
 
 wheels: FOR = test
 wheels: ready           ## the same for Linux, macOS and Windows, compiled here with zig

@@ -36,7 +36,7 @@ def record(scenarios: Sequence[Scenario], out: Path, *, jobs: int = 2) -> None:
                 f"{name} is not installed. Install it: apt-get install iproute2 coreutils"
             )
     programs = {name: Path(path) for name, path in paths.items() if path}
-    root = kept_root(guest_root(programs, INTERPRETER), INTERPRETER).folder
+    root = kept_root(guest_root(programs, INTERPRETER)).folder
     batches = []
     for kernel in sorted({scenario["kernel"] for scenario in missing}):
         of_kernel = [scenario for scenario in missing if scenario["kernel"] == kernel]

@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "show which testbeds can run on this machine, and what the others need",
         "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
         "kernel": "build, check and list the kernels that the virtual testbed boots",
+        "kit": "make or use a kit: kernels and programs in one file, for any x86-64 Linux",
         "new": "write a lab of your own, ready to run",
         "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     },
@@ -54,7 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 # Commands that load no libraries for reading runs.
-LIGHT = frozenset({"doctor", "kernel", "new", "parameters"})
+LIGHT = frozenset({"doctor", "kernel", "kit", "new", "parameters"})
 ADDRESS_SPACE_MIB = 1024
 """OpenBLAS, numpy, pandas and their threads map 780 MiB on two CPUs, and abort without it."""
 EXIT_CODES = """exit codes: 0 success; 2 bad input; 3 something is missing on this machine;

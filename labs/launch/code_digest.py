@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.kernel.kept_copy import Kept, file, kept_copy
+from labs.drive.kernel.kept_copy import Interpreter, Kept, file, kept_copy
 from labs.drive.record.sources import file_of, names_in, with_packages
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -96,6 +96,6 @@ def _programs(content: bytes, suffix: str) -> list[str]:
     return [name for name in programs if name.isidentifier()]
 
 
-def copied(code: Code, interpreter: Path) -> Kept:
+def copied(code: Code, interpreter: Interpreter) -> Kept:
     """The copy of a run's code, compiled for `interpreter`."""
     return kept_copy("code", {name: file(text) for name, text in code.items()}, interpreter)

@@ -27,7 +27,7 @@ from labs.errors import Missing
 # and the files that are served.
 EVERY_RUN = ("ip", "tc", "ss", "nstat", "truncate", "touch")
 OLDEST_PYTHON = (3, 11)
-ASKED = {"nginx": "-v", "tc": "-V", "ip": "-V", "ss": "-V", "nstat": "-V", "ab": "-V"}
+ASKED = {"nginx": "-v"} | dict.fromkeys(("tc", "ip", "ss", "nstat", "ab", "ssh", "sshd"), "-V")
 
 
 def find(name: str) -> Path:

@@ -119,7 +119,7 @@ def make(
     settings of its machines, which have no influence in virtual time."""
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
-    copied = code.copied(driving, interpreter)
+    copied = code.copied(driving, planned.root.interpreter if planned.root else (interpreter,))
     experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
     started = time.time()
     mode = None
@@ -132,7 +132,7 @@ def make(
 
         try:
             if planned.kernel and planned.root:
-                root = kept_root(planned.root, interpreter)
+                root = kept_root(planned.root)
                 mode = boot(
                     planned.kernel.path,
                     root=root.folder,
@@ -173,13 +173,17 @@ def without_colours(text: str) -> str:
 
 def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
     """The file that the run reads: its inputs, and data about kernel, programs and machines."""
+    if planned.machines:
+        versions = planned.machines.versions
+    elif planned.root and planned.root.versions is not None:
+        versions = {**planned.root.versions}
+    else:
+        versions = inventory.versions(planned.programs, interpreter)
     return {
         "inputs": planned.inputs,
         "key": planned.key,
         "hz": planned.kernel.hz if planned.kernel else None,
-        "versions": planned.machines.versions
-        if planned.machines
-        else inventory.versions(planned.programs, interpreter),
+        "versions": versions,
         "ssh_config": str(planned.machines.ssh_config) if planned.machines else None,
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.drive.condition import Condition, from_json, seed_of
+from labs.drive.kernel import kit
 from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import Kernel, find, kernels
@@ -85,6 +86,7 @@ class Planner:
         self._lab = lab
         self._testbed = testbed
         self._interpreter = inventory.python()
+        self._kit = kit.in_use() if testbed == "virtual" else None
         self._driving = code.digest(code_of(lab, testbed))
         self._kernels: dict[str, Kernel] = {}
         self._programs: dict[tuple[str, ...], Mapping[str, Path]] = {}
@@ -166,8 +168,11 @@ class Planner:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
             names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(self._lab, condition))))
-            programs = self._programs_of(names)
-            root = self._root(names, programs) if kernel else None
+            if kernel and self._kit and self._kit.has(names):
+                root = self._kit.root(names)
+            else:
+                programs = self._programs_of(names)
+                root = self._root(names, programs) if kernel else None
             used = root.as_inputs() if root else inventory.digests(programs, self._interpreter)
         inputs = {
             "schema": VERSION,

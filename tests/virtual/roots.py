@@ -28,4 +28,4 @@ def root_with(*names: str) -> Path:
     more = {one.name: one for one in OF_SSHD if "sshd" in names and one.exists()}
     root = guest_root(programs | more, inventory.python())
     files = {**root.files, **{str(one)[1:]: file(one, executable=True) for one in more.values()}}
-    return kept_root(replace(root, files=files), inventory.python()).folder
+    return kept_root(replace(root, files=files)).folder

@@ -14,7 +14,6 @@ from labs.drive.kernel.boot import boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.launch.code_digest import copied
-from labs.launch.inventory import python
 from labs.launch.plan import code_of, plan
 
 IN_A_GUEST = tuple(name for name in LABS if find(name).Parameters().testbed == "virtual")
@@ -49,9 +48,9 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
     assert planned.kernel is not None and planned.root is not None
     boot(
         planned.kernel.path,
-        root=kept_root(planned.root, python()).folder,
+        root=kept_root(planned.root).folder,
         staging=tmp_path,
-        code=copied(code, python()).folder,
+        code=copied(code, planned.root.interpreter).folder,
         argv=tuple(left if word == start else word for word in words),
     )
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}

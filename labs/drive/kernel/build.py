@@ -29,6 +29,10 @@ from labs.drive.kernel.versions import SERIES, KernelSpec, series_of
 from labs.errors import Damaged, LabError, Missing, RunFailed
 
 HZ = 250
+# The loader and the C library of a kernel are those of its guest: a kernel is started in the folder
+# where `guest` is the root (`labs.drive.kernel.boot`), and so needs nothing of the machine.
+LOADER, LIBRARIES = "guest/lib64/ld-linux-x86-64.so.2", "guest/usr/lib"
+LINK = f"LINK-y=-no-pie -Wl,-rpath,{LIBRARIES} -Wl,--dynamic-linker={LOADER}"
 # Half of this is the unpacked tree. A downloaded package needs additional room.
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128
@@ -221,6 +225,7 @@ def _recipe(series: str) -> dict[str, Any]:
         "fragment": hashlib.sha256(fragment_text(series).encode()).hexdigest(),
         "compiler": _first_line(("gcc", "--version")),
         "linker": _first_line(("ld", "--version")),
+        "link": LINK,
     }
 
 
@@ -368,7 +373,7 @@ def _compile(tree: Path, release: str, jobs: int, show: Progress) -> None:
             done += 1
             show.part(done, objects, line.split()[-1])
 
-    _make(tree, f"-j{jobs}", "linux", on_line=count)
+    _make(tree, f"-j{jobs}", LINK, "linux", on_line=count)
     if not (tree / "linux").is_file():
         raise RunFailed("make succeeded but produced no kernel")
 

@@ -154,7 +154,7 @@ def _root() -> Path:
     """The root folder of the guest in which the self-test runs."""
     programs = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
     interpreter = programs.pop("python3")
-    return kept_root(guest_root(programs, interpreter), interpreter).folder
+    return kept_root(guest_root(programs, interpreter)).folder
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.elf import Linking, linking
 from labs.drive.kernel.kept_copy import (
     File,
+    Interpreter,
     Kept,
     content_digest,
     file,
@@ -93,6 +94,10 @@ class GuestRoot:
     """By soname."""
     ours: str
     """The digest of everything that comes from no package of this machine."""
+    interpreter: Interpreter
+    """How its interpreter is started outside, to compile what runs inside."""
+    versions: Mapping[str, str] | None = None
+    """The versions of its programs; None if the programs have to be asked."""
 
     def as_inputs(self) -> dict[str, object]:
         """The part of a run's inputs that describes this root."""
@@ -111,7 +116,7 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
     extensions = [home / name for name in modules if _stem(name) in WITH_LIBRARIES]
     paths = libraries((*executables.values(), *extensions))
     loaded = {name: _file(path, executable=True) for name, path in paths.items()}
-    ours = {name: file(content) for name, content in _ours(loaded).items()}
+    ours = files_of_labs(loaded)
     return GuestRoot(
         {
             **{f"{BIN}/{name}": original for name, original in tools.items()},
@@ -122,7 +127,8 @@ def guest_root(programs: Mapping[str, Path], interpreter: Path) -> GuestRoot:
         {name: original.digest for name, original in tools.items()}
         | {"python3-modules": listing_digest(listing(modules, {}, ()))},
         {name: original.digest for name, original in loaded.items()},
-        listing_digest(listing(ours, LINKS, FOLDERS)),
+        digest_of_labs(ours),
+        (interpreter,),
     )
 
 
@@ -189,20 +195,26 @@ def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
 _PLACES = tuple(Path(folder) for folder in PATH.split(":"))
 
 
-def kept_root(root: GuestRoot, interpreter: Path) -> Kept:
+def kept_root(root: GuestRoot) -> Kept:
     """The copy that serves a guest as its root; made if it is not in the cache."""
-    return kept_copy("roots", root.files, interpreter, links=LINKS, folders=FOLDERS)
+    return kept_copy("roots", root.files, root.interpreter, links=LINKS, folders=FOLDERS)
 
 
-def _ours(libraries: Iterable[str]) -> dict[str, bytes]:
-    """The files that come from no package of this machine."""
+def files_of_labs(libraries: Iterable[str]) -> dict[str, File]:
+    """The files of a root that come from no package, by their paths."""
     etc = {name: text.encode() for name, text in ETC.items()} | ETC_BYTES
-    return {
+    contents = {
         **{f"etc/{name}": content for name, content in etc.items()},
         **{f"{folder}/openssl.cnf": OPENSSL for folder in OPENSSL_FOLDERS},
         "etc/ld.so.cache": library_cache({name: f"/{LIB}/{name}" for name in libraries}),
         INIT[1:]: _INIT_FILE.read_bytes(),
     }
+    return {name: file(content) for name, content in contents.items()}
+
+
+def digest_of_labs(ours: Mapping[str, File]) -> str:
+    """The digest of all of a root that comes from no package, links and empty folders included."""
+    return listing_digest(listing(ours, LINKS, FOLDERS))
 
 
 LIBC, LIBGCC, CANCELS = "libc.so.6", "libgcc_s.so.1", b"\0pthread_cancel\0"

@@ -29,6 +29,8 @@ from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
 """The content of a file, or the file that has it."""
+Interpreter = tuple[Path | str, ...]
+"""How a Python interpreter is started; the last word is its file."""
 COPY, LIST = "copy", "files.json"
 NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{8}")
 MAKING = ".making-"
@@ -115,7 +117,7 @@ def listing_digest(listed: Mapping[str, str]) -> str:
 def kept_copy(
     kind: str,
     files: Mapping[str, File],
-    interpreter: Path,
+    interpreter: Interpreter,
     *,
     links: Mapping[str, str] | None = None,
     folders: tuple[str, ...] = (),
@@ -127,7 +129,7 @@ def kept_copy(
     written; RunFailed if a file is not what it was when its digest was taken.
     """
     wanted = listing(files, links or {}, folders)
-    compiler = content_digest(interpreter)[:8]
+    compiler = content_digest(Path(interpreter[-1]))[:8]
     try:
         where = private_folder(kind)
     except OSError as error:
@@ -218,7 +220,7 @@ def _make(
     files: Mapping[str, File],
     links: Mapping[str, str],
     wanted: Mapping[str, str],
-    interpreter: Path,
+    interpreter: Interpreter,
 ) -> dict[str, str]:
     """Write the files, compile them, and give all of them the same modes and times; the copy in
     the form of `listing`, with what was compiled."""
@@ -254,14 +256,14 @@ def _read(content: Content) -> bytes:
         ) from None
 
 
-def _compile(copy: Path, interpreter: Path) -> None:
+def _compile(copy: Path, interpreter: Interpreter) -> None:
     """Compile by content, not by time, so that nothing is compiled again inside."""
     # The second time with one process: several need shared memory, which is not everywhere.
     for processes in ("0", "1"):
         words = ("-I", "-S", "-m", "compileall", "-q", "-s", str(copy), "-p", "/", "-j", processes)
         try:
             done = subprocess.run(
-                (interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
+                (*interpreter, *words, "--invalidation-mode", "unchecked-hash", str(copy)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -270,11 +272,11 @@ def _compile(copy: Path, interpreter: Path) -> None:
                 check=False,
             )
         except OSError as error:
-            raise Missing(f"{interpreter} cannot be started ({error.strerror})") from None
+            raise Missing(f"{interpreter[-1]} cannot be started ({error.strerror})") from None
         if not done.returncode:
             return
     reason = " ".join(done.stdout.split()) or f"exit code {done.returncode}"
-    raise RunFailed(f"{interpreter} cannot compile the code of a run: {reason}")
+    raise RunFailed(f"{interpreter[-1]} cannot compile the code of a run: {reason}")
 
 
 def _entries(copy: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:

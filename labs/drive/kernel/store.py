@@ -9,7 +9,8 @@ A store is a folder of kernels, each under its digest:
 
 The user's own store is `labs/kernels` in the cache (XDG_CACHE_HOME, else ~/.cache); nobody else can
 read it or may write to it. LABS_KERNELS names one or more shared stores, separated by colons; these
-are read-only and searched first. Their users trust whoever can write to them.
+are read-only and searched first. Their users trust whoever can write to them. The kernels of the
+kit in use (`labs.drive.kernel.kit`) come next.
 
 A kernel is added to a store completely or not at all.
 """
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labs.drive.kernel.kit import in_use
 from labs.drive.kernel.versions import SERIES, age, read_kernel_spec
 from labs.drive.record.disk import cache, clear_folders, owned_folder
 from labs.drive.record.private_cache import private_folder
@@ -74,6 +76,8 @@ def stores() -> tuple[Path, ...]:
 def _searched() -> Iterator[Path]:
     """The stores one by one: a user without a home folder has no own store and may not need it."""
     yield from shared_stores()
+    if kit := in_use():
+        yield kit.kernels
     yield own_store()
 
 

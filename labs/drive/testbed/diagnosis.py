@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from labs.drive.kernel.kit import in_use
 from labs.drive.kernel.memory import memory_folder
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.sandbox import ptrace_refused, seccomp_refused, tracing_disabled
@@ -33,6 +34,7 @@ BEYOND_MEMORY_MIB = 256
 # 1 GiB (arch_randomize_brk of x86). Runs failed at 577 MiB beyond the memory, and not at 1053.
 BEYOND_FILE_MIB = 1280
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "truncate", "touch", "python3")
+NO_KIT = "none is in use"
 # Tools that only one option needs.
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
@@ -128,10 +130,13 @@ def virtual(kernel: str) -> Iterator[Check]:
     if system != "Linux x86_64":
         return
     yield built_kernel(kernel)
-    yield from tools((*DRIVING_TOOLS, "taskset"))
+    used = kit_in_use()
+    yield used
+    has_kit = used.finding != NO_KIT
+    yield from () if has_kit else tools((*DRIVING_TOOLS, "taskset"))
     with ThreadPoolExecutor() as trials:
         modes = trials.submit(lambda: tuple(boot_modes()))
-        yield guest_python()
+        yield from () if has_kit else (guest_python(),)
         yield from modes.result()
     memory_mib = guest_memory_mib(GUEST_MEMORY_MIB, read_kernel_spec(kernel).series)
     yield guest_memory(memory_mib)
@@ -251,6 +256,17 @@ def built_kernel(spec: str) -> Check:
     except LabError as error:
         return Check("kernel", False, str(error), "labs kernel list")
     return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")
+
+
+def kit_in_use() -> Check:
+    """The kit of virtual runs; without one they use this machine's programs."""
+    try:
+        kit = in_use()
+    except LabError as error:
+        return Check("kit", False, str(error), "labs kit use none")
+    if kit is None:
+        return Check("kit", True, NO_KIT)
+    return Check("kit", True, f"{kit.digest[:12]}, with {len(kit.programs)} programs")
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:

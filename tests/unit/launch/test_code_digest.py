@@ -144,7 +144,7 @@ def test_copied_holds_the_code_and_nothing_else(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code = code_of("virtual", NAGLE)
-    copy = copied(code, python()).folder
+    copy = copied(code, (python(),)).folder
     files = {str(path.relative_to(copy)) for path in copy.rglob("*.*") if path.suffix != ".pyc"}
     assert {name for name in files if name.endswith(".py")} == set(code)
     assert (copy / "labs/__init__.py").read_bytes() == b""

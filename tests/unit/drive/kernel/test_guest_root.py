@@ -151,7 +151,7 @@ def test_library_cache_is_one_that_ldconfig_reads(tmp_path: Path) -> None:
 
 def test_kept_root_is_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = kept_root(guest_root(found("ip"), python()), python()).folder
+    folder = kept_root(guest_root(found("ip"), python())).folder
     for inside in (INIT, PYTHON, "/etc/passwd", "/sbin/ip", "/lib64/ld-linux-x86-64.so.2"):
         assert (folder / inside[1:]).is_file(), inside
     for mounted in ("dev", "proc", "sys", "run", "tmp", "var/log"):

@@ -18,7 +18,7 @@ from labs.drive.kernel import kept_copy as copies
 from labs.drive.kernel.kept_copy import LIST, File, Kept, check, content_digest, file, kept_copy
 from labs.errors import Missing, RunFailed
 
-PYTHON = Path(sys.executable)
+PYTHON = (sys.executable,)
 CONTENT = {"pkg/__init__.py": b"", "pkg/one.py": b"ONE = 1\n", "etc/hosts": b"127.0.0.1 me\n"}
 FILES = {name: file(content) for name, content in CONTENT.items()}
 
@@ -252,7 +252,7 @@ def stop(*given):
     print("making", flush=True)
     sys.stdin.read()
 kept_copy._make = stop
-kept_copy.kept_copy("things", {"two.py": kept_copy.file(b"")}, Path(sys.executable))
+kept_copy.kept_copy("things", {"two.py": kept_copy.file(b"")}, (sys.executable,))
 """
 
 
