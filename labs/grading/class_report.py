@@ -1,74 +1,52 @@
-"""The grades of a class as one page: points, the questions that failed most, and wrong answers by
-their reason. It names students only for problems, remarks and equal sheets."""
+"""The grades and guesses of a class as text, and as one page that names no student: the questions
+that failed most, wrong answers by their reason, guesses beside prediction and measurement."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
-from statistics import median
 
 from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
 from labs.grading.gradebook import Gradebook, Totals
+from labs.grading.guesses import HEADS, compared, spread
 from labs.read.display.format import printable
 from labs.read.figures.offline_page import drawn_figures, offline_page
-from labs.read.figures.style import BLUE, GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
+from labs.read.figures.style import GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 
 MOST_REASONS = 5
 NUMBER = re.compile(r"-?\d[\d.e+-]*")
 NO_GRADES = "No notebook could be graded."
-EQUAL = (
-    "The students of a group have identical guesses and answers, some of them not right. This is a "
-    "reason to ask, not a proof: they may have worked together."
-)
-EQUAL_HEADS = ("Group", "Notebook", "Students")
 
 
 def grade_page(book: Gradebook) -> str:
     """The page. It has no date: the same submissions give the same bytes."""
     totals = sorted(book.totals, key=lambda total: (total.right / total.handed_in, total.question))
     graded = [student for student in book.students if student.sheets]
-    lines = [
-        f"{len(book.students)} students, {len(graded)} of them with graded notebooks; "
-        f"{len(totals)} questions."
-    ]
-    body = ["<h1>Grades of a class</h1>", *map(_paragraph, lines)]
+    count = f"{len(book.students)} students, {len(graded)} of them with graded notebooks; "
+    body = ["<h1>Grades of a class</h1>", _paragraph(f"{count}{len(totals)} questions.")]
     if not graded:
         body.append(_paragraph(NO_GRADES))
     else:
-        points, questions = drawn_figures([_histogram(book), _questions(totals)])
-        body += ["<h2>Points</h2>", points, "<h2>Questions</h2>", questions]
-        body += ["<h2>Wrong answers by reason</h2>", *_reasons(totals)]
-    for title, listed in (
-        (
-            "Problems",
-            [
-                (student.name, " ".join(student.problems))
-                for student in book.students
-                if student.problems
-            ],
-        ),
-        (
-            "Remarks",
-            [
-                (student.name, " ".join(student.remarks))
-                for student in book.students
-                if student.remarks
-            ],
-        ),
-    ):
-        if listed:
-            body += [f"<h2>{title}</h2>", table(("Student", title), listed)]
-    if book.equal:
-        rows = [
-            (number, group.notebook, ", ".join(group.students))
-            for number, group in enumerate(book.equal, 1)
-        ]
-        body += ["<h2>Equal sheets</h2>", _paragraph(EQUAL), table(EQUAL_HEADS, rows)]
+        body += _charts(book, totals)
     return offline_page("Grades of a class", body, narrows=True)
+
+
+def _charts(book: Gradebook, totals: Sequence[Totals]) -> Iterator[str]:
+    """Questions with the reasons of wrong answers, and guesses by notebook."""
+    rows = compared(book)
+    notebooks = sorted({row.guesses.notebook for row in rows})
+    figures = [_questions(totals)]
+    figures += [spread([row for row in rows if row.guesses.notebook == name]) for name in notebooks]
+    questions, *guesses = drawn_figures(figures)
+    yield from ("<h2>Questions</h2>", questions)
+    yield from ("<h2>Wrong answers by reason</h2>", *_reasons(totals))
+    for name, drawn in zip(notebooks, guesses, strict=True):
+        yield from (f"<h2>Guesses, {escape(name)}</h2>", drawn)
+    if rows:
+        yield table(HEADS, [row.row for row in rows])
 
 
 def _paragraph(text: str) -> str:
@@ -97,25 +75,6 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     )
     whole = f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>"
     return f'<div class="table">{whole}</div>'
-
-
-def _histogram(book: Gradebook) -> Figure:
-    counted = Counter(student.points for student in book.students if student.sheets)
-    most = len(book.totals)
-    points = list(range(most + 1))
-    students = [counted[point] for point in points]
-    figure = Figure(Bar(x=points, y=students, marker={"color": BLUE}))
-    figure.update_xaxes(title=f"points of {most}", dtick=max(1, most // 20))
-    figure.update_yaxes(title="students")
-    middle = median(counted.elements())
-    return dressed(
-        figure,
-        title="Points per student",
-        caption=f"{counted.total()} students with graded notebooks",
-        height=340,
-        tell=f"The median is {middle:g} of {most} points.",
-        table=DataFrame({"points": points, "students": students}),
-    )
 
 
 def _questions(totals: Sequence[Totals]) -> Figure:
@@ -156,3 +115,28 @@ def _reasons(totals: Sequence[Totals]) -> Iterator[str]:
             yield table(("Answers", "Reason"), rows)
     if not any(total.wrong for total in totals):
         yield _paragraph("No answer is wrong.")
+
+
+def describe(book: Gradebook) -> Iterator[str]:
+    """The totals per question with the commonest hint, then the guesses; lines of text."""
+    sheets = sum(len(student.sheets) for student in book.students)
+    yield f"{len(book.students)} students, {sheets} notebooks"
+    for total in book.totals:
+        yield (
+            f"  {total.notebook} {total.question}: {total.right} of {total.handed_in} right, "
+            f"{total.handed_in - total.answered} without an answer"
+        )
+        yield from (f"      {count} x {hint}" for hint, count in total.wrong.most_common(3))
+    for row in compared(book):
+        name, count, low, middle, high, predicted, measured = row.row
+        yield (
+            f"  {name}: {count} guesses, median {middle}, half of them from {low} to {high}; "
+            f"predicted {predicted or 'unknown'}, measured {measured or 'unknown'}"
+        )
+    for student in book.students:
+        yield from (f"  {student.name}: {remark}" for remark in student.remarks)
+    for number, group in enumerate(book.equal, 1):
+        yield (
+            f"  equal sheets {number}, {group.notebook}: identical guesses and answers, some of "
+            f"them not right: {', '.join(group.students)}"
+        )
