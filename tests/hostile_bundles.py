@@ -23,7 +23,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labs.catalog import find
 from labs.publish import bundle
-from labs.publish.bundle_layout import CODE, LOCK, METADATA, PREVIEW, SUMS, VERDICTS, sums
+from labs.publish.crate import CODE, LOCK, METADATA, PREVIEW, SUMS, VERDICTS, sums
 from labs.publish.crate_preview import NOT_LISTED, POLICY, preview
 from labs.read.claims.sources import Source, verdicts_from
 from labs.read.display.rich_output import Table

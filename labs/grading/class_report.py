@@ -3,7 +3,6 @@ that failed most, wrong answers by their reason, guesses beside prediction and m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -11,13 +10,12 @@ from pandas import DataFrame
 from plotly.graph_objects import Bar, Figure
 
 from labs.grading.gradebook import Gradebook, Totals
-from labs.grading.guesses import HEADS, compared, spread
-from labs.read.display.format import printable
+from labs.grading.guesses import HEADS, guesses_of, spread
+from labs.read.display.rich_output import Table
 from labs.read.figures.offline_page import drawn_figures, offline_page
 from labs.read.figures.style import GREEN, GREY, LEGEND_ABOVE, VERMILION, dressed
 
 MOST_REASONS = 5
-NUMBER = re.compile(r"-?\d[\d.e+-]*")
 NO_GRADES = "No notebook could be graded."
 
 
@@ -36,45 +34,25 @@ def grade_page(book: Gradebook) -> str:
 
 def _charts(book: Gradebook, totals: Sequence[Totals]) -> Iterator[str]:
     """Questions with the reasons of wrong answers, and guesses by notebook."""
-    rows = compared(book)
-    notebooks = sorted({row.guesses.notebook for row in rows})
+    rows = guesses_of(book)
+    notebooks = sorted({row.notebook for row in rows})
     figures = [_questions(totals)]
-    figures += [spread([row for row in rows if row.guesses.notebook == name]) for name in notebooks]
+    figures += [spread([row for row in rows if row.notebook == name]) for name in notebooks]
     questions, *guesses = drawn_figures(figures)
     yield from ("<h2>Questions</h2>", questions)
     yield from ("<h2>Wrong answers by reason</h2>", *_reasons(totals))
     for name, drawn in zip(notebooks, guesses, strict=True):
         yield from (f"<h2>Guesses, {escape(name)}</h2>", drawn)
     if rows:
-        yield table(HEADS, [row.row for row in rows])
+        yield _table(HEADS, [row.row for row in rows])
 
 
 def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table as HTML; columns of numbers to the right."""
-    columns = [[str(row[place]) for row in rows] for place in range(len(heads))]
-    sides = [
-        "right" if all(NUMBER.fullmatch(cell) for cell in column if cell) else "left"
-        for column in columns
-    ]
-    head = "".join(
-        f'<th scope="col" style="text-align: {side}">{escape(head)}</th>'
-        for head, side in zip(heads, sides, strict=True)
-    )
-    made = "".join(
-        "<tr>"
-        + "".join(
-            f'<td style="text-align: {side}">{escape(printable(str(cell)))}</td>'
-            for cell, side in zip(row, sides, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{made}</tbody></table>"
-    return f'<div class="table">{whole}</div>'
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return f'<div class="table">{Table(rows, columns=list(heads))._repr_html_()}</div>'
 
 
 def _questions(totals: Sequence[Totals]) -> Figure:
@@ -112,7 +90,7 @@ def _reasons(totals: Sequence[Totals]) -> Iterator[str]:
         if total.wrong:
             rows = [(count, hint) for hint, count in total.wrong.most_common(MOST_REASONS)]
             yield f"<h3>{escape(f'{total.question}: {total.asks}')}</h3>"
-            yield table(("Answers", "Reason"), rows)
+            yield _table(("Answers", "Reason"), rows)
     if not any(total.wrong for total in totals):
         yield _paragraph("No answer is wrong.")
 
@@ -127,7 +105,7 @@ def describe(book: Gradebook) -> Iterator[str]:
             f"{total.handed_in - total.answered} without an answer"
         )
         yield from (f"      {count} x {hint}" for hint, count in total.wrong.most_common(3))
-    for row in compared(book):
+    for row in guesses_of(book):
         name, count, low, middle, high, predicted, measured = row.row
         yield (
             f"  {name}: {count} guesses, median {middle}, half of them from {low} to {high}; "

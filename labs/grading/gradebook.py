@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from statistics import quantiles
 
 from labs.grading.grade_sheet import Sheet
 from labs.grading.submissions import Submission
@@ -60,23 +60,6 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Guesses:
-    """The guesses of a class under one name: the number of guesses, their quartiles and range."""
-
-    notebook: str
-    name: str
-    numbers: tuple[float, ...]
-
-    @property
-    def quartiles(self) -> tuple[float, float, float]:
-        """The lower quartile, the median and the upper one; a single guess is all three."""
-        if len(self.numbers) == 1:
-            return (self.numbers[0],) * 3
-        low, middle, high = quantiles(self.numbers, n=4, method="inclusive")
-        return low, middle, high
-
-
-@dataclass(frozen=True)
 class EqualSheets:
     """Students with identical guesses and answers, some of them not right."""
 
@@ -109,19 +92,16 @@ class Gradebook:
         return list(by_question.values())
 
     @property
-    def guesses(self) -> list[Guesses]:
-        """The numbers that a class guessed, by notebook and name, without names that nobody
-        guessed."""
-        by_question: dict[tuple[str, str], list[float]] = {}
+    def guesses(self) -> dict[tuple[str, str], list[float]]:
+        """The numbers that a class guessed, ascending, by notebook and name; only names that
+        somebody guessed."""
+        by_name: dict[tuple[str, str], list[float]] = {}
         for notebook in self.notebooks:
             for sheet in self.sheets(notebook):
                 for name, guess in sheet.guesses.items():
                     if isinstance(guess, float):
-                        by_question.setdefault((notebook, name), []).append(guess)
-        return [
-            Guesses(notebook, name, tuple(sorted(numbers)))
-            for (notebook, name), numbers in sorted(by_question.items())
-        ]
+                        insort(by_name.setdefault((notebook, name), []), guess)
+        return dict(sorted(by_name.items()))
 
     @property
     def notebooks(self) -> list[str]:

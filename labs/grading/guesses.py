@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import quantiles
 
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.catalog import LABS, find
-from labs.grading.gradebook import Gradebook, Guesses
+from labs.grading.gradebook import Gradebook
 from labs.grading.run_evidence import RunEvidence
 from labs.read.display.format import heading
 from labs.read.exercises.exercise import Guess, of_lab
@@ -32,28 +33,37 @@ HEADS = ("Guess", "Guesses", "Lower quartile", "Median", "Upper quartile", "Pred
 
 
 @dataclass(frozen=True)
-class Compared:
+class Guesses:
     """The guesses of a class for one figure, its unit, prediction and measurement; None for what
     is not known of it."""
 
-    guesses: Guesses
+    notebook: str
+    name: str
+    numbers: Sequence[float]
     unit: str = ""
     predicted: float | None = None
     measured: float | None = None
 
     @property
+    def quartiles(self) -> tuple[float, float, float]:
+        """The lower quartile, the median and the upper one; a single guess is all three."""
+        if len(self.numbers) == 1:
+            return (self.numbers[0],) * 3
+        low, middle, high = quantiles(self.numbers, n=4, method="inclusive")
+        return low, middle, high
+
+    @property
     def row(self) -> tuple[object, ...]:
         """The cells below HEADS."""
-        numbers = (*self.guesses.quartiles, self.predicted, self.measured)
-        name = f"{self.guesses.notebook} {self.guesses.name}"
-        return (name, len(self.guesses.numbers), *map(number, numbers))
+        numbers = (*self.quartiles, self.predicted, self.measured)
+        return (f"{self.notebook} {self.name}", len(self.numbers), *map(number, numbers))
 
 
 def number(value: float | None) -> str:
     return "" if value is None else f"{value:.4g}"
 
 
-def compared(book: Gradebook) -> list[Compared]:
+def guesses_of(book: Gradebook) -> list[Guesses]:
     """One entry per guess, in the order of the notebooks."""
     declared = {
         (guess.notebook, guess.name): (lab, guess)
@@ -61,10 +71,8 @@ def compared(book: Gradebook) -> list[Compared]:
         for guess in of_lab(lab)[1]
     }
     return [
-        Compared(guesses, *_about(*about))
-        if (about := declared.get((guesses.notebook, guesses.name)))
-        else Compared(guesses)
-        for guesses in book.guesses
+        Guesses(*asked, numbers, *(_about(*declared[asked]) if asked in declared else ()))
+        for asked, numbers in book.guesses.items()
     ]
 
 
@@ -80,11 +88,11 @@ def _about(lab: Lab, guess: Guess) -> tuple[str, float | None, float | None]:
     return column.unit, predicted, values.get(name)
 
 
-def spread(rows: Sequence[Compared]) -> Figure:
+def spread(rows: Sequence[Guesses]) -> Figure:
     """One row per figure: every guess, the middle half, the prediction and the measurement."""
     figure = Figure()
     for place, row in enumerate(rows):
-        name = heading(row.guesses.name.removeprefix("guess_"), row.unit)
+        name = heading(row.name.removeprefix("guess_"), row.unit)
         _add_row(figure, row, name.replace(" (", "<br>("), legend=not place)
     figure.update_layout(legend=LEGEND_ABOVE)
     every = [x for trace in figure.data for x in trace.x if x is not None and x > 0]
@@ -93,7 +101,7 @@ def spread(rows: Sequence[Compared]) -> Figure:
     figure.update_xaxes(title=title, type="log", tickvals=ticks)
     figure.update_yaxes(range=[len(rows) - 0.4, -0.6], type="category")
     text = "; ".join(
-        f"{row.guesses.name}: median {number(row.guesses.quartiles[1])}, "
+        f"{row.name}: median {number(row.quartiles[1])}, "
         f"measured {number(row.measured) or 'unknown'}"
         for row in rows
     )
@@ -107,9 +115,9 @@ def spread(rows: Sequence[Compared]) -> Figure:
     )
 
 
-def _add_row(figure: Figure, row: Compared, label: str, *, legend: bool) -> None:
-    low, middle, high = row.guesses.quartiles
-    above_0 = [guess for guess in row.guesses.numbers if guess > 0]
+def _add_row(figure: Figure, row: Guesses, label: str, *, legend: bool) -> None:
+    low, middle, high = row.quartiles
+    above_0 = [guess for guess in row.numbers if guess > 0]
     tick = {"color": GREY, "symbol": "line-ns-open", "size": 14}
     bar = {"color": BLUE, "width": 9}
     add = partial(figure.add_scatter, showlegend=legend)

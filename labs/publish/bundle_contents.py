@@ -19,7 +19,7 @@ from labs.drive.record.seal import canonical, digest, pretty
 from labs.errors import BadInput
 from labs.launch import code_digest
 from labs.launch.plan import code_of
-from labs.publish.bundle_layout import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
+from labs.publish.crate import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import sources_of, verdicts_from, with_recorded_draws
 from labs.read.claims.verdict import Verdict

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from labs.drive.record.seal import digest
-from labs.publish.bundle_layout import METADATA, NOTEBOOKS, PREVIEW, SUMS
+from labs.publish.crate import METADATA, NOTEBOOKS, PREVIEW, SUMS
 from labs.read.notebook_file import given_parameters, title
 from labs.read.runs.run import Run
 

@@ -9,7 +9,7 @@ from typing import Any
 from labs.drive.record.seal import digest
 from labs.drive.record.stored_files import read_bytes, read_json
 from labs.errors import Damaged
-from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
+from labs.publish.crate import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
 from labs.publish.crate_preview import NOT_LISTED, preview
 from labs.read.notebook_file import NotebookFile, read_notebook
 from labs.read.runs.raw_files import UNEXPECTED

@@ -15,7 +15,7 @@ from typing import Any
 from labs.drive.kernel import store
 from labs.drive.record.stored_files import read_json
 from labs.publish import bundle_contents as parts
-from labs.publish.bundle_layout import (
+from labs.publish.crate import (
     CITATION,
     CODE,
     COPY,
@@ -23,12 +23,16 @@ from labs.publish.bundle_layout import (
     KERNELS,
     LICENCES,
     METADATA,
+    PAPERMILL,
     PREVIEW,
+    ROOT,
     SUMS,
+    VALUE,
     VERDICTS,
+    About,
+    metadata,
     sums,
 )
-from labs.publish.crate import PAPERMILL, ROOT, VALUE, About, metadata
 from labs.publish.crate_preview import name_of
 from labs.read.claims.moved import Comparison, PlainVerdict, rounded
 from labs.read.display.format import few

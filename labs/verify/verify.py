@@ -20,7 +20,7 @@ from labs.drive.record.disk import owned_folder
 from labs.errors import BadInput, Damaged
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
 from labs.publish.bundle_contents import conditions as timed_conditions
-from labs.publish.bundle_layout import COPY, METADATA
+from labs.publish.crate import COPY, METADATA
 from labs.read.claims.moved import (
     Comparison,
     PlainVerdict,

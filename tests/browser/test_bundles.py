@@ -11,7 +11,7 @@ import pytest
 
 from labs.errors import Damaged
 from labs.publish import html
-from labs.publish.bundle_layout import PREVIEW
+from labs.publish.crate import PREVIEW
 from labs.publish.execute import open_notebook
 from labs.read.notebook_file import FIGURE, read_notebook
 from labs.verify.verify import subject_of

@@ -12,7 +12,7 @@ from labs.cli.__main__ import main
 from labs.grading.answers import GUESS
 from labs.grading.grade_sheet import grade_submission
 from labs.grading.gradebook import gradebook
-from labs.grading.guesses import KERNEL, _about, compared
+from labs.grading.guesses import KERNEL, _about, guesses_of
 from labs.grading.submissions import submissions
 from labs.read.exercises.exercise import Guess, of_lab
 from labs.read.notebook_file import assignments, parameters, read_notebook
@@ -80,11 +80,11 @@ def test_report_shows_guesses_beside_prediction_and_measurement(
 ) -> None:
     """The measurement is that of notebook 00, which fills a link of 1000 Mbit/s: 114 MiB/s."""
     guessing(tmp_path / "class", [50.0, 100.0, 120.0])
-    (row,) = compared(
+    (row,) = guesses_of(
         gradebook([(file, grade_submission(file)) for file in submissions(tmp_path / "class")])
     )
     line = 1e9 / 8 * 1448 / 1514 / 2**20
-    assert (row.guesses.numbers, row.unit) == ((50, 100, 120), "MiB/s")
+    assert (row.numbers, row.unit) == ([50, 100, 120], "MiB/s")
     assert row.predicted == pytest.approx(line, rel=0.02)
     assert row.measured == pytest.approx(line, rel=0.02)
     page = tmp_path / "class.html"

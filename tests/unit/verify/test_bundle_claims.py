@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.publish.bundle_layout import KERNELS
+from labs.publish.crate import KERNELS
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import NotebookFile, notebook_file
 from labs.read.runs import recorded

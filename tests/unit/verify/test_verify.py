@@ -19,7 +19,7 @@ from labs.catalog import find
 from labs.cli import verify as command
 from labs.errors import BadInput, Damaged
 from labs.publish import bundle
-from labs.publish.bundle_layout import VERDICTS
+from labs.publish.crate import VERDICTS
 from labs.read.answers import COMPUTE, kept
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run, open_run
