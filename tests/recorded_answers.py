@@ -85,7 +85,10 @@ def main() -> int:
     given = parser.parse_args()
     if given.stale:
         changed = stale()
-        print(*(f"the code of {lab} has changed: {WRITE}" for lab in changed), sep="\n", end="")
+        if changed:
+            print(
+                f"the results in {answers.FILE} of {', '.join(changed)} are of other code: {WRITE}"
+            )
         return int(bool(changed))
     folder = recorded.folder()
     before = answers.read(folder).answers
@@ -96,7 +99,8 @@ def main() -> int:
         now[asked] = text
         if not equal(before.get(answers.id_of(asked)), text):
             differing.append(name)
-    print(*(f"changed: {name}" for name in differing), sep="\n")
+    for name in differing:
+        print(f"changed: {name}")
     print(f"{len(now)} runs, {len(differing)} changed or new")
     if given.check:
         return int(bool(differing) or len(before) != len(now))

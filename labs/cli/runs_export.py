@@ -80,8 +80,7 @@ def _as_captures(runs: Sequence[Run], folder: Path, json_wanted: bool) -> int:
     """Write each capture of the runs with its comments."""
     from labs.drive.record.disk import write_whole
     from labs.read.capture.reader import read
-    from labs.read.exports.packet_comments import comments_of
-    from labs.read.exports.pcapng import annotated
+    from labs.read.exports.pcapng import annotated, comments_of
 
     files: list[str] = []
     skipped: list[str] = []

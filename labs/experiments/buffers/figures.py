@@ -61,10 +61,15 @@ from labs.read.readings.buffer_sweep import (
 from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, predicted
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
+from labs.read.theory.bdp import (
+    FOLLOWS_MATHIS,
+    bdp_bytes,
+    line_goodput_bytes_s,
+    mathis_bytes_s,
+    utilisation_pct,
+)
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.kernels import RATIO
-from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import receive_window_bytes
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]

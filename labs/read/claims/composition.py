@@ -398,7 +398,7 @@ def _on_each(by_word: Mapping[str, Sequence[Verdict]], of_kernels: bool) -> str:
 def _measured(row: ConditionComparison) -> str:
     """What may explain that the figures of a condition are close, but not the same."""
     first, second = (facts(side.lab, side.middle) for side in (row.first, row.second))
-    return describe_reasons(first, second, (row.margin.low, row.margin.high))
+    return describe_reasons(first, second, row.margin)
 
 
 def _ratio(row: ConditionComparison) -> str:

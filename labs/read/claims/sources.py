@@ -168,7 +168,7 @@ def _compared(
         ]
         for verdict in (first, second)
     ]
-    return compare_every(lab, *sides)[0] if all(sides) else ()
+    return compare_every(lab, *sides).rows if all(sides) else ()
 
 
 def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:

@@ -11,11 +11,11 @@ from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Text
 from labs.read.theory.advice import FULL, SIZES, Advice, End, Reached, advise, reached
+from labs.read.theory.bdp import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.kernels import RATIO, series
-from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
 
 ENOUGH = "the default is enough"
 WIDTH = 100

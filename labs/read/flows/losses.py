@@ -305,7 +305,7 @@ def holes(
     beside_hole, count, each = numpy.zeros(last - first, dtype=bool), 0, state.each
     marked = (numpy.flatnonzero(state.marks[first:last] & MISSING) + first).tolist()
     fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
-    longest = int((state.end - state.begin)[first:last].max())
+    longest = int((state.end[first:last] - state.begin[first:last]).max())
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:

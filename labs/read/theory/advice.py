@@ -15,12 +15,17 @@ from typing import Any
 from labs.drive.testbed.link import MSS_BYTES
 from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
+from labs.read.theory.bdp import (
+    BBR_TOLERATES_PCT,
+    FOLLOWS_MATHIS,
+    bdp_bytes,
+    line_goodput_bytes_s,
+    mathis_bytes_s,
+)
 from labs.read.theory.bulk import FUNCTIONS, LINK, Limit, transfer
 from labs.read.theory.bulk_flow import CONGESTION_CONTROLS, CUBIC, Flow
 from labs.read.theory.bulk_interval import shown
 from labs.read.theory.kernels import DEFAULT_WMEM, default_core_max_bytes, default_rmem, series
-from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS, mathis_bytes_s
 from labs.read.theory.windows import SMALLEST_BYTES, receive_window_bytes, send_bound_bytes
 
 LARGEST_BYTES = 1 << 31

@@ -95,6 +95,15 @@ class Link:
             self.most_queued = len(packets)
         return True
 
+    def holds(self, end: int) -> bool:
+        """Whether a packet with this end is still in the sender's own queue
+        (skb_still_in_host_queue())."""
+        if not self.segment_bytes:
+            for packet in self.packets:
+                if packet.begin + packet.length == end:
+                    return True
+        return False
+
     def _takes(self) -> bool:
         """Whether the queue takes a segment."""
         return True

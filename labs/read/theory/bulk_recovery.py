@@ -29,9 +29,9 @@ from labs.read.theory.bulk_scoreboard import (
 )
 from labs.read.theory.bulk_send_queue import NAGLE_OFF
 from labs.read.theory.bulk_sender import LEAST_PROBE_US, TICK_NS, ticks
+from labs.read.theory.congestion import INFINITE
 from labs.read.theory.kernels import REDUCED_GROWS
 from labs.read.theory.receiver import LEAST_RTO_US
-from labs.read.theory.reno import INFINITE
 
 MOST_RTO_NS = 120 * 1_000_000_000
 PROBE, REORDER, TIMEOUT = "probe", "reorder", "timeout"
@@ -294,15 +294,16 @@ class RecoveringSender(Scoreboard):
             before = self.nxt
             if self.unsent and self.nxt < self.edge:
                 self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
-            self.probe_repeats = self.nxt == before
+            last = len(self.flight) - 1
+            packet = self.flight[last]
+            self.probe_repeats = self.nxt == before and not self.link.holds(packet.end)
             if self.probe_repeats:
-                last = len(self.flight) - 1
-                packet = self.flight[last]
                 if packet.segments > 1:
                     self._split(last, (packet.segments - 1) * self.mss)
                     packet = self.flight[last + 1]
                 self._repeat(now_ns, packet)
-            self.probed = self.nxt
+            if self.probe_repeats or self.nxt > before:
+                self.probed = self.nxt
         self.probe_ns = NEVER_NS
         self._rearm_timeout(now_ns)
 

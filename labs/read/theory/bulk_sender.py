@@ -14,10 +14,9 @@ from collections import deque
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.bulk_link import NEVER_NS, Link, Sent
 from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
-from labs.read.theory.cubic import Cubic
+from labs.read.theory.congestion import Cubic, Reno
 from labs.read.theory.kernels import GROWS_PACKETS, SIZES_BY_RTT
 from labs.read.theory.receiver import LEAST_RTO_US, TIMESTAMP_BYTES
-from labs.read.theory.reno import Reno
 from labs.read.theory.windows import (
     SENT_HEADER_BYTES,
     SHARED_INFO_BYTES,

@@ -15,11 +15,10 @@ from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
 from labs.read.theory.bulk_flow import CUBIC, RENO, Flow, buffers
 from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, DroppingLink, Link
-from labs.read.theory.bulk_reader import Reader
+from labs.read.theory.bulk_programs import Blocks, File, Reader, Writer
 from labs.read.theory.bulk_receiver import BulkReceiver
 from labs.read.theory.bulk_recovery import RecoveringSender
 from labs.read.theory.bulk_sender import Sender
-from labs.read.theory.bulk_writers import Blocks, File, Writer
 from labs.read.theory.kernels import WRITES_SOONER, default_core_max_bytes
 from labs.read.theory.receiver import CONNECTS, TIMESTAMP_BYTES, Setup
 

@@ -128,16 +128,6 @@ WRITES_SOONER = Change(
 )
 
 # Sizes of buffers.
-FIRST_RMEM = Change((4, 20), "a337531b942b", "tcp_rmem[1] is 131,072 bytes, and not 87,380")
-SMALL_MINIMUM = Change(
-    (3, 2),
-    "7a91b434e2ba",
-    "the smallest receive buffer is 2,048 bytes and a struct sk_buff, and not 256 bytes; CentOS 6"
-    " has this, too",
-)
-MINIMUM_BY_TRUESIZE = Change(
-    (3, 11), "eea86af6b1e1", "the smallest buffers are a packet's smallest true size, once or twice"
-)
 LARGE_RMEM = Change(
     LARGE_BUFFERS_SINCE, "572be9bf9d0d", "tcp_rmem[2] is 32 MiB, and not 6 MiB: tcp_init()"
 )
@@ -149,7 +139,6 @@ DEFAULT_WMEM = (4096, 16384, 4 * MIB)
 """net.ipv4.tcp_wmem since Linux 4.18, with 1 GiB of memory or more."""
 RMEM_CAP, OLD_RMEM_CAP = 32 * MIB, 6 * MIB
 CORE_MAX_BYTES, OLD_CORE_MAX_BYTES = 4 * MIB, 212_992
-OLD_RMEM_BYTES = 87_380
 
 
 def default_rmem(kernel: str) -> tuple[int, int, int]:

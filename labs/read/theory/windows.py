@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
+from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.kernels import CLAMP_FOLLOWS, RATIO, SMALL_HEADS, first_ratio
 
 SEGMENT_TRUESIZE_BYTES = 2408
@@ -124,3 +125,37 @@ def granted_bytes(requested_bytes: int, core_max_bytes: int, socket: str) -> int
     __sock_set_rcvbuf(); include/net/sock.h SOCK_MIN_RCVBUF, SOCK_MIN_SNDBUF.
     """
     return max(2 * min(requested_bytes, core_max_bytes), SMALLEST_BYTES[socket])
+
+
+# CentOS 6, the system of the article's time: 2.6.32 with later changes, read in 2.6.32-642, x86-64.
+
+OLD_SK_BUFF_BYTES = 232
+"""struct sk_buff (include/linux/skbuff.h)."""
+OLD_SEGMENT_BYTES = 1460 + 272 + 16 + OLD_SK_BUFF_BYTES
+"""A segment as the send buffer counts it: the MSS of a path with an MTU of 1500, MAX_TCP_HEADER
+(128 and MAX_HEADER: 96 for wireless drivers, 48 for tunnels), a margin, and struct sk_buff."""
+
+
+def connected_send_bytes() -> int:
+    """The send buffer when a connection is established: room for the initial congestion window.
+
+    Source: net/ipv4/tcp_input.c tcp_fixup_sndbuf() of CentOS 6; replaced by tcp_sndbuf_expand().
+    """
+    return INITIAL_WINDOW_SEGMENTS * OLD_SEGMENT_BYTES
+
+
+def smallest_bytes() -> dict[str, int]:
+    """The smallest buffers that setsockopt gave from 3.2 (commit 7a91b434e2ba, which CentOS 6 has,
+    too; before, 256 bytes to receive) to 3.10 (commit eea86af6b1e1 changed them).
+
+    Source: include/net/sock.h SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
+    """
+    return {"send": 2048, "receive": 2048 + OLD_SK_BUFF_BYTES}
+
+
+def granted_send_bytes(requested_bytes: int) -> int:
+    """The send buffer after a request that wmem_max allows: twice the request as an int, which
+    overflows, and no less than the minimum. Source: net/core/sock.c sock_setsockopt(), SO_SNDBUF.
+    """
+    doubled = (2 * requested_bytes + (1 << 31)) % (1 << 32) - (1 << 31)
+    return max(doubled, smallest_bytes()["send"])

@@ -10,8 +10,7 @@ import pytest
 
 from labs.read import capture
 from labs.read.capture.packets import Record
-from labs.read.exports.packet_comments import comments_of
-from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, pcapng
+from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, comments_of, pcapng
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, ZERO_WINDOW
 from labs.read.flows.waits import stalls
 from tests import tshark

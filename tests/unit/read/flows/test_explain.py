@@ -605,7 +605,7 @@ def test_19_rounds_of_both_directions_keep_apart(tmp_path: Path) -> None:
 def test_20_all_readers_ignore_copies(name: str, tmp_path: Path) -> None:
     from random import Random
 
-    from labs.read.exports.packet_comments import comments_of
+    from labs.read.exports.pcapng import comments_of
     from labs.read.flows.exchanges import exchanges
 
     path = unpacked(name, tmp_path)

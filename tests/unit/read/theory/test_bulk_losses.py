@@ -15,7 +15,7 @@ import pytest
 from labs.drive.units import KIB, MB, SECOND_NS
 from labs.errors import BadInput
 from labs.read.theory import bulk
-from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bdp import line_goodput_bytes_s, mathis_bytes_s
 from labs.read.theory.bulk import TOO_FEW, draws, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
 from labs.read.theory.bulk_interval import interval
@@ -23,8 +23,7 @@ from labs.read.theory.bulk_link import DroppingLink
 from labs.read.theory.bulk_receiver import Block, BulkReceiver
 from labs.read.theory.bulk_scoreboard import OPEN, REDUCED
 from labs.read.theory.bulk_simulation import LossySimulation, Simulation
-from labs.read.theory.cubic import Cubic
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.congestion import Cubic
 from labs.read.theory.receiver import CONNECTS, Setup
 
 MEASURED: list[dict[str, Any]] = json.loads(

@@ -1,15 +1,26 @@
-"""What the programs of a run with several flows write, in excerpts of real runs."""
+"""What the programs of a run and iperf3 3.12 report, in excerpts of real runs, and what is none."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from labs.errors import Damaged
-from labs.read.parse.traffic import marked_packets, requests, streams
+from labs.read.parse.reports import (
+    iperf3_error,
+    marked_packets,
+    requests,
+    server,
+    settings,
+    streams,
+)
 
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 STREAM = """{"flows": [{"flow": 0, "role": "receive", "begin_ns": 1790000003940051200,
  "end_ns": 1790000024124634624, "bytes": 119402712, "ended": "stop", "timeline":
  [[1790000004060299776, 49152], [1790000004160659968, 344064]], "sndbuf_bytes": 16384,
@@ -64,3 +75,59 @@ def test_streams_refuse_other_json(said: Any) -> None:
 def test_marked_packets_refuse_other_json(said: Any) -> None:
     with pytest.raises(Damaged, match="list of qdiscs"):
         marked_packets(said)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"threads": []}, {"user_us": "1"}, [1]])
+def test_server_refuses_another_object(said: object) -> None:
+    with pytest.raises(Damaged):
+        server(said)
+
+
+@pytest.mark.parametrize("said", [None, [{}], [{"factor": "rules"}], {"effective": True}])
+def test_settings_refuses_another_object(said: object) -> None:
+    with pytest.raises(Damaged):
+        settings(said)
+
+
+def report(name: str) -> object:
+    return json.loads((FIXTURES / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("iperf3-interrupted.json", "interrupt - the client has terminated"),
+        ("iperf3-refused.json", "socket buffer size not set correctly"),
+    ],
+)
+def test_error_of_a_real_report(name: str, expected: str) -> None:
+    assert iperf3_error(report(name)) == expected
+
+
+def test_error_of_a_report_without_one() -> None:
+    assert iperf3_error({"start": {}, "end": {}}) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, [], "iperf3", {}, {"start": []}, {"start": {}, "error": 1}, {"start": {}, "error": ""}],
+)
+def test_error_of_no_report_is_damaged(said: object) -> None:
+    with pytest.raises(Damaged, match=r"report|text"):
+        iperf3_error(said)
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda one: (
+            st.dictionaries(st.sampled_from(["start", "error", "end"]), one) | st.lists(one)
+        ),
+    )
+)
+def test_error_of_any_json_is_a_text_or_damaged(said: object) -> None:
+    try:
+        found = iperf3_error(said)
+    except Damaged:
+        return
+    assert found is None or isinstance(found, str)

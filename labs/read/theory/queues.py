@@ -1,5 +1,5 @@
-"""One loss-based flow alone in a FIFO: the cycle of its congestion window between two losses, the
-utilisation of the link, and the queue.
+"""One loss-based flow in a FIFO or under CoDel: the cycle of its congestion window between two
+losses, the utilisation of the link, and the queue; and the buffer that many flows need.
 
 A fluid model. The window grows until the pipe and the buffer are full, is reduced to a share of
 that, and grows again. While it is smaller than the pipe, the link is partly idle; beyond, the rest
@@ -7,7 +7,7 @@ waits in the queue. Growth per round trip (Reno) is slower while the queue delay
 
 Sources: RFC 5681 sections 3.1 and 3.2 (Reno); RFC 9438 sections 4.2, 4.3, 4.6 and 5.1 (CUBIC: its
 window, the Reno-friendly region, beta 0.7, C 0.4); G. Appenzeller, I. Keslassy, N. McKeown, "Sizing
-Router Buffers", SIGCOMM 2004, section 2 (why a buffer of one BDP keeps the link busy for Reno).
+Router Buffers", SIGCOMM 2004, sections 2 and 3; RFC 8289 sections 3.3, 4.2, 4.3 and 5 (CoDel).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from math import erf, sqrt
 
 BETA = {"reno": 0.5, "cubic": 0.7}
 """What a loss leaves of the window."""
@@ -37,11 +38,6 @@ class Cycle:
     utilisation_pct: float
     queue_ms: tuple[tuple[float, float], ...]
     cubic_region: bool
-
-    @property
-    def mean_queue_ms(self) -> float:
-        """The mean delay in the queue over time."""
-        return sum(delay * lasts for delay, lasts in self.queue_ms) / self.period_s
 
     def queue_percentile_ms(self, percent: float) -> float:
         """The delay in the queue that is not exceeded for this share of the time."""
@@ -106,3 +102,43 @@ def cycle(control: str, capacity_per_s: float, rtt_ms: float, buffer_segments: f
         queue_ms=tuple(sorted(queue)),
         cubic_region=cubic,
     )
+
+
+# Many flows that do not lose packets at the same moments average out: the sum of n windows varies
+# by 1/sqrt(n) of what one window does.
+
+
+def needed_bdp(flows: int) -> float:
+    """The buffer in BDPs that keeps a link busy with so many Reno flows out of phase: 1/sqrt(n)."""
+    return 1 / sqrt(flows)
+
+
+def many_flows_utilisation(flows: int, buffer_bdp: float) -> float:
+    """The least share of a link that so many Reno flows out of phase use.
+
+    The sum of their windows is taken as normally distributed, each window as uniform between 2/3
+    and 4/3 of its mean. 0.9899 for 10,000 flows and a buffer of 1/sqrt(n) BDPs.
+    """
+    spread = (1 + buffer_bdp) / sqrt(flows)
+    return erf(3 * sqrt(3) / (2 * sqrt(2)) * buffer_bdp / spread)
+
+
+TARGET_MS = 5.0
+INTERVAL_MS = 100.0
+
+
+def largest_queue_ms(
+    rtt_ms: float,
+    capacity_per_s: float,
+    target_ms: float = TARGET_MS,
+    interval_ms: float = INTERVAL_MS,
+) -> float:
+    """The delay in the queue when a Reno flow alone reacts to CoDel's first drop.
+
+    From the moment at which the delay reaches the target, the window grows by one segment per round
+    trip, through an interval and the round trip of the loss. For CoDel this is what the buffer is
+    for a FIFO.
+    """
+    round_ms = rtt_ms + target_ms
+    segments = interval_ms / round_ms + 1
+    return target_ms + 1e3 * segments / capacity_per_s
