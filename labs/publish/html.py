@@ -33,6 +33,8 @@ TEMPLATES, FRAME = Path(__file__).parent / "template", "frame.html.j2"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
 HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link".*?</h2>', re.S)
 CONTENTS_FROM = 3
+LIBRARY = "<!-- plotly.js -->"
+"""Where a page of a notebook has the library."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
         ) from error
     # After the exporter, which would parse all of the library as HTML.
     scripts = f"<script>{library}</script>" if library else ""
-    return _with_contents(body).replace("<!-- plotly.js -->", scripts, 1)
+    return _with_contents(body).replace(LIBRARY, scripts, 1)
 
 
 def document(title: str, body: str, script: str = "", **frame: str) -> str:
@@ -85,6 +87,7 @@ def document(title: str, body: str, script: str = "", **frame: str) -> str:
     allowed = policy(script, styles="sheet" in frame)
     resources = {"title": title, "policy": allowed, **frame}
     head = _renderer().environment.get_template(FRAME).render(resources=resources)
+    head = head.replace(f"{LIBRARY}\n", "")
     inline = f"<script>{script}</script>\n" if script else ""
     return f"{head}\n{body}\n</main>\n{inline}</body>\n</html>\n"
 
