@@ -23,15 +23,15 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labs.catalog import find
 from labs.publish import bundle
-from labs.publish.bundle_layout import CODE, LOCK, METADATA, PREVIEW, SUMS, VERDICTS, sums
+from labs.publish.crate import CODE, LOCK, METADATA, PREVIEW, SUMS, VERDICTS, sums
 from labs.publish.crate_preview import NOT_LISTED, POLICY, preview
-from labs.publish.verify import subject_of
 from labs.read.claims.sources import Source, verdicts_from
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import read_notebook
 from labs.read.runs import recorded
 from labs.read.runs.archive import BUNDLED, run_folders
 from labs.read.runs.run import open_run
+from labs.verify.verify import subject_of
 from tests.run_folders import make_run, make_study, reseal
 
 Files = Mapping[str, bytes]

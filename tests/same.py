@@ -285,7 +285,7 @@ def exercises() -> Shown:
         for exercise in of_lab(lab)[0]:
             for kernel in ("5.10", "6.1", "6.12", "7.2"):
                 try:
-                    expected = repr(exercise.expected(RunEvidence(lab, kernel)))
+                    expected = repr(exercise.expected(RunEvidence(kernel, lab)))
                 except LabError as error:
                     expected = str(error)
                 yield f"{exercise.notebook} {exercise.name} {kernel}", expected

@@ -40,8 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "teach": {
         "student": "write the students' copies of notebooks, without solutions",
-        "grade": "grade the answers in notebooks, with hints",
-        "class": "show the guesses and runs of a class, with predictions and spread",
+        "grade": "grade the answers in notebooks, with hints; show the guesses of a class",
     },
     "set up": {
         "doctor": "show which testbeds can run on this machine, and what the others need",

@@ -5,9 +5,6 @@ a folder given to --into, or a packed file. A notebook is executed in the curren
 permissions, and the runs that it opens are included. A notebook that papermill has executed is
 included as it is, unless --set is given; name its runs as well.
 
---appendix prints the artifact appendix that reviewers ask for: set-up with a Dockerfile, the major
-claims with their commands, times and disk space, and how to check each badge.
-
 Anybody can check the bundle with `labs verify`, and read its runs like those of a folder:
 set RUNS = "bundle.zip" in a notebook, or use `labs runs list bundle.zip`. See docs/publishing.md.
 """
@@ -26,29 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     from labs.cli.publish import add_set
 
-    parser.add_argument("out", type=Path, nargs="?", metavar="OUT.zip", help="the bundle to write")
+    parser.add_argument("out", type=Path, metavar="OUT.zip", help="the bundle to write")
     parser.add_argument(
-        "what", type=Path, nargs="*", metavar="NOTEBOOK|RUNS", help="notebooks and runs"
+        "what", type=Path, nargs="+", metavar="NOTEBOOK|RUNS", help="notebooks and runs"
     )
     add_set(parser, "every notebook")
-    parser.add_argument(
-        "--appendix",
-        nargs="?",
-        const="",
-        metavar="RUNS",
-        help="write no bundle; print the artifact appendix for reviewers in Markdown, with the "
-        "verdicts computed from RUNS (default: your own and the recorded runs)",
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Write the bundle and print its path and contents, or print the appendix. Raises LabError."""
-    if args.appendix is not None:
-        return _appendix(args)
-    if args.out is None or not args.what:
-        raise BadInput("name OUT.zip, and at least one notebook or folder of runs")
+    """Write the bundle and print its path and contents. Raises LabError."""
     from labs.cli.publish import check_parameters
     from labs.publish.page_parameters import settle
     from labs.read.notebook_file import read_notebook
@@ -86,21 +71,6 @@ def main(args: argparse.Namespace) -> int:
         f"{done.size_bytes} bytes, sha256 {done.sha256}"
     )
     print(json.dumps(done.as_json()) if args.json else text)
-    return 0
-
-
-def _appendix(args: argparse.Namespace) -> int:
-    """Print the appendix. Costs are those of the user's own runs: recorded ones do not describe
-    their machine."""
-    from labs.cli.claims import DEFAULT_FOLDER, every_article, judged
-    from labs.publish.appendix import appendix, rows_of
-
-    if args.out is not None or args.given:
-        raise BadInput("--appendix takes no OUT.zip, no notebook and no --set: it writes no bundle")
-    source = args.appendix or None
-    rows = rows_of(judged(every_article(source), source), [Path(source or DEFAULT_FOLDER)])
-    text = appendix(rows)
-    print(json.dumps({"claims": len(rows), "appendix": text}) if args.json else text)
     return 0
 
 

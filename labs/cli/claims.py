@@ -181,8 +181,8 @@ def every_article(source: str | None) -> list[tuple[Lab, Article]]:
 
 def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) -> int:
     """Print what moved since earlier verdicts on the same claims; 5 if a verdict did."""
-    from labs.publish.recorded_verdicts import verdicts_in
     from labs.read.claims.moved import compare_verdicts
+    from labs.verify.recorded_verdicts import verdicts_in
 
     earlier, only = verdicts_in(args.against)
     common = [pair for pair in chosen if only is None or pair[1].number in only]

@@ -1,7 +1,7 @@
 """Grade the answers in notebooks: right, wrong with a hint, missing, or unreadable.
 
 No code of a notebook is executed. Numbers are compared with the theory and with the recorded runs.
-Runs that were handed in give no points: `labs class` shows them. No runs are performed.
+Runs that were handed in give no points. No runs are performed.
 
 If a file cannot be graded, it is reported in one line, the others are still graded, and the
 exit code is 2. An output that cannot be written does not prevent the others. Archives and links
@@ -13,16 +13,15 @@ of a notebook, the best one counts.
 
     labs grade submissions                          every answer, with its hint
     labs grade submissions --csv grades.csv         one row per student
-    labs grade submissions --moodle worksheet.csv   the grading worksheet of an assignment
-    labs grade submissions --summary                how many are right, and why not
-    labs grade submissions --due "2026-11-30 23:59" --csv -    with remarks on late files
+    labs grade submissions --summary                how many are right, and why not; the guesses
+    labs grade submissions --page class.html        the same with charts, for a lecture
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,15 +37,9 @@ SPREADSHEET = "utf-8-sig"
 """With a byte-order mark, so that spreadsheets recognise UTF-8."""
 WRITTEN = {
     "csv": "write one row per student; - means standard output",
-    "moodle": "write the grading worksheet of an assignment",
     "nbgrader": "write the columns that nbgrader exports",
-    "page": "write one HTML page: points, hardest questions, reasons for wrong answers",
-    "gradescope": "write results.json for a Gradescope autograder, for one notebook",
-    "prairielearn": "write results.json for a PrairieLearn external grader, for one notebook",
+    "page": "write one HTML page: points, hardest questions, reasons for wrong answers, guesses",
 }
-
-FOR_GRADERS = ("gradescope", "prairielearn")
-WITH_REMARKS = ("csv", "page", "summary")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,39 +53,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for flag, help in WRITTEN.items():
         parser.add_argument(f"--{flag}", type=Path, metavar="FILE", help=help)
-    parser.add_argument(
-        "--due", metavar="TIME", help="flag files handed in later than YYYY-MM-DD HH:MM"
-    )
-    parser.add_argument(
-        "--seeds", type=Path, metavar="CSV", help="examination: the list given to `labs student`"
-    )
-    parser.add_argument(
-        "--secret", type=Path, metavar="FILE", help="the secret given to `labs student`"
-    )
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
 def main(args: argparse.Namespace) -> int:
     """Grade the notebooks and print the results. BadInput for a folder without notebooks."""
-    from labs.grading.examination import read_list
-    from labs.grading.grade_page import grade_page
+    from labs.grading.class_report import describe as describe_class
+    from labs.grading.class_report import grade_page
     from labs.grading.grade_sheet import grade_submission
-    from labs.grading.grade_tables import as_csv, as_moodle, as_nbgrader
-    from labs.grading.gradebook import describe as describe_class
+    from labs.grading.grade_tables import as_csv, as_nbgrader
     from labs.grading.gradebook import gradebook
-    from labs.grading.submissions import due_time, submissions
+    from labs.grading.submissions import submissions
 
-    _check_combination(args)
-    seeds = read_list(args.seeds, args.secret) if args.seeds else None
-    if args.gradescope or args.prairielearn:
-        return _for_grader(args, seeds)
-    tables = {"csv": as_csv, "moodle": as_moodle, "nbgrader": as_nbgrader, "page": grade_page}
+    tables = {"csv": as_csv, "nbgrader": as_nbgrader, "page": grade_page}
     wanted = {flag: path for flag in tables if (path := getattr(args, flag))}
-    _check_new([*wanted.values()], args.force)
-    due = due_time(args.due) if args.due else None
+    _check_combination(args, wanted)
     files = [submission for root in args.paths for submission in submissions(root)]
-    graded = [(file, grade_submission(file, seeds)) for file in files]
-    book = gradebook(graded, due)
+    graded = [(file, grade_submission(file)) for file in files]
+    book = gradebook(graded)
     failed: dict[str, LabError] = {}
     for flag, path in wanted.items():
         try:
@@ -102,11 +80,7 @@ def main(args: argparse.Namespace) -> int:
     sheets = [sheet for _, sheet in graded]
     problems = [describe(sheet) for sheet in sheets if sheet.problem]
     if args.json:
-        print(
-            json.dumps(
-                [{"student": submission.student, **sheet.as_json()} for submission, sheet in graded]
-            )
-        )
+        print(json.dumps([{"student": file.student, **sheet.as_json()} for file, sheet in graded]))
     elif args.summary:
         print("\n".join([*describe_class(book), *problems]))
     elif not wanted:
@@ -127,48 +101,15 @@ def _not_written(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> 
     return type(next(iter(failed.values())))(f"{reasons}. Written: {written or 'nothing'}")
 
 
-def _check_combination(args: argparse.Namespace) -> None:
-    """BadInput for flags of which one would be ignored, or two would write to one place."""
-    if args.secret and not args.seeds:
-        raise BadInput("--secret needs the list of students. Name it with --seeds")
-    given = [flag for flag in (*WRITTEN, "due", "summary", "json") if getattr(args, flag)]
-    graders = [flag for flag in given if flag in FOR_GRADERS]
-    if graders and (others := [f"--{flag}" for flag in given if flag not in FOR_GRADERS]):
-        raise BadInput(
-            f"--{graders[0]} grades one submission and excludes {', '.join(others)}. "
-            "Use them in a command of their own"
-        )
-    if args.due and {*given}.isdisjoint(WITH_REMARKS):
-        raise BadInput(
-            "--due needs an output with remarks. Add --csv FILE, --page FILE or --summary"
-        )
-    places = [str(getattr(args, flag)) for flag in given if flag in WRITTEN]
-    places += [STANDARD_OUTPUT for flag in ("summary", "json") if flag in given]
+def _check_combination(args: argparse.Namespace, wanted: Mapping[str, Path]) -> None:
+    """BadInput for two outputs to one place, and for existing files."""
+    printed = [flag for flag in ("summary", "json") if getattr(args, flag)]
+    places = [*map(str, wanted.values()), *(STANDARD_OUTPUT for _ in printed)]
     if twice := next((place for place in places if places.count(place) > 1), ""):
         where = "standard output" if twice == STANDARD_OUTPUT else twice
         raise BadInput(f"{where} is named for two outputs. Name a file of its own for each")
-
-
-def _for_grader(args: argparse.Namespace, seeds: Mapping[str, str] | None) -> int:
-    """Write results.json for one submission; whatever was handed in has a result."""
-    from labs.grading.grader_results import gradescope, of_one, prairielearn
-
-    if len(args.paths) > 1:
-        raise BadInput("an external grader grades one submission. Name one notebook or folder")
-    wanted = ((args.gradescope, gradescope), (args.prairielearn, prairielearn))
-    files = [(path, results_of) for path, results_of in wanted if path]
-    _check_new([path for path, _ in files], args.force)
-    sheet = of_one(args.paths[0], seeds)
-    for path, results_of in files:
-        _write(path, json.dumps(results_of(sheet), indent=1) + "\n")
-    if STANDARD_OUTPUT not in [str(path) for path, _ in files]:
-        print(describe(sheet))
-    return 0
-
-
-def _check_new(paths: Sequence[Path], force: bool) -> None:
-    for path in paths:
-        if str(path) != STANDARD_OUTPUT and path.exists() and not force:
+    for path in wanted.values():
+        if str(path) != STANDARD_OUTPUT and path.exists() and not args.force:
             raise BadInput(f"{path} exists. Name another file, or replace it with --force")
 
 

@@ -4,13 +4,7 @@ An edited copy is never overwritten; the command reports that it was kept.
 
     labs student notebooks/*.ipynb --recorded              no kernel is needed
     labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40 --zip copies.zip
-    labs student notebooks/00-start-here.ipynb --seeds class.csv --into examination
     labs student notebooks/00-start-here.ipynb --recorded --nbgrader --into source/start
-
-With --seeds, each student in a list gets a copy in a folder of their own. The numbers in its
-questions are drawn from the student's seed, and it lacks the cells that check answers. The list is
-a CSV file with the columns id and seed, or with --secret only id. Grade the copies with
-`labs grade --seeds`.
 
 With --nbgrader, the copies are source notebooks for `nbgrader generate_assignment`. The commands
 are in docs/jupyterhub.md.
@@ -61,12 +55,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--zip", type=Path, metavar="FILE", help="also write the copies as a zip file"
     )
     parser.add_argument(
-        "--seeds", type=Path, metavar="CSV", help="examination: one copy per student in a list"
-    )
-    parser.add_argument(
-        "--secret", type=Path, metavar="FILE", help="compute the seeds from the ids and this file"
-    )
-    parser.add_argument(
         "--force", action="store_true", help="replace an existing zip file; edited copies are kept"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
@@ -76,38 +64,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Write the copies and print what happened to each. Raises LabError."""
     from labs.drive.record.disk import write_whole
-    from labs.grading.examination import read_list
-    from labs.grading.student_copy import (
-        copies_for_examination,
-        copy_for_students,
-        read_presets,
-        zipped,
-    )
+    from labs.grading.student_copy import copy_for_students, read_presets, zipped
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
     presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
-    if args.secret is not None and args.seeds is None:
-        raise BadInput("--secret needs the list of students. Name it with --seeds")
-    if args.nbgrader and args.seeds is not None:
-        raise BadInput("--nbgrader and --seeds exclude each other. Use one of them")
     if args.zip is not None and args.zip.exists() and not args.force:
         raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
-    if args.seeds is None:
-        done = [
-            copy_for_students(
-                notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
-            )
-            for notebook in args.notebooks
-        ]
-    else:
-        seeds = read_list(args.seeds, args.secret)
-        done = [
-            copied
-            for notebook in args.notebooks
-            for copied in copies_for_examination(
-                notebook, args.into, seeds, presets, dry_run=args.dry_run
-            )
-        ]
+    done = [
+        copy_for_students(
+            notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
+        )
+        for notebook in args.notebooks
+    ]
     if args.zip is not None and not args.dry_run:
         write_whole(args.zip, zipped([copied.path for copied in done], args.into))
     if args.json:

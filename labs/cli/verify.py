@@ -90,9 +90,9 @@ def main(args: argparse.Namespace) -> int:
     from labs.drive.kernel.versions import read_kernel_spec
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
-    from labs.publish.verify import Draw, verify
     from labs.read.answers import computed
     from labs.read.runs import recorded
+    from labs.verify.verify import Draw, verify
 
     check_platform("virtual")
     run_flags.take(args)

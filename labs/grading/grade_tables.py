@@ -1,19 +1,16 @@
-"""The grades of a class as files that other systems import: CSV for a spreadsheet, for Moodle, and
-as nbgrader exports it."""
+"""The grades of a class as CSV: for a spreadsheet, and as nbgrader exports them."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from labs.errors import BadInput
-from labs.grading.gradebook import Cell, Gradebook, columns
+from labs.grading.gradebook import Gradebook, Student
+from labs.read.exercises.exercise import Answer
+from labs.read.exercises.graded_answer import RIGHT
 
-WORKSHEET = ("Identifier", "Grade", "Last modified (grade)", "Feedback comments")
-"""What the grading worksheet of a Moodle assignment must have, on a site in English
-(mod/assign/feedback/offline/importgradeslib.php), and the column of the comments, which must not be
-the first (the same; mod/assign/feedback/comments/lang)."""
+TEXTS = ("files", "problems", "remarks", "equal sheets", "comments")
 NBGRADER = (
     *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
     *("raw_score", "late_submission_penalty", "score", "max_score"),
@@ -21,56 +18,71 @@ NBGRADER = (
 """The columns that `nbgrader export` writes (nbgrader/plugins/export.py, CsvExportPlugin)."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """A cell that begins with one of these is a formula for a spreadsheet."""
+Row = Mapping[str, Answer | int]
 
 
 def as_csv(book: Gradebook) -> str:
-    """One row per student, as `columns` has it; an empty cell where nothing was handed in."""
-    wanted = columns(book)
-    rows = ([value(student) for _, value in wanted] for student in book.students)
-    return _written([head for head, _ in wanted], rows)
+    """One row per student; an empty cell where nothing was handed in.
+
+    Points per notebook and in total, 1 or 0 per question, TEXTS, and the guesses. Equal sheets are
+    the numbers of the groups.
+    """
+    heads = [
+        "student",
+        *(f"{notebook} points" for notebook in book.notebooks),
+        *("total", "of"),
+        *(f"{total.notebook} {total.question}" for total in book.totals),
+        *TEXTS,
+        *map(" ".join, book.guesses),
+    ]
+    most = len(book.totals)
+    return _written(heads, [{"of": most, **_row(student, book)} for student in book.students])
+
+
+def _row(student: Student, book: Gradebook) -> Row:
+    """The cells of a student by heading."""
+    groups = [str(n) for n, group in enumerate(book.equal, 1) if student.name in group.students]
+    texts = (
+        ", ".join(student.files),
+        " ".join(student.problems),
+        " ".join(student.remarks),
+        ", ".join(groups),
+        student.comments,
+    )
+    row = {"student": student.name, **dict(zip(TEXTS, texts, strict=True))}
+    cells: dict[str, Answer | int] = {"total": student.points} if student.sheets else {}
+    for notebook, sheet in student.sheets.items():
+        marks = {grade.exercise.name: int(grade.verdict == RIGHT) for grade in sheet.grades}
+        by_name = {"points": sheet.points, **marks, **sheet.guesses}
+        cells |= {f"{notebook} {name}": value for name, value in by_name.items()}
+    return {**row, **cells}
 
 
 def as_nbgrader(book: Gradebook) -> str:
     """One row per student and notebook, with the columns that nbgrader exports."""
-    rows = [
-        (notebook, *(None, None), student.name, *(None,) * 3, sheet.points, 0, sheet.points, most)
+    rows: list[Row] = [
+        {
+            "assignment": notebook,
+            "student_id": student.name,
+            "late_submission_penalty": 0,
+            "max_score": len(sheet.grades),
+            **dict.fromkeys(("raw_score", "score"), sheet.points),
+        }
         for student in book.students
         for notebook, sheet in sorted(student.sheets.items())
-        for most in (len(sheet.grades),)
     ]
     return _written(NBGRADER, rows)
 
 
-def as_moodle(book: Gradebook) -> str:
-    """The grading worksheet of a Moodle assignment: the total points of each participant, with
-    comments. Who handed in nothing that could be graded has no row, and so keeps their grade.
-
-    BadInput without folders or files that Moodle named.
-    """
-    rows = [
-        (f"Participant {student.participant}", student.points, "-", student.comments)
-        for student in book.students
-        if student.participant and student.sheets
-    ]
-    if not rows:
-        raise BadInput(
-            "no folder has the name of a Moodle participant "
-            "(NAME_NUMBER_assignsubmission_file). Use --csv, or Moodle's archive of all submissions"
-        )
-    return _written(WORKSHEET, rows)
-
-
-def _written(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+def _written(heads: Sequence[str], rows: Iterable[Row]) -> str:
+    """The table as CSV, in which a text that a spreadsheet would compute is quoted."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_cell(cell) for cell in head])
-    writer.writerows([_cell(cell) for cell in row] for row in rows)
+    writer.writerow(map(_cell, heads))
+    writer.writerows([_cell(row.get(head, "")) for head in heads] for row in rows)
     return out.getvalue()
 
 
-def _cell(value: Cell) -> Cell:
-    """A text that a spreadsheet would compute is quoted."""
-    if not isinstance(value, str):
-        return value
-    formula = len(value) > 1 and value.lstrip(" ").startswith(FORMULA)
-    return f"'{value}" if formula else value
+def _cell(value: Answer | int) -> Answer | int:
+    is_text = isinstance(value, str) and len(value) > 1
+    return f"'{value}" if is_text and str(value).lstrip(" ").startswith(FORMULA) else value

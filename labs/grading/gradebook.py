@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
-from statistics import quantiles
 
 from labs.grading.grade_sheet import Sheet
 from labs.grading.submissions import Submission
 from labs.read.display.format import printable
-from labs.read.exercises.exercise import Answer
 from labs.read.exercises.graded_answer import MISSING, RIGHT
 from labs.read.exercises.graded_answer import Graded as Judged
 
@@ -23,7 +20,6 @@ class Student:
     about them. `problems` are of files that could not be graded."""
 
     name: str
-    participant: str = ""
     sheets: dict[str, Sheet] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -32,10 +28,6 @@ class Student:
     @property
     def points(self) -> int:
         return sum(sheet.points for sheet in self.sheets.values())
-
-    @property
-    def hints(self) -> int:
-        return sum(sheet.hints for sheet in self.sheets.values())
 
     @property
     def comments(self) -> str:
@@ -65,23 +57,6 @@ class Totals:
     answered: int = 0
     handed_in: int = 0
     wrong: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """The guesses of a class under one name: the number of guesses, their quartiles and range."""
-
-    notebook: str
-    name: str
-    numbers: tuple[float, ...]
-
-    @property
-    def quartiles(self) -> tuple[float, float, float]:
-        """The lower quartile, the median and the upper one; a single guess is all three."""
-        if len(self.numbers) == 1:
-            return (self.numbers[0],) * 3
-        low, middle, high = quantiles(self.numbers, n=4, method="inclusive")
-        return low, middle, high
 
 
 @dataclass(frozen=True)
@@ -117,19 +92,16 @@ class Gradebook:
         return list(by_question.values())
 
     @property
-    def guesses(self) -> list[Guesses]:
-        """The numbers that a class guessed, by notebook and name, without names that nobody
-        guessed."""
-        by_question: dict[tuple[str, str], list[float]] = {}
+    def guesses(self) -> dict[tuple[str, str], list[float]]:
+        """The numbers that a class guessed, ascending, by notebook and name; only names that
+        somebody guessed."""
+        by_name: dict[tuple[str, str], list[float]] = {}
         for notebook in self.notebooks:
             for sheet in self.sheets(notebook):
                 for name, guess in sheet.guesses.items():
                     if isinstance(guess, float):
-                        by_question.setdefault((notebook, name), []).append(guess)
-        return [
-            Guesses(notebook, name, tuple(sorted(numbers)))
-            for (notebook, name), numbers in sorted(by_question.items())
-        ]
+                        insort(by_name.setdefault((notebook, name), []), guess)
+        return dict(sorted(by_name.items()))
 
     @property
     def notebooks(self) -> list[str]:
@@ -144,19 +116,18 @@ Graded = tuple[Submission, Sheet]
 """A file and its grades."""
 
 
-def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradebook:
+def gradebook(graded: Iterable[Graded]) -> Gradebook:
     """The grades of a class. Of several copies of a notebook the one with the most points counts,
-    and of equal ones the first. What is late counts, with a remark."""
+    and of equal ones the first."""
     students: dict[str, Student] = {}
     telling: dict[tuple[str, str], set[str]] = {}
     for submission, sheet in graded:
         mine = students.setdefault(submission.student, Student(submission.student))
-        mine.participant = submission.participant
         mine.files.append(printable(submission.path.name))
         if sheet.problem:
             mine.problems.append(f"{printable(submission.path.name)}: {sheet.problem}")
         elif sheet.grades:
-            mine.remarks += _remarks(submission, sheet, late_by(submission, due))
+            mine.remarks += _remarks(submission, sheet)
             _count(mine, sheet)
             if sheet.is_telling:
                 telling.setdefault((sheet.notebook, sheet.content), set()).add(mine.name)
@@ -169,31 +140,13 @@ def gradebook(graded: Iterable[Graded], due: datetime | None = None) -> Gradeboo
     )
 
 
-def late_by(submission: Submission, due: datetime | None) -> str:
-    """By how much a file is late, in words; empty if it is not."""
-    if due is None or submission.at is None or submission.at <= due:
-        return ""
-    minutes = int((submission.at - due).total_seconds() // 60)
-    days, hours = minutes // 1440, minutes // 60 % 24
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
-
-
-def _remarks(submission: Submission, sheet: Sheet, late: str) -> Iterator[str]:
+def _remarks(submission: Submission, sheet: Sheet) -> Iterator[str]:
     """Remarks about a file."""
     name = printable(submission.path.name)
-    if late:
-        yield f"{name}: late by {late}."
     if submission.path.stem != sheet.notebook:
         yield f"{name}: renamed from {sheet.notebook}.ipynb."
-    if sheet.drawn_for and not _is_named(sheet.drawn_for, submission.student):
-        yield f"{name}: the examination of {sheet.drawn_for}."
     if sheet.is_empty:
         yield f"{name}: empty, without an answer."
-
-
-def _is_named(student: str, where: str) -> bool:
-    """Whether a name contains an id, and not as a part of another one."""
-    return re.search(rf"(?<![^\W_]){re.escape(student)}(?![^\W_])", where) is not None
 
 
 def _count(student: Student, sheet: Sheet) -> None:
@@ -205,83 +158,3 @@ def _count(student: Student, sheet: Sheet) -> None:
         student.remarks.append(f"{sheet.notebook}: handed in more than once, {name} counts.")
     if other is None or sheet.points > other.points:
         student.sheets[sheet.notebook] = sheet
-
-
-Cell = Answer | int | None
-Column = tuple[str, Callable[[Student], Cell]]
-
-
-def columns(book: Gradebook) -> list[Column]:
-    """The table of a class: a heading and the cell of a student; None where nothing was handed in.
-
-    Points per notebook and in total, 1 or 0 per question, hints, files, problems, remarks, the
-    numbers of the groups with equal sheets and comments as text, and the guesses.
-    """
-    totals = book.totals
-    return [
-        ("student", lambda student: student.name),
-        *(
-            (f"{notebook} points", _of_sheet(notebook, lambda sheet: sheet.points))
-            for notebook in book.notebooks
-        ),
-        ("total", lambda student: student.points if student.sheets else None),
-        ("of", lambda student: len(totals)),
-        *(
-            (f"{total.notebook} {total.question}", _of_sheet(total.notebook, _mark(total.question)))
-            for total in totals
-        ),
-        ("hints shown", lambda student: student.hints if student.sheets else None),
-        ("files", lambda student: ", ".join(student.files)),
-        ("problems", lambda student: " ".join(student.problems)),
-        ("remarks", lambda student: " ".join(student.remarks)),
-        ("equal sheets", lambda student: ", ".join(_groups_of(student.name, book))),
-        ("comments", lambda student: student.comments),
-        *(
-            (f"{guess.notebook} {guess.name}", _of_sheet(guess.notebook, _guess(guess.name)))
-            for guess in book.guesses
-        ),
-    ]
-
-
-def _groups_of(student: str, book: Gradebook) -> Iterator[str]:
-    return (f"{n}" for n, group in enumerate(book.equal, 1) if student in group.students)
-
-
-def _of_sheet(notebook: str, value: Callable[[Sheet], Cell]) -> Callable[[Student], Cell]:
-    return lambda student: value(student.sheets[notebook]) if notebook in student.sheets else None
-
-
-def _mark(question: str) -> Callable[[Sheet], Cell]:
-    return lambda sheet: next(
-        (int(grade.verdict == RIGHT) for grade in sheet.grades if grade.exercise.name == question),
-        None,
-    )
-
-
-def _guess(name: str) -> Callable[[Sheet], Cell]:
-    return lambda sheet: sheet.guesses.get(name)
-
-
-def describe(book: Gradebook) -> Iterator[str]:
-    """The totals per question with the commonest hint, then the guesses; lines of text."""
-    sheets = sum(len(student.sheets) for student in book.students)
-    yield f"{len(book.students)} students, {sheets} notebooks"
-    for total in book.totals:
-        yield (
-            f"  {total.notebook} {total.question}: {total.right} of {total.handed_in} right, "
-            f"{total.handed_in - total.answered} without an answer"
-        )
-        yield from (f"      {count} x {hint}" for hint, count in total.wrong.most_common(3))
-    for guess in book.guesses:
-        low, middle, high = (f"{value:.4g}" for value in guess.quartiles)
-        yield (
-            f"  {guess.notebook} {guess.name}: {len(guess.numbers)} guesses, median {middle}, "
-            f"half of them from {low} to {high}"
-        )
-    for student in book.students:
-        yield from (f"  {student.name}: {remark}" for remark in student.remarks)
-    for number, group in enumerate(book.equal, 1):
-        yield (
-            f"  equal sheets {number}, {group.notebook}: identical guesses and answers, some of "
-            f"them not right: {', '.join(group.students)}"
-        )

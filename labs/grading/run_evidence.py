@@ -6,8 +6,8 @@ folder of somebody else. In virtual time an unchanged run equals the recorded on
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,32 +19,22 @@ from labs.read.runs import recorded
 from labs.read.runs.run import Run
 
 
+@dataclass(frozen=True)
 class RunEvidence(Evidence):
     """The recorded runs of a lab on one kernel."""
 
-    def __init__(self, lab: Lab, kernel: str, drawn: Mapping[str, Scalar] | None = None) -> None:
-        super().__init__(kernel, drawn)
-        self._lab = lab
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RunEvidence) and self._same == other._same
-
-    def __hash__(self) -> int:
-        return hash(self._same)
-
-    @property
-    def _same(self) -> tuple[object, ...]:
-        return self._lab.name, self.kernel, *sorted(self.drawn.items())
+    lab: Lab
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""
-        p = dataclasses.replace(self._defaults(), only=condition, **parameters)  # type: ignore[arg-type]
-        (wanted,) = self._lab.conditions(p)
+        defaults: LabParameters = self.lab.Parameters(kernel=self.kernel)
+        p = replace(defaults, only=condition, **parameters)  # type: ignore[arg-type]
+        (wanted,) = self.lab.conditions(p)
         try:
             return recorded.equal_to(
-                self._lab.name,
+                self.lab.name,
                 wanted.as_json(),
-                recorded_runs(self._lab.name),
+                recorded_runs(self.lab.name),
                 kernel=self.kernel,
                 seed=p.seed,
                 memory_mib=p.memory_mib,
@@ -54,10 +44,7 @@ class RunEvidence(Evidence):
 
     def column(self, run: Run, name: str) -> Any:
         """A column of the lab's results for a run."""
-        return self._lab.results(run).values[name]
-
-    def _defaults(self) -> LabParameters:
-        return self._lab.Parameters(kernel=self.kernel)
+        return self.lab.results(run).values[name]
 
 
 @cache

@@ -18,13 +18,10 @@ from labs.drive.parameters.notebook_cell import from_literals
 from labs.drive.record.disk import write_whole
 from labs.drive.record.seal import key
 from labs.errors import BadInput, LabError
-from labs.grading.answers import ANSWER
-from labs.grading.examination import QUESTIONS, draw, examination_cells
-from labs.grading.grade_sheet import CHECK, exercises_of
 from labs.grading.nbgrader import as_source
 from labs.read.notebook_file import PARAMETERS, notebook_file, parameters, read_notebook
 
-SOLUTION, EXERCISE = "solution", "exercise"
+SOLUTION = "solution"
 LAB = re.compile(r'labs\.(?:check|grid)\("(\w+)"')
 LINE = re.compile(r"^([A-Z][A-Z0-9_]*)( *= *)([^#\n]*?)( *)(#.*)?$", re.MULTILINE)
 LINK = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
@@ -70,39 +67,6 @@ def copy_for_students(
         as_source(new, notebook.stem)
         new["metadata"]["labs"]["sources"] = _sources(new)
     return _written(new, notebook, into, dry_run)
-
-
-def copies_for_examination(
-    notebook: Path,
-    into: Path,
-    seeds: Mapping[str, str],
-    presets: Mapping[str, str] | None = None,
-    *,
-    dry_run: bool = False,
-) -> list[Copied]:
-    """Write a copy for each student of a list into a folder with their id: with the questions that
-    are drawn for them, and without the cells that check answers."""
-    _, exercises = exercises_of(notebook.stem)
-    base = student_version(read_notebook(notebook).content, notebook.stem)
-    preset(base, notebook, presets or {})
-    asked = [cell for cell in base["cells"] if _is_exercise(cell)]
-    place = base["cells"].index(asked[0]) if asked else len(base["cells"])
-    kept = [cell for cell in base["cells"] if cell not in asked]
-    done = []
-    for student, drawn in draw(seeds, exercises).items():
-        new = copy.deepcopy(base)
-        new["cells"] = [*kept[:place], *examination_cells(drawn, exercises), *kept[place:]]
-        new["metadata"]["labs"] |= {
-            QUESTIONS: {"id": student, "drawn": dict(drawn.values)},
-            "sources": _sources(new),
-        }
-        done.append(_written(new, notebook, into / student, dry_run))
-    return done
-
-
-def _is_exercise(cell: Mapping[str, Any]) -> bool:
-    tags = cell["metadata"].get("tags", [])
-    return EXERCISE in tags or ANSWER in tags or CHECK in "".join(cell["source"])
 
 
 def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) -> Copied:

@@ -1,4 +1,4 @@
-"""What a class handed in: whose file it is, when it came, and what cannot be read.
+"""What a class handed in: whose file it is, and what cannot be read.
 
 Nothing is unpacked, and no link is followed: archives and links are told.
 """
@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from labs.drive.record.seal import RUN, SEAL
-from labs.drive.record.stored_files import read_bytes
-from labs.errors import BadInput, Damaged
+from labs.errors import BadInput
 from labs.read.display.format import printable
 
 NOTEBOOK = ".ipynb"
@@ -28,24 +24,19 @@ MOODLE = re.compile(
 )
 """A folder, or a file, in the archive of all submissions of a Moodle assignment
 (mod/assign/classes/downloader.php: full name, number of the participant, plugin)."""
-INBOUND = re.compile(r"(?P<name>[^+]+)\+[^+]+\+(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(\+.*)?")
+INBOUND = re.compile(r"(?P<name>[^+]+)\+[^+]+\+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*(\+.*)?")
 """A submission in nbgrader's exchange (nbgrader/exchange/default/submit.py)."""
-SUBMITTED, TIMESTAMP = "submitted", "timestamp.txt"
-"""The folder of a course with nbgrader: submitted/STUDENT/ASSIGNMENT/, with the time of handing in
+SUBMITTED = "submitted"
+"""The folder of a course with nbgrader: submitted/STUDENT/ASSIGNMENT/
 (nbgrader/exchange/default/collect.py)."""
-DAY = re.compile(r"[\dW-]*")
-TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)?(?: ([\w/+-]+))?")
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A file that a student handed in. `participant` is Moodle's number of the student, if known;
-    `problem` says why it is not read."""
+    """A file that a student handed in; `problem` says why it is not read."""
 
     student: str
     path: Path
-    participant: str = ""
-    at: datetime | None = None
     problem: str = ""
 
 
@@ -76,7 +67,6 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _submission(path: Path, root: Path) -> Submission:
-    student, participant, at = whose(path.relative_to(root))
     if path.is_symlink():
         problem = "a symbolic link, which is not followed. Ask for the file itself"
     elif not path.name.endswith(NOTEBOOK):
@@ -95,54 +85,17 @@ def _submission(path: Path, root: Path) -> Submission:
         )
     else:
         problem = ""
-    return Submission(student, path, participant, at or _at(path), problem and f"It is {problem}")
+    return Submission(whose(path.relative_to(root)), path, problem and f"It is {problem}")
 
 
-def whose(inside: Path) -> tuple[str, str, datetime | None]:
-    """The student of a file in a folder of submissions, the number that Moodle gave them, and the
-    time in the name: the first folder, or the name of the file."""
+def whose(inside: Path) -> str:
+    """The student of a file in a folder of submissions, by the first folder, or by the name of the
+    file; with the number that Moodle gave them."""
     parts = inside.parts
     if len(parts) > 1 and parts[0] == SUBMITTED:
         parts = parts[1:]
     first = printable(parts[0] if len(parts) > 1 else Path(parts[-1]).stem)
     if match := MOODLE.fullmatch(first):
-        return f"{match['name']} ({match['number']})", match["number"], None
-    if match := INBOUND.fullmatch(first):
-        return match["name"], "", read_time(match["at"])
-    return first, "", None
-
-
-def _at(path: Path) -> datetime | None:
-    """When a file was handed in: as nbgrader noted it, or when it was last changed."""
-    with suppress(Damaged):
-        note = read_bytes(path.with_name(TIMESTAMP), most_bytes=100).decode("utf-8", "replace")
-        if noted := read_time(note):
-            return noted
-    return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
-
-
-def read_time(text: str) -> datetime | None:
-    """A time as nbgrader writes it: with its zone, which is UTC if it is not known here."""
-    match = TIME.match(text.strip())
-    if match is None:
-        return None
-    zone: tzinfo = UTC
-    with suppress(OSError, ValueError, KeyError):
-        zone = ZoneInfo(match[2] or "UTC")
-    try:
-        return datetime.fromisoformat(match[1]).replace(tzinfo=zone)
-    except ValueError:
-        return None
-
-
-def due_time(text: str) -> datetime:
-    """The time until which work is handed in, in this machine's zone unless it names one."""
-    try:
-        if DAY.fullmatch(text):
-            raise ValueError("a day alone would be its first minute")
-        due = datetime.fromisoformat(text)
-        return due if due.tzinfo else due.astimezone()
-    except (ValueError, OverflowError):
-        raise BadInput(
-            f"{text} is not a time. Allowed: YYYY-MM-DD HH:MM, for example 2026-11-30 23:59"
-        ) from None
+        return f"{match['name']} ({match['number']})"
+    match = INBOUND.fullmatch(first)
+    return match["name"] if match else first

@@ -1,1 +1,1 @@
-"""Publish notebooks as pages, a site or a bundle, and verify published runs."""
+"""Publish notebooks as pages, a site or a bundle."""

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from labs.publish.html import TEMPLATES
+from labs.publish.html import document, style_of
 from labs.read.audit.items import GROUPS, Item
 from labs.read.display.format import printable
 
-STYLES = (TEMPLATES / "report" / "style.css", TEMPLATES / "audit.css")
 TOOLS = frozenset(
     {
         "cpupower", "echo", "ethtool", "ip", "modprobe", "nft", "nsenter", "sysctl", "systemctl",
@@ -52,15 +51,12 @@ def page(items: Sequence[Item]) -> str:
         for number, (group, some) in enumerate(groups)
         if some
     )
-    style = "\n".join(path.read_text(encoding="utf-8") for path in STYLES)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta name="generator" content="labs audit">\n'
-        f"<title>Audit</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>Audit</h1>\n<nav><ol>{links}</ol></nav>\n<p class="text">{ABOUT}</p>\n'
-        f"{_counts(items)}\n{body}\n</main>\n</body>\n</html>\n"
+    head = f'<h1>Audit</h1>\n<nav><ol>{links}</ol></nav>\n<p class="text">{ABOUT}</p>'
+    return document(
+        "Audit",
+        f"{head}\n{_counts(items)}\n{body}",
+        style=style_of("report/style.css", "audit.css"),
+        generator="labs audit",
     )
 
 

@@ -21,9 +21,18 @@ from labs.drive.record.disk import owned_folder, whole_file
 from labs.drive.record.seal import digest
 from labs.errors import BadInput
 from labs.publish import bundle_contents as parts
-from labs.publish.bundle_layout import CODE, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS, sums
 from labs.publish.bundled_notebook import Executed, executed, is_executed, taken
-from labs.publish.crate import About, metadata
+from labs.publish.crate import (
+    CODE,
+    METADATA,
+    NOTEBOOKS,
+    PREVIEW,
+    SUMS,
+    VERDICTS,
+    About,
+    metadata,
+    sums,
+)
 from labs.publish.crate_preview import name_of, preview
 from labs.publish.page_parameters import Scalar
 from labs.read.notebook_file import NotebookFile

@@ -15,17 +15,17 @@ from labs.catalog import LABS, find, with_ledgers
 from labs.drive.kernel import store
 from labs.drive.kernel.build import fragment_text
 from labs.drive.kernel.versions import series_of
-from labs.drive.record.seal import digest, pretty
+from labs.drive.record.seal import canonical, digest, pretty
 from labs.errors import BadInput
 from labs.launch import code_digest
 from labs.launch.plan import code_of
-from labs.publish import real_time
-from labs.publish.bundle_layout import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
+from labs.publish.crate import CITATION, INSTALLED, KERNELS, LICENCES, LOCK
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import sources_of, verdicts_from, with_recorded_draws
 from labs.read.claims.verdict import Verdict
 from labs.read.runs.archive import BUNDLED, Contents, contents, runs_folder
 from labs.read.runs.run import Run
+from labs.read.stats.repetitions import Repeated, repeated
 
 DISTRIBUTION = "tcp-lab-notebook"
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -78,7 +78,26 @@ def verdicts_on(runs: Path, have: Sequence[Run]) -> dict[str, Any]:
 def intervals(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """The interval of each condition in real time of the labs of this package."""
     repetitions = [run for run in runs if run.repetition is not None and run.lab in LABS]
-    return list(map(real_time.as_json, real_time.conditions(repetitions)))
+    return list(map(interval_of, conditions(repetitions)))
+
+
+def conditions(runs: Iterable[Run]) -> list[Repeated]:
+    """The conditions of runs in real time that have an interval, each on one testbed and kernel."""
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        asked = canonical(run.condition_asked.as_json()).decode()
+        groups.setdefault((run.lab, run.testbed, run.kernel.release, asked), []).append(run)
+    every = [
+        condition for key in sorted(groups) for condition in repeated(find(key[0]), groups[key])
+    ]
+    return [condition for condition in every if condition.interval is not None]
+
+
+def interval_of(condition: Repeated) -> dict[str, Any]:
+    """A condition with its interval as plain data."""
+    run = condition.runs[0]
+    where = {"lab": run.lab, "testbed": run.testbed, "kernel": run.kernel.release}
+    return {**where, **condition.as_json()}
 
 
 def code() -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
@@ -169,19 +169,6 @@ def _series(verdict: Verdict) -> str:
 
 def _testbed(verdict: Verdict) -> str:
     return "" if verdict.witness is None else verdict.witness.testbed
-
-
-def search_entries(every: Iterable[Judged]) -> list[tuple[str, str, str]]:
-    """Address, title and text of each claim, for the search."""
-    return [
-        (
-            f"index.html#{verdict.id}",
-            f"{verdict.id}: {verdict.words}",
-            f"{verdict.statement} {verdict.because}",
-        )
-        for judged in every
-        for verdict in judged.verdicts
-    ]
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,15 @@
-"""The metadata of a bundle: an RO-Crate 1.1 with the Process Run Crate profile 0.5.
+"""The files of a bundle and its metadata: an RO-Crate 1.1 with the Process Run Crate profile 0.5.
+
+ro-crate-metadata.json      what the bundle contains, for programs (RO-Crate 1.1)
+ro-crate-preview.html       the same, for people
+notebooks/NAME.ipynb        the executed notebooks
+runs.tar.xz                 their runs, packed as by `labs runs pack`
+verdicts.json               the verdicts that these runs give on the claims of the articles
+code.json                   version and digests of the code
+environment/                requirements.lock, or the versions of the installed packages
+kernels/SERIES-DIGEST12/    kernel.json, config, fragment.config and patches of each kernel
+LICENSE*, CITATION.cff
+SHA256SUMS                  the checksum of every other file
 
 Each run is an action, performed by the labs and the kernel. Its object is the requested condition,
 and its result the packed runs. The execution of each notebook is an action, too.
@@ -9,26 +20,35 @@ Source: RO-Crate 1.1 (doi:10.5281/zenodo.4541002), https://w3id.org/ro/wfrun/pro
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from labs.drive.record.seal import canonical
-from labs.publish.bundle_layout import (
-    CITATION,
-    CODE,
-    KERNELS,
-    LICENCES,
-    METADATA,
-    NOTEBOOKS,
-    SUMS,
-    VERDICTS,
-)
+from labs.drive.record.seal import canonical, digest
 from labs.read.notebook_file import given_parameters
 from labs.read.runs.archive import BUNDLED
 from labs.read.runs.run import Run
 
+METADATA, PREVIEW = "ro-crate-metadata.json", "ro-crate-preview.html"
+VERDICTS, CODE, SUMS = "verdicts.json", "code.json", "SHA256SUMS"
+NOTEBOOKS, ENVIRONMENT, KERNELS = "notebooks", "environment", "kernels"
+LOCK, INSTALLED = f"{ENVIRONMENT}/requirements.lock", f"{ENVIRONMENT}/installed.txt"
+LICENCES = ("LICENSE", "LICENSE-CC-BY-4.0")
+CITATION = "CITATION.cff"
+ALLOWED = re.compile(
+    "|".join(
+        (
+            *map(re.escape, (METADATA, PREVIEW, BUNDLED, VERDICTS, CODE, SUMS, CITATION)),
+            *map(re.escape, (*LICENCES, LOCK, INSTALLED)),
+            rf"{NOTEBOOKS}/[^/]+\.ipynb",
+            rf"{KERNELS}/[0-9.]+-[0-9a-f]{{12}}/(kernel\.json|config|fragment\.config)",
+            rf"{KERNELS}/[0-9.]+-[0-9a-f]{{12}}/patches/[^/]+\.patch",
+        )
+    )
+)
+COPY = "Ask whoever made the bundle for it again"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 CONTEXT = f"{SPECIFICATION}/context"
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
@@ -50,6 +70,12 @@ DESCRIPTION = (
     "Executed notebooks of the TCP lab notebook with the runs that they are based on. A run in "
     "virtual time repeats to the byte, so `labs verify` can perform it again and compare."
 )
+
+
+def sums(files: Mapping[str, bytes]) -> bytes:
+    """SHA256SUMS over the files of a bundle."""
+    lines = (f"{digest(content)}  {name}\n" for name, content in sorted(files.items()))
+    return "".join(lines).encode()
 
 
 @dataclass(frozen=True)

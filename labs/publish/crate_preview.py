@@ -15,12 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from labs.drive.record.seal import digest
-from labs.drive.record.stored_files import read_bytes, read_json
-from labs.errors import Damaged
-from labs.publish.bundle_check import MOST_METADATA_BYTES
-from labs.publish.bundle_layout import COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
-from labs.read.notebook_file import NotebookFile, given_parameters, title
-from labs.read.runs.raw_files import UNEXPECTED
+from labs.publish.crate import METADATA, NOTEBOOKS, PREVIEW, SUMS
+from labs.read.notebook_file import given_parameters, title
 from labs.read.runs.run import Run
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -115,29 +111,3 @@ def _files(files: Mapping[str, Path | bytes]) -> Iterator[Sequence[str]]:
     for name, content in sorted(files.items()):
         size = content.stat().st_size if isinstance(content, Path) else len(content)
         yield _link(name), f"{size:,}", f"<code>{digest(content)}</code>"
-
-
-def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequence[Run]) -> None:
-    """Damaged unless the page of an unpacked bundle is byte-identical to the one generated from its
-    other files, which were verified before."""
-    files = {
-        path.relative_to(bundle).as_posix(): path for path in bundle.rglob("*") if path.is_file()
-    }
-    verdicts = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
-    try:
-        genuine = preview(
-            {name: path for name, path in files.items() if name not in NOT_LISTED},
-            {notebook.path.name: notebook.content for notebook in notebooks},
-            runs,
-            verdicts,
-        )
-    except UNEXPECTED as error:
-        raise Damaged(
-            f"{PREVIEW} of the bundle cannot be compared: {VERDICTS} or the metadata of a notebook "
-            f"has an unexpected form ({type(error).__name__}). Do not open it. {COPY}"
-        ) from error
-    if read_bytes(bundle / PREVIEW, next_step=COPY) != genuine:
-        raise Damaged(
-            f"{PREVIEW} of the bundle is not the page that this version of labs writes for its "
-            f"files, and may run a script. Do not open it. {COPY}"
-        )

@@ -24,15 +24,17 @@ from traitlets.config import Config
 
 from labs.errors import RunFailed
 from labs.publish.figures import figure_html
+from labs.publish.output_html import complete_tables
 from labs.publish.sanitised import sanitised
-from labs.publish.tables import complete_tables
 from labs.read.notebook_file import FIGURE, title
 from labs.read.runs.raw_files import UNEXPECTED
 
-TEMPLATES = Path(__file__).parent / "template"
+TEMPLATES, FRAME = Path(__file__).parent / "template", "frame.html.j2"
 # An <h2> as nbconvert writes it: its address, its words, the paragraph mark that links to it.
 HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)<a class="anchor-link".*?</h2>', re.S)
 CONTENTS_FROM = 3
+LIBRARY = "<!-- plotly.js -->"
+"""Where a page of a notebook has the library."""
 
 
 @dataclass(frozen=True)
@@ -54,25 +56,19 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
     charts = embed_charts(shown)
     library = get_plotlyjs() if charts and shared is None else ""
     script = (TEMPLATES / "report" / "charts.js").read_text(encoding="utf-8")
-    exporter = HTMLExporter(
-        template_name="report",
-        extra_template_basedirs=[str(TEMPLATES)],
-        config=Config({"HTMLExporter": {"preprocessors": [CoalesceStreamsPreprocessor]}}),
-        filters={"sanitised": sanitised},
-    )
     resources = {
         "title": title(shown.cells) or fallback_title,
         "policy": policy(
             script, library, files=charts > 0 and shared is not None, styles=shared is not None
         ),
-        "shared": shared,
+        "sheet": shared.style if shared is not None else "",
+        "navigation": shared.navigation if shared is not None else "",
         "library": shared.library if charts and shared is not None else "",
-        "style": (TEMPLATES / "report" / "style.css").read_text(encoding="utf-8"),
-        "highlight": highlight_styles(),
+        "style": f"{style_of('report/style.css')}\n{highlight_styles()}",
         "script": script,
     }
     try:
-        body, _ = exporter.from_notebook_node(shown, resources=resources)
+        body, _ = _renderer().from_notebook_node(shown, resources=resources)
     except (InvalidNotebook, *UNEXPECTED) as error:
         lines = str(error).splitlines() or [""]
         raise RunFailed(
@@ -81,7 +77,28 @@ def page(notebook: Any, fallback_title: str, shared: Shared | None = None) -> st
         ) from error
     # After the exporter, which would parse all of the library as HTML.
     scripts = f"<script>{library}</script>" if library else ""
-    return _with_contents(body).replace("<!-- plotly.js -->", scripts, 1)
+    return _with_contents(body).replace(LIBRARY, scripts, 1)
+
+
+def document(title: str, body: str, script: str = "", **frame: str) -> str:
+    """A page with this body and a script of its own, in the frame that all pages have: with the
+    rules `style` or the address of a style sheet (`sheet`), and perhaps `navigation` and the name
+    of its `generator`."""
+    allowed = policy(script, styles="sheet" in frame)
+    resources = {"title": title, "policy": allowed, **frame}
+    head = _renderer().environment.get_template(FRAME).render(resources=resources)
+    head = head.replace(f"{LIBRARY}\n", "")
+    inline = f"<script>{script}</script>\n" if script else ""
+    return f"{head}\n{body}\n</main>\n{inline}</body>\n</html>\n"
+
+
+def _renderer() -> HTMLExporter:
+    return HTMLExporter(
+        template_name="report",
+        extra_template_basedirs=[str(TEMPLATES)],
+        config=Config({"HTMLExporter": {"preprocessors": [CoalesceStreamsPreprocessor]}}),
+        filters={"sanitised": sanitised},
+    )
 
 
 def check_texts(notebook: Any) -> None:
@@ -146,6 +163,11 @@ def _with_contents(html: str) -> str:
         return html
     links = "".join(f'<li><a href="#{anchor}">{words}</a></li>' for anchor, words in sections)
     return head + main + body.replace("</h1>", f"</h1>\n<nav><ol>{links}</ol></nav>", 1)
+
+
+def style_of(*names: str) -> str:
+    """The style sheets with these names as one."""
+    return "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
 
 
 def highlight_styles() -> str:

@@ -1,8 +1,8 @@
-"""The commands that perform the runs of a claim or of a verdict."""
+"""The commands that perform the runs of a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
 from labs.read.claims.verdict import HOW_MUCH, JudgedRuns, Verdict
@@ -13,13 +13,6 @@ VIRTUAL = "virtual"
 NOT_NAMED = HOW_MUCH | {"testbed", "kernel", "runs", "seed"}
 FEW = 12
 """So many conditions are named; a study of `--size full` that has more is performed as a whole."""
-
-
-def of_conditions(lab: Lab, names: Iterable[str], verdict: Verdict | None = None) -> str:
-    """The `labs run` for these conditions of the full study, on the testbed that the lab names, and
-    for the seeds of the verdict."""
-    words = [f"{_run(lab)} --size full --only {','.join(names)}", *of_seeds(verdict)]
-    return " ".join(words)
 
 
 def of_seeds(verdict: Verdict | None) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, ALLOWED_SVG_PROPERTIES, CSSSanitizer
 from bleach.sanitizer import Cleaner
 
-from labs.publish.plain_text import NOT_TEXT
+from labs.publish.output_html import NOT_TEXT
 
 TEXT = frozenset(
     {

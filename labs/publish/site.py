@@ -1,4 +1,4 @@
-"""One static site: the claims, the executed notebooks, the documents, the data, a search.
+"""One static site: the claims, the executed notebooks, the documents, the data.
 
 It works from a file:// address without a network, and the same input gives the same bytes.
 """
@@ -25,7 +25,6 @@ from labs.publish.html import TEMPLATES, Shared, page
 from labs.publish.page_parameters import Scalar, checked_lab, declared
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import STYLE, Place, framed, script, style_sheet
-from labs.publish.site_search import BODY, Entry, index_script, sections
 from labs.read.claims.composition import noted_once, telling_first
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import recorded_sources, verdicts_from
@@ -34,7 +33,7 @@ from labs.read.notebook_file import NotebookFile, read_notebook, title
 from labs.read.runs import recorded
 
 UNFINISHED = ".new-site-"
-PLOTLY, INDEX = "plotly.js", "search-index.js"
+PLOTLY = "plotly.js"
 NOTEBOOK_LINK = re.compile(r'href="([\w-]+)\.ipynb(#|")')
 RECORDED: Mapping[str, Scalar] = {"TESTBED": "recorded"}
 
@@ -68,7 +67,7 @@ class Sources:
 
     @property
     def pages(self) -> frozenset[str]:
-        made = ("index.html", "notebooks.html", "docs.html", "data.html", "search.html")
+        made = ("index.html", "notebooks.html", "docs.html", "data.html")
         return frozenset(
             (*made, *(address for address in self.addresses.values() if address.endswith("html")))
         )
@@ -166,15 +165,8 @@ def _pages(made_of: Sources, judged: Sequence[Judged], books: Mapping[str, Any])
             "Documents", sorted(documents, key=lambda document: document[1].lower())
         ),
     }
-    entries: list[Entry] = list(claims_page.search_entries(judged))
-    entries += [
-        section for at, (name, html) in pages.items() for section in sections(at, name, html)
-    ]
-    search = framed(Place("search.html", made_of.pages), "Search", BODY, script("search.js"), INDEX)
     return {
         "index.html": index,
-        "search.html": search,
-        INDEX: index_script(entries),
         PLOTLY: get_plotlyjs(),
         STYLE: style_sheet(),
         **{at: html for at, (_, html) in pages.items()},

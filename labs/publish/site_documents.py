@@ -14,7 +14,7 @@ from posixpath import normpath
 
 from nbconvert.filters.markdown import markdown2html
 
-from labs.publish.plain_text import TAG, plain_text
+from labs.publish.output_html import TAG, plain_text
 from labs.publish.sanitised import sanitised
 from labs.publish.site_page import Place
 

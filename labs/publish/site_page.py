@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from labs.publish.html import TEMPLATES, highlight_styles, policy
+from labs.publish.html import TEMPLATES, document, highlight_styles, style_of
 
 STYLE = "style.css"
 NAVIGATION = (
@@ -19,7 +19,6 @@ NAVIGATION = (
     ("docs.html", "Docs"),
     ("data.html", "Data"),
     ("docs/publishing.html#verify", "Verify"),
-    ("search.html", "Search"),
 )
 """The pages that every page links to."""
 
@@ -47,29 +46,15 @@ class Place:
         return f'<nav class="site" aria-label="Site"><b>TCP lab</b>{links}</nav>'
 
 
-def framed(place: Place, title: str, body: str, script: str = "", *files: str) -> str:
-    """A page of the site with its body; `script` is its own, `files` are script files that it
-    loads from the folder of the site."""
-    loaded = "".join(f'<script src="{place.root}{file}"></script>\n' for file in files)
-    inline = f"<script>{script}</script>\n" if script else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" '
-        f'content="{policy(script, files=bool(files), styles=True)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        '<meta name="generator" content="labs publish">\n'
-        f"<title>{escape(title)}</title>\n"
-        f'<link rel="stylesheet" href="{place.root}{STYLE}">\n'
-        f"</head>\n<body>\n{place.navigation()}\n<main>\n{body}\n</main>\n{loaded}{inline}"
-        "</body>\n</html>\n"
-    )
+def framed(place: Place, title: str, body: str, script: str = "") -> str:
+    """A page of the site with its body and a script of its own."""
+    sheet = place.root + STYLE
+    return document(title, body, script, sheet=sheet, navigation=place.navigation())
 
 
 def style_sheet() -> str:
     """The one style sheet of a site."""
-    files = (TEMPLATES / "report" / "style.css", TEMPLATES / "site" / "site.css")
-    return "\n".join([*(file.read_text(encoding="utf-8") for file in files), highlight_styles()])
+    return f"{style_of('report/style.css', 'site/site.css')}\n{highlight_styles()}"
 
 
 def script(name: str) -> str:

@@ -11,10 +11,10 @@ import pytest
 
 from labs.errors import Damaged
 from labs.publish import html
-from labs.publish.bundle_layout import PREVIEW
+from labs.publish.crate import PREVIEW
 from labs.publish.execute import open_notebook
-from labs.publish.verify import subject_of
 from labs.read.notebook_file import FIGURE, read_notebook
+from labs.verify.verify import subject_of
 from tests import hostile_bundles
 from tests.browser.test_pages import ATTACK, DESKTOP_PX, FAULTS, PHONE_PX
 from tests.chromium import open_file

@@ -115,21 +115,6 @@ def test_site_front_page_filters_claims(browser: Browser, written: Path) -> None
         page.close()
 
 
-def test_site_search_finds_claims_notebooks_and_documents(browser: Browser, written: Path) -> None:
-    page, seen = open_file(browser, written / "search.html", width=PHONE_PX)
-    addresses = "[...document.querySelectorAll('#found a')].map(it => it.getAttribute('href'))"
-    try:
-        page.fill("#words", "nagle")
-        assert any(at.startswith("index.html#A3.") for at in page.evaluate(addresses))
-        page.fill("#words", "anatomy of a download")
-        assert page.evaluate(addresses)[0].startswith(f"notebooks/{START}.html#")
-        page.fill("#words", "attacked")
-        assert page.evaluate(addresses) and page.evaluate("window.attacked") is None
-        assert seen.errors == []
-    finally:
-        page.close()
-
-
 def test_site_front_page_prints_every_claim(
     browser: Browser, written: Path, tmp_path: Path
 ) -> None:

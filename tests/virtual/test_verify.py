@@ -16,11 +16,11 @@ from labs.catalog import find
 from labs.drive.record.seal import key, pretty
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.publish import bundle
-from labs.publish.rerun import BEYOND, IDENTICAL
-from labs.publish.verified import Verified
-from labs.publish.verify import verify
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.compare import every_run
+from labs.verify.rerun import BEYOND, IDENTICAL
+from labs.verify.verified import Verified
+from labs.verify.verify import verify
 from tests import kept_runs
 from tests.run_folders import reseal
 

@@ -22,7 +22,7 @@
       shown_at                    parameters that a run must share to be shown with the article's
                                   figures (default: those of the claim)
       hardware                    true: a figure of the author's machine, shown and not judged
-      major                       true: a main claim, which the artifact appendix lists
+      major                       true: a main claim, which is shown first
       changed, source             why kernels may differ on it, and the commits
 
 `expected` and `column` are one, or several by name. There is no field for a verdict, or for a

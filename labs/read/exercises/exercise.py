@@ -9,8 +9,6 @@
       pct                   how far a number may be outside, in % (default: 0)
       checked               what the values were computed from; runs that were read are added
       mistakes              wrong answers that have a known reason: formulas, or a word, by the hint
-      question              for examinations, with names of `draws` in braces
-    [NOTEBOOK.draws]        the values of `given` that an examination may draw for a student
     [NOTEBOOK.guesses]      by the variable in the notebook's cell for guesses: a column of a
                             condition, with a kernel or without; or unit, given, and the formulas
                             predicted and measured; or unit alone, where each machine differs
@@ -38,13 +36,12 @@ Answer = float | str
 UNITS = {"KiB": KIB, "MiB": MIB}
 
 
+@dataclass(frozen=True)
 class Evidence:
-    """What an answer is checked against: a kernel series, the values that a student's examination
-    draws, and no run. `labs.grading.run_evidence` has the recorded runs."""
+    """What an answer is checked against: a kernel series, and no run. `labs.grading.run_evidence`
+    has the recorded runs."""
 
-    def __init__(self, kernel: str, drawn: Mapping[str, Scalar] | None = None) -> None:
-        self.drawn = drawn or {}
-        self.kernel = str(self.drawn.get("kernel", kernel))
+    kernel: str
 
     def run(self, condition: str, **parameters: Scalar) -> Run | None:
         """A run with the lab's defaults but for these parameters; None if there is none."""
@@ -134,14 +131,11 @@ class Exercise:
     choices: Sequence[str] = ()
     given: Mapping[str, Scalar] = field(default_factory=dict)
     mistakes: Mapping[str, Any] = field(default_factory=dict)
-    question: str = ""
-    draws: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
     figures: type[Figures] = Figures
 
     def expected(self, runs: Evidence) -> Expected:
         """The right answers by this evidence, and the mistakes that are wrong by it."""
-        drawn = {name: value for name, value in runs.drawn.items() if name in self.given}
-        figures = self.figures(runs, {**self.given, **drawn})
+        figures = self.figures(runs, self.given)
         values = figures.values(self.right)
         checked = "; the run ".join([describe(self.checked, figures.look), *figures.seen])
         if self.choices:
@@ -191,10 +185,9 @@ def of_lab(lab: Lab) -> tuple[tuple[Exercise, ...], tuple[Guess, ...]]:
     exercises, guesses = [], []
     for notebook, entries in tomllib.loads(path.read_text("utf-8")).items():
         of: Any = {"notebook": notebook, "figures": figures}
-        draws = {name: tuple(values) for name, values in entries.pop("draws", {}).items()}
         for name, entry in entries.pop("guesses", {}).items():
             fields = {"column": entry} if isinstance(entry, str) else entry
             guesses.append(Guess(name=name, **of, **fields))
         for name, fields in entries.items():
-            exercises.append(Exercise(name=name, draws=draws, **of, **fields))
+            exercises.append(Exercise(name=name, **of, **fields))
     return tuple(exercises), tuple(guesses)

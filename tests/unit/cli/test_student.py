@@ -112,8 +112,7 @@ def test_student_keeps_an_existing_file(
         (["--set", "DELAY_MS=1; import os"], "Allowed: a number"),
         (["--set", "DELAY_MS=exit()"], "Allowed: a number"),
         (["--link", "100"], "100x40"),
-        (["--seeds", "missing.csv"], "missing.csv"),
-        (["--secret", "missing.txt"], "--seeds"),
+        (["--seeds", "class.csv"], "--seeds is not a flag"),
     ],
 )
 def test_student_refuses_presets_in_one_line(

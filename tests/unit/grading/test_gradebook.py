@@ -5,22 +5,20 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-import os
 import time
 from pathlib import Path
 
 import pytest
 
-import labs
 from labs.cli.__main__ import main
 from labs.errors import BadInput, Missing
-from labs.grading.grade_page import grade_page
-from labs.grading.grade_sheet import Sheet, exercises_of, grade_file, grade_submission
-from labs.grading.grade_tables import as_csv, as_moodle
-from labs.grading.gradebook import EqualSheets, Gradebook, Guesses, describe, gradebook
+from labs.grading.class_report import describe
+from labs.grading.grade_sheet import grade_submission
+from labs.grading.grade_tables import as_csv
+from labs.grading.gradebook import EqualSheets, Gradebook, gradebook
+from labs.grading.guesses import Guesses, guesses_of
 from labs.grading.student_copy import copy_for_students
-from labs.grading.submissions import Submission, due_time, submissions
-from labs.read.exercises.graded_answer import unanswered
+from labs.grading.submissions import submissions
 from tests.student_work import RIGHT, class_of
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
@@ -57,9 +55,8 @@ def course(tmp_path: Path) -> Path:
     return root
 
 
-def graded(root: Path, due: str = "") -> Gradebook:
-    sheets = [(submission, grade_submission(submission)) for submission in submissions(root)]
-    return gradebook(sheets, due_time(due) if due else None)
+def graded(root: Path) -> Gradebook:
+    return gradebook([(file, grade_submission(file)) for file in submissions(root)])
 
 
 def test_gradebook_has_one_row_per_student_with_the_best_sheet(course: Path) -> None:
@@ -90,7 +87,6 @@ def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
     book = graded(course)
     assert book.equal == (EqualSheets(START, ("Ann", "bob", "carl")),)
     assert "".join(describe(book)).count("Ann, bob, carl") == 1
-    assert grade_page(book).count('<td style="text-align: left">Ann, bob, carl</td>') == 1
     marks = {
         row["student"]: row["equal sheets"] for row in csv.DictReader(as_csv(book).split("\n"))
     }
@@ -121,39 +117,6 @@ def test_gradebook_has_no_group_for_what_is_equal_by_chance(
     assert graded(tmp_path).equal == ()
 
 
-def test_gradebook_tells_what_is_late(course: Path) -> None:
-    """By nbgrader's note, or by the time of the file."""
-    file = course / "bob" / "homework.ipynb"
-    os.utime(file, (due_time("2026-11-30 23:59").timestamp() + 3660,) * 2)
-    (course / "bob" / "timestamp.txt").write_text("\0")
-    (bob,) = [
-        student for student in graded(course, "2026-11-30 23:59").students if student.name == "bob"
-    ]
-    assert bob.remarks[0] == "homework.ipynb: late by 1 h 1 min."
-    (course / "bob" / "timestamp.txt").write_text("2026-12-02 01:00:00.5 UTC")
-    (bob,) = [
-        student
-        for student in graded(course, "2026-11-30 23:00+00:00").students
-        if student.name == "bob"
-    ]
-    assert bob.remarks[0] == "homework.ipynb: late by 1 d 2 h."
-    for text in ("tomorrow", "2026-11-30", "0001-01-01 00:00"):
-        with pytest.raises(BadInput, match="is not a time"):
-            due_time(text)
-
-
-@pytest.mark.parametrize(
-    ("student", "is_told"),
-    [("Ada (1)", False), ("ada_1", False), ("Ada (12)", True), ("x1", True), ("bob", True)],
-)
-def test_gradebook_tells_the_examination_of_somebody_else(student: str, is_told: bool) -> None:
-    path = Path(student) / f"{START}.ipynb"
-    (answer,) = [exercise for exercise in exercises_of(START)[1] if exercise.name == "bdp_mib"]
-    sheet = Sheet(path, START, (unanswered(answer),), drawn_for="1")
-    (row,) = gradebook([(Submission(student, path), sheet)]).students
-    assert (f"{START}.ipynb: the examination of 1." in row.remarks) is is_told
-
-
 def test_gradebook_escapes_the_names_of_files(course: Path) -> None:
     for folder in ("\x1b[2J", "again"):
         handed_in(course / "dan" / folder, {})
@@ -170,38 +133,10 @@ def test_totals_count_answers_and_hints(course: Path) -> None:
 
 
 def test_guesses_of_the_class_have_quartiles(course: Path) -> None:
-    (guess,) = graded(course).guesses
-    assert (guess.name, guess.numbers) == ("guess_both_mib_s", (100.0, 114.0))
+    (guess,) = guesses_of(graded(course))
+    assert (guess.name, guess.numbers) == ("guess_both_mib_s", [100.0, 114.0])
     assert guess.quartiles == (103.5, 107.0, 110.5)
-    assert Guesses(START, "one", (7.0,)).quartiles == (7.0, 7.0, 7.0)
-
-
-def test_hints_that_the_saved_notebook_shows_are_counted(course: Path) -> None:
-    """The last check is executed, and its output saved as Jupyter does."""
-    path = course / "bob" / "homework.ipynb"
-    content = json.loads(path.read_text())
-    names = {"TESTBED": "recorded", "bdp_mib": 2.75, "limit": "link", "longest_rtt_ms": 35}
-    html = labs.grade(START, names)._repr_html_().splitlines(keepends=True)
-    for cell in content["cells"]:
-        if "labs.grade(" in "".join(cell["source"]):
-            output = {"output_type": "execute_result", "data": {"text/html": html}}
-            cell["outputs"] = [{**output, "metadata": {}, "execution_count": 1}]
-    path.write_text(json.dumps(content))
-    assert {student.name: student.hints for student in graded(course).students}["bob"] == 2
-
-
-def test_rows_without_an_end_take_no_time(course: Path) -> None:
-    """100 kB of beginnings: to search for the end of each took 30 s."""
-    path = course / "bob" / "homework.ipynb"
-    content = json.loads(path.read_text())
-    for cell in content["cells"]:
-        if "labs.grade(" in "".join(cell["source"]):
-            output = {"output_type": "execute_result", "data": {"text/html": "<tr>" * 25_000}}
-            cell["outputs"] = [{**output, "metadata": {}, "execution_count": 1}]
-    path.write_text(json.dumps(content))
-    started_s = time.process_time()
-    assert grade_file(path).hints == 0
-    assert time.process_time() - started_s < 5
+    assert Guesses(START, "alone", (7.0,)).quartiles == (7.0, 7.0, 7.0)
 
 
 def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) -> None:
@@ -225,7 +160,7 @@ def test_300_submissions_have_the_points_that_the_maker_knows(tmp_path: Path) ->
 
 
 def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> None:
-    wanted = {name: tmp_path / f"{name}.csv" for name in ("csv", "moodle", "nbgrader")}
+    wanted = {name: tmp_path / f"{name}.csv" for name in ("csv", "nbgrader")}
     words = [word for name, path in wanted.items() for word in (f"--{name}", str(path))]
     assert main(["grade", str(course), *words]) == 2  # Eve's cannot be read
     rows = {
@@ -235,10 +170,6 @@ def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> No
     assert [row["student"] for row in rows["csv"]] == ["'=eve", "Ada Lovelace (123)", "bob"]
     assert [row[f"{START} points"] for row in rows["csv"]] == ["", "1", "0"]
     assert [row[f"{START} guess_both_mib_s"] for row in rows["csv"]] == ["", "100.0", "114.0"]
-    # mod/assign/feedback/offline/importgradeslib.php: without these columns nothing is imported.
-    (worksheet,) = rows["moodle"]
-    assert list(worksheet.values())[:3] == ["Participant 123", "1", "-"]
-    assert worksheet["Feedback comments"].startswith("limit: ")
     assert [(row["student_id"], row["score"], row["max_score"]) for row in rows["nbgrader"]] == [
         ("Ada Lovelace (123)", "1", "3"),
         ("bob", "0", "3"),
@@ -248,20 +179,17 @@ def test_main_writes_tables_that_others_read(course: Path, tmp_path: Path) -> No
 def test_main_writes_the_outputs_that_can_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The folders are not Moodle's; then a file is where a folder should be."""
+    """A file is where a folder should be."""
     handed_in(tmp_path / "class" / "李小龍", {})
     table, page, no_folder = (tmp_path / name for name in ("grades.csv", "grades.html", "none"))
+    no_folder.touch()
     words = ["grade", str(tmp_path / "class"), "--csv", str(table), "--page", str(page)]
-    assert main([*words, "--moodle", str(no_folder)]) == BadInput.exit_code
+    assert main([*words, "--nbgrader", str(no_folder / "x.csv")]) == Missing.exit_code
     printed = capsys.readouterr()
     assert f"Written: {table}, {page}" in printed.err and printed.err.count("\n") == 1
     assert printed.out.split("\n")[:-1] == [f"{path}: 1 students" for path in (table, page)]
     assert "李小龍" in table.read_text("utf-8-sig")
-    assert page.read_text().startswith("<!") and not no_folder.exists()
-    no_folder.touch()
-    words = ["grade", str(tmp_path / "class"), "--csv", str(no_folder / "x.csv"), "--page"]
-    assert main([*words, str(tmp_path / "again.html")]) == Missing.exit_code
-    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+    assert page.read_text().startswith("<!")
 
 
 def test_main_keeps_existing_files(
@@ -290,12 +218,6 @@ def test_as_csv_quotes_what_a_spreadsheet_would_compute(tmp_path: Path) -> None:
     assert row[0] == '\'=HYPERLINK("a, b")'
 
 
-def test_as_moodle_needs_the_folders_that_it_named(tmp_path: Path) -> None:
-    handed_in(tmp_path / "bob", {})
-    with pytest.raises(BadInput, match="assignsubmission_file"):
-        as_moodle(graded(tmp_path))
-
-
 def test_copies_with_recorded_runs_need_no_kernel(tmp_path: Path) -> None:
     copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, {"TESTBED": "recorded"})
     text = (tmp_path / f"{START}.ipynb").read_text()
@@ -303,10 +225,3 @@ def test_copies_with_recorded_runs_need_no_kernel(tmp_path: Path) -> None:
     again = copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path, {"TESTBED": "recorded"})
     assert again.outcome == "unchanged"
     assert copy_for_students(NOTEBOOKS / f"{START}.ipynb", tmp_path).outcome == "updated"
-
-
-def test_lecturers_notebook_under_another_name_is_known_by_its_questions(tmp_path: Path) -> None:
-    path = tmp_path / "mine.ipynb"
-    path.write_text((NOTEBOOKS / f"{START}.ipynb").read_text())
-    sheet = grade_file(path)
-    assert (sheet.notebook, len(sheet.grades), sheet.problem) == (START, 3, "")

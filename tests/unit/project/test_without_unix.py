@@ -87,7 +87,7 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path: Path, words: tuple[st
 def test_verify_says_that_it_needs_linux(
     system: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import_module("labs.publish.verify")  # its packages ask for the system as they are imported
+    import_module("labs.verify.verify")  # its packages ask for the system as they are imported
     monkeypatch.setattr(sys, "platform", system)
     assert main(["verify", "data"]) == 3
     (line,) = capsys.readouterr().err.splitlines()

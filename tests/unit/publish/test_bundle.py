@@ -25,7 +25,7 @@ from labs.drive.record.seal import digest
 from labs.errors import BadInput
 from labs.publish.bundle import day, will_execute
 from labs.publish.bundle_contents import code, every_content, kernels_of
-from labs.publish.bundle_layout import ALLOWED, METADATA, PREVIEW, SUMS, VERDICTS
+from labs.publish.crate import ALLOWED, METADATA, PREVIEW, SUMS, VERDICTS
 from labs.publish.crate_preview import preview
 from labs.read.notebook_file import read_notebook
 from labs.read.runs.archive import BUNDLED

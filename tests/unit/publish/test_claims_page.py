@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.publish.claims_page import Judged, Links, body, search_entries
+from labs.publish.claims_page import Judged, Links, body
 from labs.publish.repeat_command import commands
 from labs.read.claims.ledger import read
 from labs.read.claims.verdict import DIFFERS, HOLDS, JudgedRuns, Verdict, Witness
@@ -73,12 +73,6 @@ def test_body_shows_hostile_texts_as_text(field: str) -> None:
     page = body([judged(on("6.1.192", **{field: ATTACK}))], Links())
     assert "<img" not in page and "<script" not in page
     assert html.escape(ATTACK, quote=False) in page
-
-
-def test_search_entries_lead_to_the_claim() -> None:
-    ((address, title, text),) = search_entries([judged(on("6.1.192"))])
-    assert (address, text) == ("index.html#A1.2", "It is fast. no machine")
-    assert title.startswith("A1.2: differs")
 
 
 def test_commands_name_what_is_not_the_default() -> None:

@@ -20,7 +20,7 @@ from plotly.graph_objects import Bar, Figure
 
 import labs
 from labs.publish.html import page
-from labs.publish.plain_text import NOT_TEXT, plain_text
+from labs.publish.output_html import NOT_TEXT, plain_text
 from labs.publish.sanitised import DEEPEST, sanitised
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import FIGURE

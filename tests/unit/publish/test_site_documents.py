@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.publish.plain_text import plain_text
+from labs.publish.output_html import plain_text
 from labs.publish.site_documents import document, document_pages
 from labs.publish.site_page import Place
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from labs.publish.tables import complete_tables
+from labs.publish.output_html import complete_tables
 from labs.read.display.rich_output import Table
 
 

@@ -15,6 +15,6 @@ def test_expected_of_another_kernel_is_another_buffer() -> None:
 
 
 def test_longest_rtt_is_between_the_runs_that_show_it() -> None:
-    expected = BY_NAME["longest_rtt_ms"].expected(RunEvidence(find("buffers"), "6.1"))
+    expected = BY_NAME["longest_rtt_ms"].expected(RunEvidence("6.1", find("buffers")))
     assert 22.0 <= expected.low < expected.high <= 26.0
     assert "at 22 ms 100 %" in expected.checked and "at 26 ms 90 %" in expected.checked

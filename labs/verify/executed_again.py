@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import Damaged, LabError
-from labs.publish.plain_text import plain_text
+from labs.publish.output_html import plain_text
 from labs.read.display.provenance import LIVE, RECORDED
 from labs.read.notebook_file import FIGURE, NOT_PYTHON, NotebookFile, code_cells, joined, parameters
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from labs.drive.record.seal import digest
 from labs.drive.record.stored_files import read_bytes, read_json
 from labs.errors import Damaged
-from labs.publish.bundle_layout import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
+from labs.publish.crate import ALLOWED, COPY, METADATA, NOTEBOOKS, PREVIEW, SUMS, VERDICTS
+from labs.publish.crate_preview import NOT_LISTED, preview
 from labs.read.notebook_file import NotebookFile, read_notebook
+from labs.read.runs.raw_files import UNEXPECTED
+from labs.read.runs.run import Run
 
 CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 ROOT = "./"
@@ -96,3 +99,29 @@ def _identified(entity: object) -> tuple[str, frozenset[str]]:
         if isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds):
             return str(entity["@id"]), frozenset(kinds)
     raise Damaged(f"{METADATA} of the bundle has an entity without @id or @type. {COPY}")
+
+
+def check_preview(bundle: Path, notebooks: Sequence[NotebookFile], runs: Sequence[Run]) -> None:
+    """Damaged unless the page of an unpacked bundle is byte-identical to the one generated from its
+    other files, which were verified before."""
+    files = {
+        path.relative_to(bundle).as_posix(): path for path in bundle.rglob("*") if path.is_file()
+    }
+    verdicts = read_json(bundle / VERDICTS, most_bytes=MOST_METADATA_BYTES, next_step=COPY)
+    try:
+        genuine = preview(
+            {name: path for name, path in files.items() if name not in NOT_LISTED},
+            {notebook.path.name: notebook.content for notebook in notebooks},
+            runs,
+            verdicts,
+        )
+    except UNEXPECTED as error:
+        raise Damaged(
+            f"{PREVIEW} of the bundle cannot be compared: {VERDICTS} or the metadata of a notebook "
+            f"has an unexpected form ({type(error).__name__}). Do not open it. {COPY}"
+        ) from error
+    if read_bytes(bundle / PREVIEW, next_step=COPY) != genuine:
+        raise Damaged(
+            f"{PREVIEW} of the bundle is not the page that this version of labs writes for its "
+            f"files, and may run a script. Do not open it. {COPY}"
+        )

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.publish.bundle_layout import KERNELS
-from labs.publish.executed_again import Cells
-from labs.publish.notebook_claims import of_parameters, of_tables
-from labs.publish.rerun import BEYOND, IDENTICAL, NotRepeated, Repeated, judged
-from labs.publish.verified import EXIT_CODES, NOT_ALL_COMPARED, Verified
-from labs.publish.verify import subject_of, verify
+from labs.publish.crate import KERNELS
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import NotebookFile, notebook_file
 from labs.read.runs import recorded
 from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run
+from labs.verify.executed_again import Cells
+from labs.verify.notebook_claims import of_parameters, of_tables
+from labs.verify.rerun import BEYOND, IDENTICAL, NotRepeated, Repeated, judged
+from labs.verify.verified import EXIT_CODES, NOT_ALL_COMPARED, Verified
+from labs.verify.verify import subject_of, verify
 from tests.hostile_bundles import FORGED, NOTEBOOK, files_of, forged, measured
 
 PART = {"printed figure": "outputs of book.ipynb", "commit": "code.json"}
@@ -41,13 +41,13 @@ def every_run_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> tuple[list[Repeated], list[NotRepeated]]:
         return [judged(find(run.lab), run, run) for run in runs], []
 
-    monkeypatch.setattr("labs.publish.verify.repeat", repeat)
+    monkeypatch.setattr("labs.verify.verify.repeat", repeat)
 
 
 def executed(monkeypatch: pytest.MonkeyPatch, what: Path, **cells_of_book: Any) -> Verified:
     """A bundle verified with --execute, if that finds no other words."""
     cells = Cells("book", 5, (), **cells_of_book)
-    monkeypatch.setattr("labs.publish.verify.execute_again", lambda *_, **__: cells)
+    monkeypatch.setattr("labs.verify.verify.execute_again", lambda *_, **__: cells)
     return verify(what, notebooks=True)
 
 
@@ -74,7 +74,7 @@ def test_verify_grades_what_could_not_be_repeated_in_part(
         return [judged(find(runs[0].lab), runs[0], runs[0])], [NotRepeated(runs[1], "no kernel")]
 
     assert verify(runs).exit_code == 0
-    monkeypatch.setattr("labs.publish.verify.repeat", repeat)
+    monkeypatch.setattr("labs.verify.verify.repeat", repeat)
     verified = verify(runs)
     assert (verified.grade, verified.exit_code) == ("identical in part", NOT_ALL_COMPARED)
 
@@ -114,7 +114,7 @@ def test_verify_execute_finds_a_printed_figure(
     good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = Cells("book", 5, (5,), "39.68 -> 3.968 after mean")
-    monkeypatch.setattr("labs.publish.verify.execute_again", lambda *_, **__: changed)
+    monkeypatch.setattr("labs.verify.verify.execute_again", lambda *_, **__: changed)
     assert verify(good, notebooks=True).exit_code == EXIT_CODES[BEYOND]
 
 

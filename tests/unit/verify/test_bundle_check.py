@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from labs.errors import BadInput, Damaged
-from labs.publish.verify import subject_of
+from labs.verify.verify import subject_of
 from tests import hostile_bundles
 from tests.hostile_bundles import HOSTILE, files_of, hostile, made
 

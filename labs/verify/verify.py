@@ -18,17 +18,9 @@ from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
 from labs.errors import BadInput, Damaged
-from labs.publish import real_time
-from labs.publish.bundle_check import check
-from labs.publish.bundle_claims import objections
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
-from labs.publish.bundle_layout import COPY, METADATA
-from labs.publish.crate_preview import check_preview
-from labs.publish.executed_again import execute_again
-from labs.publish.notebook_claims import Objection
-from labs.publish.recorded_verdicts import TABLE, intervals_of, of_bundle
-from labs.publish.rerun import repeat
-from labs.publish.verified import Subject, Verified
+from labs.publish.bundle_contents import conditions as timed_conditions
+from labs.publish.crate import COPY, METADATA
 from labs.read.claims.moved import (
     Comparison,
     PlainVerdict,
@@ -52,6 +44,14 @@ from labs.read.runs.compare import every_run
 from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.runs.zip_file import ENDING
+from labs.verify import real_time
+from labs.verify.bundle_check import check, check_preview
+from labs.verify.bundle_claims import objections
+from labs.verify.executed_again import execute_again
+from labs.verify.notebook_claims import Objection
+from labs.verify.recorded_verdicts import TABLE, intervals_of, of_bundle
+from labs.verify.rerun import repeat
+from labs.verify.verified import Subject, Verified
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def verify(
     # By its own name a run could load a lab from the current folder, which may be a stranger's.
     runs = [run for run in subject.runs if run.lab in labs]
     virtual = [run for run in runs if run.is_virtual]
-    conditions = real_time.conditions(run for run in runs if not run.is_virtual)
+    conditions = timed_conditions(run for run in runs if not run.is_virtual)
     drawn = virtual if draw.kernel is None else _on_kernel(virtual, draw.kernel)
     chance = random.Random(draw.seed)
     if draw.sample is not None and draw.sample < len(drawn):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from labs.publish.executed_again import Cells, execute_again
 from labs.read.notebook_file import FIGURE, NotebookFile, notebook_file
+from labs.verify.executed_again import Cells, execute_again
 
 
 def book(*cells: tuple[str, dict[str, Any]]) -> NotebookFile:

@@ -15,8 +15,7 @@ from typing import Any
 from labs.drive.kernel import store
 from labs.drive.record.stored_files import read_json
 from labs.publish import bundle_contents as parts
-from labs.publish.bundle_check import MOST_METADATA_BYTES
-from labs.publish.bundle_layout import (
+from labs.publish.crate import (
     CITATION,
     CODE,
     COPY,
@@ -24,19 +23,24 @@ from labs.publish.bundle_layout import (
     KERNELS,
     LICENCES,
     METADATA,
+    PAPERMILL,
     PREVIEW,
+    ROOT,
     SUMS,
+    VALUE,
     VERDICTS,
+    About,
+    metadata,
     sums,
 )
-from labs.publish.crate import PAPERMILL, ROOT, VALUE, About, metadata
 from labs.publish.crate_preview import name_of
-from labs.publish.notebook_claims import Objection, of_parameters, of_tables
-from labs.publish.recorded_verdicts import of_bundle
 from labs.read.claims.moved import Comparison, PlainVerdict, rounded
 from labs.read.display.format import few
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.run import Run
+from labs.verify.bundle_check import MOST_METADATA_BYTES
+from labs.verify.notebook_claims import Objection, of_parameters, of_tables
+from labs.verify.recorded_verdicts import of_bundle
 
 SHOWN = 4
 NO_SUCH_KERNEL = "no kernel with this digest and such a file is built here"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.publish.rerun import BEYOND, IDENTICAL, WITHIN, judged
 from labs.read.runs.run import Run, open_run
+from labs.verify.rerun import BEYOND, IDENTICAL, WITHIN, judged
 from tests.run_folders import inputs, make_run
 
 BUFFERS = find("buffers")

@@ -12,10 +12,10 @@ from typing import Any
 
 from labs.drive.record.stored_files import read_json
 from labs.errors import BadInput, Damaged
-from labs.publish.bundle_check import MOST_METADATA_BYTES, check
-from labs.publish.bundle_layout import COPY, METADATA, VERDICTS
+from labs.publish.crate import COPY, METADATA, VERDICTS
 from labs.read.claims.moved import AGAIN, PlainVerdict, held_to_schema, read_verdicts
 from labs.read.runs.archive import content_of, is_packed
+from labs.verify.bundle_check import MOST_METADATA_BYTES, check
 
 TABLE = "docs/claims.json"
 """The verdicts of a release on its recorded runs."""

@@ -1,17 +1,30 @@
-"""Tables of a page: scopes of their headings, captions, and words aligned left."""
+"""The HTML of outputs: its words without tags, styles and scripts; and tables with captions, scopes
+of their headings, and words aligned left."""
 
 from __future__ import annotations
 
 import re
-from html import escape
+from html import escape, unescape
 from typing import Any
 
+TAG = re.compile(r"<[^<>]+>")
+NOT_TEXT = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style)(?=[\s/>])[^>]*(?:\Z|>.*?(?:\Z|</\1(?=[\s/>])[^>]*(?:>|\Z)))",
+    re.S | re.I,
+)
+"""Comments, scripts and styles. One without an end extends to the end of the text, as in a browser,
+so every character is read once: a search that gave up would begin again at the next beginning."""
 # A table as pandas writes it, and as labs/read/display/rich_output.py does.
 TABLE = re.compile(r"<table([^>]*)>(?!<caption)")
 ROW, CELL = re.compile(r"<tr.*?</tr>", re.S), re.compile(r"<(t[hd])([^>]*)>(.*?)</t[hd]>", re.S)
 HEAD_CELL = re.compile(r"<th(?![^>]*scope=)(?=[\s>])")
 NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?|nan|inf|nat|none|&lt;na&gt;|-?", re.I)
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+
+
+def plain_text(html: str) -> str:
+    """The words of HTML in one line."""
+    return " ".join(unescape(TAG.sub(" ", NOT_TEXT.sub(" ", html))).split())
 
 
 def complete_tables(notebook: Any) -> None:

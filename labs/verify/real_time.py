@@ -6,48 +6,28 @@ if the machine is the recorded one, and within the margin of the lab otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from labs.catalog import find
-from labs.drive.record.seal import canonical
 from labs.errors import LabError
 from labs.launch.launch import perform, prepare
 from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
 from labs.launch.progress import Bar
-from labs.publish.rerun import BEYOND, COVERED, WITHIN, NotRepeated
+from labs.publish.bundle_contents import interval_of
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import FEWEST, Repeated, repeated
-
-
-def conditions(runs: Iterable[Run]) -> list[Repeated]:
-    """The conditions of runs in real time that have an interval, each on one testbed and kernel."""
-    groups: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        asked = canonical(run.condition_asked.as_json()).decode()
-        groups.setdefault((run.lab, run.testbed, run.kernel.release, asked), []).append(run)
-    every = [
-        condition for key in sorted(groups) for condition in repeated(find(key[0]), groups[key])
-    ]
-    return [condition for condition in every if condition.interval is not None]
+from labs.verify.rerun import BEYOND, COVERED, WITHIN, NotRepeated
 
 
 def name_of(condition: Repeated) -> str:
     """What identifies a condition and where it was run."""
     run = condition.runs[0]
     return f"{run.lab} {run.condition} on {run.testbed}, Linux {run.kernel.release}"
-
-
-def as_json(condition: Repeated) -> dict[str, Any]:
-    """A condition with its interval as plain data."""
-    run = condition.runs[0]
-    where = {"lab": run.lab, "testbed": run.testbed, "kernel": run.kernel.release}
-    return {**where, **condition.as_json()}
 
 
 @dataclass(frozen=True)
@@ -74,7 +54,7 @@ class Again:
         return WITHIN if margin.low <= ratio <= margin.high else BEYOND
 
     def as_json(self) -> dict[str, Any]:
-        return {**as_json(self.recorded), "again": list(self.values), "grade": self.grade}
+        return {**interval_of(self.recorded), "again": list(self.values), "grade": self.grade}
 
     def line(self) -> str:
         interval = self.recorded.interval

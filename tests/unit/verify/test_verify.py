@@ -18,15 +18,16 @@ import pytest
 from labs.catalog import find
 from labs.cli import verify as command
 from labs.errors import BadInput, Damaged
-from labs.publish import bundle, real_time
-from labs.publish.bundle_layout import VERDICTS
-from labs.publish.recorded_verdicts import verdicts_in
-from labs.publish.verified import IN_PART, INTACT, NOT_ALL_COMPARED
-from labs.publish.verify import Draw, verify
+from labs.publish import bundle
+from labs.publish.crate import VERDICTS
 from labs.read.answers import COMPUTE, kept
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import Repeated
+from labs.verify import real_time
+from labs.verify.recorded_verdicts import verdicts_in
+from labs.verify.verified import IN_PART, INTACT, NOT_ALL_COMPARED
+from labs.verify.verify import Draw, verify
 from tests.hostile_bundles import files_of, made, rewritten, summed, zipped
 from tests.run_folders import inputs, make_run, reseal
 
@@ -102,7 +103,7 @@ def test_verdicts_that_changed_are_told(tmp_path: Path, monkeypatch: pytest.Monk
     claim = next(verdict for verdict in verdicts["articles"][0]["verdicts"])
     claim["verdict"] = "<b>forged</b>"
     with_verdicts(good, tmp_path / "x.zip", verdicts)
-    monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
+    monkeypatch.setattr("labs.verify.verify.repeat", lambda runs, into, jobs: ([], []))
     verified = verify(tmp_path / "x.zip")
     assert verified.grade == "moved beyond" and verified.verdicts is not None
     (moved,) = verified.verdicts.moved
@@ -117,7 +118,7 @@ def test_figures_that_changed_under_the_same_verdict_are_told(
     verdicts = json.loads(files_of(good)[VERDICTS])
     verdicts["articles"][0]["verdicts"][0]["measured"] = 123.5
     with_verdicts(good, tmp_path / "x.zip", verdicts)
-    monkeypatch.setattr("labs.publish.verify.repeat", lambda runs, into, jobs: ([], []))
+    monkeypatch.setattr("labs.verify.verify.repeat", lambda runs, into, jobs: ([], []))
     assert verify(tmp_path / "x.zip").grade == "moved within tolerance"
 
 
@@ -195,7 +196,7 @@ def test_main_computes_what_the_cache_has(tmp_path: Path, monkeypatch: pytest.Mo
         return verify(tmp_path / "runs")
 
     in_real_time(tmp_path / "runs")
-    monkeypatch.setattr("labs.publish.verify.verify", answered)
+    monkeypatch.setattr("labs.verify.verify.verify", answered)
     assert run(tmp_path / "runs") == 0
     assert seen == ["40.061", "1"] and COMPUTE not in os.environ
     assert kept(question, lambda: "40.061", digest) == "3.21"
@@ -235,5 +236,5 @@ def test_a_run_sealed_again_with_another_key_is_damaged(tmp_path: Path) -> None:
 def test_verifying_needs_none_of_the_extras() -> None:
     """A reader installs the package alone: no papermill, nbformat, nbconvert."""
     extras = ("papermill", "nbformat", "nbconvert", "ipykernel", "rocrate", "bleach", "pyarrow")
-    code = f"import sys; sys.modules.update(dict.fromkeys({extras})); import labs.publish.verify"
+    code = f"import sys; sys.modules.update(dict.fromkeys({extras})); import labs.verify.verify"
     subprocess.run((sys.executable, "-c", code), check=True, timeout=120)

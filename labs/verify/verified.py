@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labs.publish import real_time
-from labs.publish.executed_again import Cells
-from labs.publish.notebook_claims import Objection
-from labs.publish.real_time import Again
-from labs.publish.rerun import BEYOND, COVERED, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
+from labs.publish.bundle_contents import interval_of
 from labs.read.claims.moved import Comparison
 from labs.read.display.format import few, in_runs, printable
 from labs.read.notebook_file import NotebookFile
 from labs.read.runs.compare import Change
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Repeated as RepeatedCondition
+from labs.verify.executed_again import Cells
+from labs.verify.notebook_claims import Objection
+from labs.verify.real_time import Again
+from labs.verify.rerun import BEYOND, COVERED, GRADES, IDENTICAL, WITHIN, NotRepeated, Repeated
 
 INTACT, FAILED = "intact", "not repeated"
 IN_PART = "in part"
@@ -174,7 +174,7 @@ class Verified:
             "moved": [run.as_json() for run in self.repeated if run.grade != IDENTICAL],
             "not_repeated": [missing.as_json() for missing in self.lacking],
             "real_time": [repeat.as_json() for repeat in self.again],
-            "intervals": [real_time.as_json(condition) for condition in self.conditions],
+            "intervals": list(map(interval_of, self.conditions)),
             "intervals_that_differ": list(self.other_intervals),
             "verdicts": None if self.verdicts is None else self.verdicts.as_json(),
             "notebooks": [notebook.as_json() for notebook in self.notebooks],

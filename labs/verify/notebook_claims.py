@@ -20,8 +20,8 @@ from labs.catalog import LABS, find
 from labs.drive.condition import seed_of
 from labs.drive.parameters.declare import check, declared
 from labs.errors import BadInput, LabError
+from labs.publish.output_html import plain_text
 from labs.publish.page_parameters import CHECK, checked_lab
-from labs.publish.plain_text import plain_text
 from labs.read.display.format import few, notebook_cell
 from labs.read.lab import Lab
 from labs.read.notebook_file import (
