@@ -19,16 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture.pcap import (
-    BEGIN,
-    END,
-    LINK_TYPE,
-    OF_NO_PACKET,
-    RECORD,
-    RECORD_WORDS,
-    TIME,
-    WIRE_END,
-)
+from labs.read.capture.pcap import OF_NO_PACKET
 from labs.read.capture.reader import Array, Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS, Marker
 
@@ -67,36 +58,30 @@ class Record:
 
 class _Records(Reader):
     def pieces(self) -> Iterator[tuple[int, Array]]:
-        """The number of earlier records, and some records, one row of pcap's words each."""
+        """The number of earlier records, and some records, with the fields of a `Frame`."""
         before = 0
         while self._walk():
-            yield before, self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS)
+            yield before, np.ctypeslib.as_array(self._frames)[: self._last]
             before += self._last
 
-    def offsets(self, words: Array) -> Array:
-        """The offsets in the file of some records, one row of pcap's words each."""
-        offsets: Array = words[:, RECORD] + self._base
+    def offsets(self, frames: Array) -> Array:
+        """The offsets in the file of some records."""
+        offsets: Array = frames["at"] + self._base
         return offsets
 
-    def record(self, number: int, words: Array) -> Record:
-        begin, end = int(words[BEGIN]), int(words[END])
-        return Record(
-            number,
-            int(words[RECORD]) + self._base,
-            int(words[TIME]),
-            int(words[LINK_TYPE]),
-            self._buffer[begin:end].tobytes(),
-            int(words[WIRE_END]) - begin,
-        )
+    def record(self, number: int, frame: Array) -> Record:
+        begin, end, wire_end, time_ns, link, at = frame.tolist()
+        data = self._buffer[begin:end].tobytes()
+        return Record(number, at + self._base, time_ns, link, data, wire_end - begin)
 
 
 def every_record(path: str | Path) -> Iterator[Record]:
     """All packets of a file, in order. Raises what `labs.capture.read` raises."""
     with opened(path, None, _Records) as reader:
-        for before, words in reader.pieces():
-            for place, row in enumerate(words):
-                if row[LINK_TYPE] != OF_NO_PACKET:
-                    yield reader.record(before + place + 1, row)
+        for before, frames in reader.pieces():
+            for place, frame in enumerate(frames):
+                if frame["link"] != OF_NO_PACKET:
+                    yield reader.record(before + place + 1, frame)
 
 
 def records(path: str | Path, offsets: list[int]) -> list[Record]:
@@ -108,9 +93,9 @@ def records(path: str | Path, offsets: list[int]) -> list[Record]:
     wanted = np.unique(np.array(offsets, np.int64))
     chosen: list[Record] = []
     with opened(path, None, _Records) as reader:
-        for before, words in reader.pieces():
-            for place in np.flatnonzero(np.isin(reader.offsets(words), wanted)).tolist():
-                chosen.append(reader.record(before + place + 1, words[place]))
+        for before, frames in reader.pieces():
+            for place in np.flatnonzero(np.isin(reader.offsets(frames), wanted)).tolist():
+                chosen.append(reader.record(before + place + 1, frames[place]))
             if len(chosen) == len(wanted):
                 return chosen
     missing = sorted(set(wanted.tolist()) - {record.offset for record in chosen})
