@@ -15,50 +15,53 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labs.errors import BadInput
-from labs.read.capture.headers import (
-    PACKET_WORDS,
-    SOURCE_HIGH,
-    SOURCE_LOW,
-    TARGET_HIGH,
-    TARGET_LOW,
-    VERSION,
-)
+from labs.read.capture.headers import End, Packet
 from labs.read.capture.segment_table import ACK, SYN
-from labs.read.native.compiled import Int32s, Int64s, native, scrambled
+from labs.read.native.compiled import Int32s, Record, Records, native, record, scrambled
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-SOURCE_PORT, TARGET_PORT = PACKET_WORDS, PACKET_WORDS + 1  # beside headers' words of a packet
-FOLLOWED_WORDS = PACKET_WORDS + 2
+@record
+class Side(Record):
+    """What one end of a connection sent: `base` is the number that relative ones are counted from,
+    `next` and `acked` the highest relative number after a segment and acknowledged; `scale` is as
+    in Wireshark, `mss` -1 if unknown."""
 
-# A connection, in an array of int64: its two ends (the client first), times, how it began and
-# ended, then the words of each direction.
-CLIENT_HIGH, CLIENT_LOW, CLIENT_PORT, SERVER_HIGH, SERVER_LOW, SERVER_PORT = range(6)
-IP_VERSION, FIRST_NS, LAST_NS, SYN_NS, HANDSHAKE_NS, KNOWN_BY, ENDED = range(6, 13)
-DIRECTIONS = 13
-# The words of a direction. BASE is the number that relative ones are counted from, NEXT and ACKED
-# the highest relative number after a segment and acknowledged; SCALE as in Wireshark.
-(
-    BASE_SET,
-    BASE,
-    NEXT,
-    ACKED,
-    SCALE,
-    MSS,
-    SACK_PERMITTED,
-    TIMESTAMPS,
-    BYTES,
-    SENT,
-    RETRANSMITTED,
-    SYN_SEEN,
-    FIN_SEEN,
-) = range(13)
-DIRECTION_WORDS = 13
-# 1 + the code of the ICMP error that answered the client; 0 without any
-UNREACHABLE = DIRECTIONS + 2 * DIRECTION_WORDS
-CONNECTION_WORDS = UNREACHABLE + 1  # 40: whole cache lines
+    base_set: int
+    base: int
+    next: int
+    acked: int
+    scale: int
+    mss: int
+    sack_permitted: int
+    timestamps: int
+    bytes: int
+    segments: int
+    retransmissions: int
+    syn_seen: int
+    fin_seen: int
+
+
+@record
+class Connection(Record):
+    """Both ends, what each sent, times, how it began and ended; `unreachable` is 1 + the code of
+    the ICMP error that answered the client, 0 without any."""
+
+    client: End
+    server: End
+    version: int
+    by_client: Side
+    by_server: Side
+    first_ns: int
+    last_ns: int
+    syn_ns: int
+    handshake_ns: int
+    known_by: int
+    ended: int
+    unreachable: int
+
 
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2
 OPEN, BY_FIN, BY_RESET = 0, 1, 2
@@ -67,128 +70,64 @@ WORD = 0xFFFFFFFF
 HALF = 1 << 31
 
 
-def mixed(high: int, low: int, port: int) -> int:
+def mixed(end: End) -> int:
     """A hash of an address and a port."""
-    return scrambled(scrambled(high) ^ low ^ port << 32)
+    return scrambled(scrambled(end.high) ^ end.low ^ end.port << 32)
 
 
-def direction_in(
-    at: int,
-    table: Int64s,
-    source_high: int,
-    source_low: int,
-    source_port: int,
-    target_high: int,
-    target_low: int,
-    target_port: int,
-    version: int,
-) -> int:
-    """0 from the client of the connection at `at`, 1 from its server, -1 for another pair."""
-    if table[at + IP_VERSION] != version:
+def same(end: End, other: End) -> bool:
+    return end.low == other.low and end.port == other.port and end.high == other.high
+
+
+def direction_in(connection: Connection, source: End, target: End, version: int) -> int:
+    """0 from the client of the connection, 1 from its server, -1 for another pair."""
+    if connection.version != version:
         return -1
-    if (
-        table[at + CLIENT_LOW] == source_low
-        and table[at + CLIENT_PORT] == source_port
-        and table[at + SERVER_LOW] == target_low
-        and table[at + SERVER_PORT] == target_port
-        and table[at + CLIENT_HIGH] == source_high
-        and table[at + SERVER_HIGH] == target_high
-    ):
+    if same(connection.client, source) and same(connection.server, target):
         return 0
-    if (
-        table[at + CLIENT_LOW] == target_low
-        and table[at + CLIENT_PORT] == target_port
-        and table[at + SERVER_LOW] == source_low
-        and table[at + SERVER_PORT] == source_port
-        and table[at + CLIENT_HIGH] == target_high
-        and table[at + SERVER_HIGH] == source_high
-    ):
-        return 1
-    return -1
+    return 1 if same(connection.client, target) and same(connection.server, source) else -1
 
 
 def slot_of(
-    table: Int64s,
-    slots: Int32s,
-    source_high: int,
-    source_low: int,
-    source_port: int,
-    target_high: int,
-    target_low: int,
-    target_port: int,
-    version: int,
+    table: Records[Connection], slots: Int32s, source: End, target: End, version: int
 ) -> int:
     """The slot of a pair of ends: that of its last connection, or a free one."""
     mask = len(slots) - 1
-    slot = (
-        mixed(source_high, source_low, source_port) + mixed(target_high, target_low, target_port)
-    ) & mask
+    slot = (mixed(source) + mixed(target)) & mask
     while slots[slot] != 0:
-        at = (slots[slot] - 1) * CONNECTION_WORDS
-        if (
-            direction_in(
-                at,
-                table,
-                source_high,
-                source_low,
-                source_port,
-                target_high,
-                target_low,
-                target_port,
-                version,
-            )
-            >= 0
-        ):
+        if direction_in(table[slots[slot] - 1], source, target, version) >= 0:
             break
         slot = (slot + 1) & mask
     return slot
 
 
 @native
-def enter_all(count: int, table: Int64s, slots: Int32s) -> None:
+def enter_all(count: int, table: Records[Connection], slots: Int32s) -> None:
     """Enter the first `count` connections into empty slots; of each pair the last one remains."""
-    for connection in range(count):
-        at = connection * CONNECTION_WORDS
-        slot = slot_of(
-            table,
-            slots,
-            table[at + CLIENT_HIGH],
-            table[at + CLIENT_LOW],
-            table[at + CLIENT_PORT],
-            table[at + SERVER_HIGH],
-            table[at + SERVER_LOW],
-            table[at + SERVER_PORT],
-            table[at + IP_VERSION],
-        )
-        slots[slot] = connection + 1
+    for number in range(count):
+        it = table[number]
+        slots[slot_of(table, slots, it.client, it.server, it.version)] = number + 1
 
 
-def begin(connection: int, table: Int64s, packet: Int64s, flags: int, time_ns: int) -> int:
-    """Add a connection that begins with this packet; return the direction of the packet."""
-    at = connection * CONNECTION_WORDS
+def begin(connection: Connection, packet: Packet, flags: int, time_ns: int) -> int:
+    """Begin a connection with this packet; return the direction of the packet."""
     known_by, direction = BY_PORTS, 0
     if flags & SYN:
         known_by = BY_SYN_ACK if flags & ACK else BY_SYN
         direction = 1 if flags & ACK else 0
-    elif packet[SOURCE_PORT] < packet[TARGET_PORT]:
+    elif packet.source.port < packet.target.port:
         direction = 1
-    client = CLIENT_HIGH if direction == 0 else SERVER_HIGH
-    server = SERVER_HIGH if direction == 0 else CLIENT_HIGH
-    table[at + client] = packet[SOURCE_HIGH]
-    table[at + client + 1] = packet[SOURCE_LOW]
-    table[at + client + 2] = packet[SOURCE_PORT]
-    table[at + server] = packet[TARGET_HIGH]
-    table[at + server + 1] = packet[TARGET_LOW]
-    table[at + server + 2] = packet[TARGET_PORT]
-    table[at + IP_VERSION] = packet[VERSION]
-    table[at + FIRST_NS] = time_ns
-    table[at + HANDSHAKE_NS] = -1
-    table[at + KNOWN_BY] = known_by
-    for number in range(2):
-        side = at + DIRECTIONS + number * DIRECTION_WORDS
-        table[side + SCALE] = SCALE_UNKNOWN
-        table[side + MSS] = -1
+    copy_end(packet.source, connection.server if direction else connection.client)
+    copy_end(packet.target, connection.client if direction else connection.server)
+    connection.version, connection.known_by = packet.version, known_by
+    connection.first_ns, connection.handshake_ns = time_ns, -1
+    connection.by_client.scale = connection.by_server.scale = SCALE_UNKNOWN
+    connection.by_client.mss = connection.by_server.mss = -1
     return direction
+
+
+def copy_end(end: End, to: End) -> None:
+    to.high, to.low, to.port = end.high, end.low, end.port
 
 
 def unwrapped(relative: int, reached: int) -> int:
@@ -201,16 +140,9 @@ def unwrapped(relative: int, reached: int) -> int:
 
 _KNOWN_BY_NAMES = {BY_SYN: "syn", BY_SYN_ACK: "syn-ack", BY_PORTS: "ports"}
 _ENDED_NAMES = {OPEN: "open", BY_FIN: "fin", BY_RESET: "reset"}
-# The columns of each end: name, word of its direction, whether it is known only from its SYN.
-_OF_END: tuple[tuple[str, int, bool], ...] = (
-    ("mss", MSS, True),
-    ("wscale", SCALE, True),
-    ("sack_permitted", SACK_PERMITTED, True),
-    ("timestamps", TIMESTAMPS, True),
-    ("segments", SENT, False),
-    ("bytes", BYTES, False),
-    ("retransmissions", RETRANSMITTED, False),
-)
+OF_SYN = ("mss", "wscale", "sack_permitted", "timestamps")
+OF_END = (*OF_SYN, "segments", "bytes", "retransmissions")
+"""The columns of each end; the first ones are known from its SYN alone."""
 ENDS = ("client", "server")
 
 
@@ -224,26 +156,25 @@ def address(version: int, high: int, low: int) -> str:
 
 def connection_columns(connections: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The columns of the table of connections by name, from a reader's `connections`."""
-    versions = (connections[:, IP_VERSION] & 0xFF).tolist()  # the rest tells tunnels apart
+    versions = (connections["version"] & 0xFF).tolist()  # the rest tells tunnels apart
     made: dict[str, Any] = {"connection": np.arange(len(connections), dtype=np.int32)}
-    for end, first in zip(ENDS, (CLIENT_HIGH, SERVER_HIGH), strict=True):
-        halves = connections[:, first : first + 2].tolist()
-        made[end] = [
-            address(version, high, low)
-            for version, (high, low) in zip(versions, halves, strict=True)
-        ]
-        made[f"{end}_port"] = connections[:, first + 2].astype(np.int32)
-    made["client_known_by"] = [_KNOWN_BY_NAMES[word] for word in connections[:, KNOWN_BY].tolist()]
-    made["first_ns"] = connections[:, FIRST_NS].copy()
-    made["last_ns"] = connections[:, LAST_NS].copy()
-    made["handshake_rtt_ns"] = connections[:, HANDSHAKE_NS].copy()
-    made["ended"] = [_ENDED_NAMES[word] for word in connections[:, ENDED].tolist()]
-    for number, end in enumerate(ENDS):
-        side = DIRECTIONS + number * DIRECTION_WORDS
-        seen = connections[:, side + SYN_SEEN] != 0
-        for name, word, from_syn in _OF_END:
-            values = connections[:, side + word]
-            if from_syn:
+    for end in ENDS:
+        high, low = connections[end]["high"].tolist(), connections[end]["low"].tolist()
+        made[end] = list(map(address, versions, high, low))
+        made[f"{end}_port"] = connections[end]["port"].astype(np.int32)
+    made["client_known_by"] = [_KNOWN_BY_NAMES[word] for word in connections["known_by"].tolist()]
+    made["first_ns"], made["last_ns"] = (
+        connections["first_ns"].copy(),
+        connections["last_ns"].copy(),
+    )
+    made["handshake_rtt_ns"] = connections["handshake_ns"].copy()
+    made["ended"] = [_ENDED_NAMES[word] for word in connections["ended"].tolist()]
+    for end in ENDS:
+        side = connections[f"by_{end}"]
+        for name in OF_END:
+            values = side["scale" if name == "wscale" else name]
+            if name in OF_SYN:
+                seen = side["syn_seen"] != 0
                 values = np.where(seen, np.maximum(values, -1), -1).astype(np.int32)
             made[f"{end}_{name}"] = values.copy()
     return made

@@ -19,10 +19,9 @@ from labs.read.capture.headers import (
     PPP_ADDRESS,
     PPP_IP,
     PPP_IPV6,
-    TCP_AT,
-    TCP_BYTES,
     UDP,
-    VERSION,
+    Frame,
+    Packet,
     beyond_extensions,
     beyond_link,
     version_4,
@@ -164,7 +163,7 @@ def by_wireless(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
-def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
+def by_gre(data: Bytes, at: int, end: int, packet: Packet) -> tuple[int, int]:
     """What GRE carries, if it is version 0."""
     if at + 4 > end:
         return NOTHING, -SHORT
@@ -175,7 +174,7 @@ def by_gre(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
     if flags & 0x2000:
         # A plain key may differ per direction (RFC 2890); that of NVGRE is a network (RFC 7637).
         if flags & 7 == 0 and kind == BRIDGED and inner + 4 <= end:
-            packet[VERSION] = marked(packet[VERSION], be32(data, inner) >> 8)
+            packet.version = marked(packet.version, be32(data, inner) >> 8)
         inner += 4
     if flags & 0x1000:
         inner += 4
@@ -210,17 +209,17 @@ def by_gtp(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
-def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
+def by_udp(data: Bytes, at: int, end: int, packet: Packet) -> tuple[int, int]:
     """What UDP at `at` carries, by its ports."""
     if at + 16 > end:
         return NOTHING, -SHORT if at + 8 > end else -NOT_TCP
     inner = at + 8
     for port in (be16(data, at + 2), be16(data, at)):
         if port in (4789, 8472):
-            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
+            packet.version = marked(packet.version, be32(data, inner + 4) >> 8)
             return MAC, inner + 8
         if port == 6081:
-            packet[VERSION] = marked(packet[VERSION], be32(data, inner + 4) >> 8)
+            packet.version = marked(packet.version, be32(data, inner + 4) >> 8)
             layer = after_type(be16(data, inner + 2))
             inner += 8 + (data[inner] & 0x3F) * 4
             return (layer, inner) if layer != NOTHING else (NOTHING, -NOT_TCP)
@@ -234,7 +233,7 @@ def by_udp(data: Bytes, at: int, end: int, packet: Int64s) -> tuple[int, int]:
 
 
 @rare
-def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Int64s) -> tuple[int, int]:
+def by_protocol(data: Bytes, protocol: int, at: int, end: int, packet: Packet) -> tuple[int, int]:
     """What the payload of an IP packet is."""
     if protocol in (IP_IN_IP, IPV6_IN_IP):
         return IP, at
@@ -256,14 +255,14 @@ def marked(version: int, identity: int) -> int:
 
 
 @rare
-def entered(data: Bytes, at: int, packet: Int64s) -> None:
+def entered(data: Bytes, at: int, packet: Packet) -> None:
     """Mark what is inside the IP packet at `at` by its outer addresses, in either order."""
     if data[at] >> 4 == 4:
         identity = be32(data, at + 12) ^ be32(data, at + 16)
     else:
         whole = be64(data, at + 8) ^ be64(data, at + 16) ^ be64(data, at + 24) ^ be64(data, at + 32)
         identity = (whole ^ whole >> 32) & 0xFFFFFFFF
-    packet[VERSION] = marked(packet[VERSION], identity)
+    packet.version = marked(packet.version, identity)
 
 
 @rare
@@ -280,8 +279,9 @@ def protocol_of(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @rare
-def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
+def on_link(data: Bytes, frame: Frame) -> tuple[int, int]:
     """What a frame of a link type begins with; only of those that headers.beyond_link lacks."""
+    at, end, link = frame.begin, frame.end, frame.link
     if link == ETHERNET:
         return TYPE, at + 12
     if at + 16 > end:
@@ -300,15 +300,13 @@ def on_link(data: Bytes, at: int, end: int, link: int) -> tuple[int, int]:
 
 
 @rare
-def descend(
-    data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
-) -> int:
+def descend(data: Bytes, frame: Frame, packet: Packet, counts: Int64s) -> int:
     """Find the TCP header through any layers: 0 with `packet` filled in, or why there is none."""
-    place = beyond_link(data, at, end, link)
+    end, place = frame.end, beyond_link(data, frame)
     kind = IP
     if place < 0:
-        kind, place = on_link(data, at, end, link)
-    packet[VERSION] = 0
+        kind, place = on_link(data, frame)
+    packet.version = 0
     for _ in range(MOST_LAYERS):
         if place < 0:
             if -place >> KIND_SHIFT:
@@ -331,16 +329,16 @@ def descend(
         elif kind == GRE_HEADER:
             kind, place = by_gre(data, place, end, packet)
         elif kind == IP:
-            outer = packet[VERSION]
+            outer = packet.version
             version = data[place] >> 4
             if version == 4:
-                why = version_4(data, place, end, wire_end, packet, counts)
+                why = version_4(data, place, frame, packet, counts)
             elif version == 6:
-                why = version_6(data, place, end, wire_end, packet, counts)
+                why = version_6(data, place, frame, packet, counts)
             else:
                 return NOT_IP
             if why == 0:
-                packet[VERSION] |= outer & ~0xFF
+                packet.version |= outer & ~0xFF
                 return 0
             if why != NOT_TCP:
                 return why
@@ -349,7 +347,7 @@ def descend(
             protocol, inner = protocol_of(data, place, end)
             if protocol < 0:
                 return SHORT
-            packet[VERSION] = outer
+            packet.version = outer
             entered(data, place, packet)
             kind, place = by_protocol(data, protocol, inner, end, packet)
         else:
@@ -357,39 +355,37 @@ def descend(
     return NESTED
 
 
-def find_tcp(
-    data: Bytes, at: int, end: int, wire_end: int, link: int, packet: Int64s, counts: Int64s
-) -> int:
-    """Find the TCP header of the frame data[at:end], which ended at `wire_end` on the wire.
+def find_tcp(data: Bytes, frame: Frame, packet: Packet, counts: Int64s) -> int:
+    """Find the TCP header of a frame.
 
     Return 0 with `packet` filled in, if the header's 20 bytes and options were on the wire and the
     20 bytes are in the buffer; else the count of the reason why the frame has no row.
     """
-    ip = beyond_link(data, at, end, link)
+    end, ip = frame.end, beyond_link(data, frame)
     why = -ip
     if ip >= 0:
         if ip + 1 > end:
             return SHORT
         version = data[ip] >> 4
         if version == 4:
-            why = version_4(data, ip, end, wire_end, packet, counts)
+            why = version_4(data, ip, frame, packet, counts)
         elif version == 6:
-            why = version_6(data, ip, end, wire_end, packet, counts)
+            why = version_6(data, ip, frame, packet, counts)
         else:
             return NOT_IP
     if why in (NOT_TCP, NOT_IP, LINK):
-        why = descend(data, at, end, wire_end, link, packet, counts)
+        why = descend(data, frame, packet, counts)
         if why == LINK:
-            counts[LINK_KIND] = link + 1
-        counts[TUNNELLED] += 1 if why == 0 and packet[VERSION] >> 8 else 0
+            counts[LINK_KIND] = frame.link + 1
+        counts[TUNNELLED] += 1 if why == 0 and packet.version >> 8 else 0
     if why != 0:
         return why
-    tcp = packet[TCP_AT]
-    if packet[TCP_BYTES] < 20:
+    tcp = packet.tcp_at
+    if packet.tcp_bytes < 20:
         return DAMAGED_HEADER
     if tcp + 20 > end:
         return SHORT
     header = (data[tcp + 12] >> 4) * 4
-    if header < 20 or header > packet[TCP_BYTES]:
+    if header < 20 or header > packet.tcp_bytes:
         return DAMAGED_HEADER
     return 0

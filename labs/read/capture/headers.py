@@ -19,7 +19,7 @@ from labs.read.capture.segment_table import (
     NOT_TCP,
     SHORT,
 )
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, be64, le32
+from labs.read.native.compiled import Bytes, Int64s, Record, be16, be32, be64, le32, rare, record
 
 NULL, ETHERNET, PPP, RAW_BSD, RAW_OPENBSD, PPP_SERIAL, RAW, LOOP = 0, 1, 9, 12, 14, 50, 101, 108
 LINUX_COOKED, IPV4, IPV6, LINUX_COOKED_2 = 113, 228, 229, 276
@@ -46,6 +46,7 @@ def tagged(data: Bytes, at: int, end: int) -> int:
     return -NESTED
 
 
+@rare
 def point_to_point(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header in a PPP frame, with or without address and control bytes."""
     if at + 2 <= end and be16(data, at) == PPP_ADDRESS:
@@ -63,6 +64,7 @@ def point_to_point(data: Bytes, at: int, end: int) -> int:
     return at if protocol in (PPP_IP, PPP_IPV6) else -NOT_IP
 
 
+@rare
 def loopback(data: Bytes, at: int, end: int) -> int:
     """The place of the IP header after a protocol family of four bytes, in either byte order."""
     if at + 4 > end:
@@ -76,8 +78,9 @@ def loopback(data: Bytes, at: int, end: int) -> int:
     return -NOT_IP
 
 
-def beyond_link(data: Bytes, at: int, end: int, link: int) -> int:
+def beyond_link(data: Bytes, frame: Frame) -> int:
     """The place of the IP header of a frame, or -(the count of the reason why it has none)."""
+    at, end, link = frame.begin, frame.end, frame.link
     if link == ETHERNET:
         return tagged(data, at + 12, end)
     if link == LINUX_COOKED:
@@ -103,19 +106,55 @@ HOP_BY_HOP, ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION = 0, 43, 44, 51, 60
 MOBILITY, HOST_IDENTITY, SHIM6 = 135, 139, 140
 MAX_EXTENSIONS = 16
 
-# A packet, in an array of int64: where its TCP header begins, how many bytes header and payload
-# have on the wire, and its addresses as two halves each (IPv4: the second alone).
-TCP_AT, TCP_BYTES, SOURCE_HIGH, SOURCE_LOW, TARGET_HIGH, TARGET_LOW, VERSION = 0, 1, 2, 3, 4, 5, 6
-# ... and the identification of IPv4; -1 for IPv6.
-IDENTIFICATION = 7
-PACKET_WORDS = 8
+
+@record
+class Frame(Record):
+    """A record of a capture: where its frame begins and ends in the buffer, where the frame ended
+    on the wire, its time and link type, and where the record's own header begins."""
+
+    begin: int
+    end: int
+    wire_end: int
+    time_ns: int
+    link: int
+    at: int
+
+
+@record
+class End(Record):
+    """An address in two signed halves (IPv4: the second alone), and a port."""
+
+    high: int
+    low: int
+    port: int
+
+
+@record
+class Packet(Record):
+    """Where the TCP header begins, how many bytes header and payload have on the wire, both ends,
+    the version of IP (and what tells tunnels apart), and IPv4's identification (-1 for IPv6)."""
+
+    tcp_at: int
+    tcp_bytes: int
+    source: End
+    target: End
+    version: int
+    identification: int
 
 
 ICMP, ICMP_UNREACHABLE, QUOTED_BYTES = 1, 3, 28
 TOO_BIG = 4  # the code of path MTU discovery, which refuses nothing (RFC 1191)
 
 
-def quoted(data: Bytes, at: int, end: int, packet: Int64s) -> int:
+def take_ends(data: Bytes, at: int, packet: Packet) -> None:
+    """Take the addresses of the IPv4 header at `at`."""
+    packet.source.high, packet.source.low = 0, be32(data, at + 12)
+    packet.target.high, packet.target.low = 0, be32(data, at + 16)
+    packet.version = 4
+
+
+@rare
+def quoted(data: Bytes, at: int, end: int, packet: Packet) -> int:
     """Read from the ICMP error at `at` which TCP packet it is about (RFC 792: its IP header and
     eight bytes): ICMP_ERROR with `packet` filled in, its code as the identification, else
     NOT_TCP."""
@@ -124,19 +163,15 @@ def quoted(data: Bytes, at: int, end: int, packet: Int64s) -> int:
         return NOT_TCP
     if data[inner + 9] != TCP:
         return NOT_TCP
-    packet[TCP_AT] = inner + 20
-    packet[TCP_BYTES] = 8
-    packet[SOURCE_HIGH] = 0
-    packet[SOURCE_LOW] = be32(data, inner + 12)
-    packet[TARGET_HIGH] = 0
-    packet[TARGET_LOW] = be32(data, inner + 16)
-    packet[VERSION] = 4
-    packet[IDENTIFICATION] = data[at + 1]
+    packet.tcp_at, packet.tcp_bytes = inner + 20, 8
+    packet.identification = data[at + 1]
+    take_ends(data, inner, packet)
     return ICMP_ERROR
 
 
-def version_4(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
+def version_4(data: Bytes, at: int, frame: Frame, packet: Packet, counts: Int64s) -> int:
     """Read the IPv4 header at `at` into `packet`: 0, or the count of why it has no TCP."""
+    end, wire_end = frame.end, frame.wire_end
     if at + 20 > end:
         return SHORT
     header = (data[at] & 15) * 4
@@ -158,19 +193,16 @@ def version_4(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, cou
         return LATER_FRAGMENT
     if fragment & 0x2000:
         counts[FIRST_FRAGMENT] += 1
-    packet[TCP_AT] = at + header
-    packet[TCP_BYTES] = total - header
-    packet[SOURCE_HIGH] = 0
-    packet[SOURCE_LOW] = be32(data, at + 12)
-    packet[TARGET_HIGH] = 0
-    packet[TARGET_LOW] = be32(data, at + 16)
-    packet[VERSION] = 4
-    packet[IDENTIFICATION] = be16(data, at + 4)
+    packet.tcp_at, packet.tcp_bytes = at + header, total - header
+    packet.identification = be16(data, at + 4)
+    take_ends(data, at, packet)
     return 0
 
 
-def version_6(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, counts: Int64s) -> int:
+@rare
+def version_6(data: Bytes, at: int, frame: Frame, packet: Packet, counts: Int64s) -> int:
     """Read the IPv6 header at `at` and its extension headers, as version_4 does."""
+    end, wire_end = frame.end, frame.wire_end
     if at + 40 > end:
         return SHORT
     total = 40 + be16(data, at + 4)
@@ -210,14 +242,10 @@ def version_6(data: Bytes, at: int, end: int, wire_end: int, packet: Int64s, cou
         return DAMAGED_HEADER
     if first_fragment:
         counts[FIRST_FRAGMENT] += 1
-    packet[TCP_AT] = place
-    packet[TCP_BYTES] = packet_end - place
-    packet[SOURCE_HIGH] = be64(data, at + 8)
-    packet[SOURCE_LOW] = be64(data, at + 16)
-    packet[TARGET_HIGH] = be64(data, at + 24)
-    packet[TARGET_LOW] = be64(data, at + 32)
-    packet[VERSION] = 6
-    packet[IDENTIFICATION] = -1
+    packet.tcp_at, packet.tcp_bytes = place, packet_end - place
+    packet.source.high, packet.source.low = be64(data, at + 8), be64(data, at + 16)
+    packet.target.high, packet.target.low = be64(data, at + 24), be64(data, at + 32)
+    packet.version, packet.identification = 6, -1
     return 0
 
 

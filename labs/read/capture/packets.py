@@ -17,16 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture.pcap import (
-    BEGIN,
-    END,
-    LINK_TYPE,
-    OF_NO_PACKET,
-    RECORD,
-    RECORD_WORDS,
-    TIME,
-    WIRE_END,
-)
+from labs.read.capture.pcap import OF_NO_PACKET
 from labs.read.capture.reader import Array, Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS
 
@@ -63,27 +54,26 @@ class Record:
 class _Records(Reader):
     def every(self) -> Iterator[Record]:
         while self._walk():
-            for words in self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS):
-                if words[LINK_TYPE] != OF_NO_PACKET:
-                    yield self._record(words)
+            for frame in self._frames_walked():
+                if frame["link"] != OF_NO_PACKET:
+                    yield self._record(frame)
 
     def at(self, offset: int) -> Record | None:
         """The record that begins at this offset in the file."""
         while self._walk():
-            words = self._records[: self._last * RECORD_WORDS].reshape(-1, RECORD_WORDS)
-            for place in np.flatnonzero(words[:, RECORD] + self._base == offset).tolist():
-                return self._record(words[place])
+            frames = self._frames_walked()
+            for place in np.flatnonzero(frames["at"] + self._base == offset).tolist():
+                return self._record(frames[place])
         return None
 
-    def _record(self, words: Array) -> Record:
-        begin, end = int(words[BEGIN]), int(words[END])
-        return Record(
-            int(words[RECORD]) + self._base,
-            int(words[TIME]),
-            int(words[LINK_TYPE]),
-            self._buffer[begin:end].tobytes(),
-            int(words[WIRE_END]) - begin,
-        )
+    def _frames_walked(self) -> Array:
+        """The records of the piece that was walked through, with the fields of a `Frame`."""
+        return np.ctypeslib.as_array(self._frames)[: self._last]
+
+    def _record(self, frame: Array) -> Record:
+        begin, end, wire_end, time_ns, link, at = frame.tolist()
+        data = self._buffer[begin:end].tobytes()
+        return Record(at + self._base, time_ns, link, data, wire_end - begin)
 
 
 def every_record(path: str | Path) -> Iterator[Record]:

@@ -8,19 +8,45 @@ sf-pcap.c reads it. The pcapng specification (draft-ietf-opsawg-pcapng), section
 from __future__ import annotations
 
 import struct
-from typing import Any
 
-import numpy as np
-
+from labs.read.capture.headers import Frame
 from labs.read.capture.segment_table import ABSURD_TIME, DAMAGED, NO_TIME
-from labs.read.native.compiled import Bytes, Int64s, be16, be32, le16, le32, native
+from labs.read.native.compiled import (
+    Bytes,
+    Int64s,
+    Record,
+    Records,
+    be16,
+    be32,
+    le16,
+    le32,
+    native,
+    record,
+)
 
-# A record, in an array of int64: where its frame begins and ends in the buffer, where the frame
-# ended on the wire, its time, its link type, and where the record's own header begins.
-BEGIN, END, WIRE_END, TIME, LINK_TYPE, RECORD, RECORD_WORDS = 0, 1, 2, 3, 4, 5, 6
-# The form of a file, in an array of int64: the byte order, of pcap three words more; WANTED is the
-# bytes that the next record takes, INTERFACES how many a section of pcapng has so far.
-BIG, HEADER_BYTES, NS_PER_UNIT, LINK, WANTED, INTERFACES, FORM_WORDS = 0, 1, 2, 3, 4, 5, 6
+
+@record
+class Form(Record):
+    """The form of a file: its byte order, of pcap three numbers more, the bytes that the next
+    record takes, and how many interfaces a section of pcapng has so far."""
+
+    big: int
+    header_bytes: int
+    ns_per_unit: int
+    link: int
+    wanted: int
+    interfaces: int
+
+
+@record
+class Interface(Record):
+    """An interface of pcapng: link type, snap length, resolution, and offset in seconds."""
+
+    link: int
+    snap: int
+    resolution: int
+    offset_s: int
+
 
 FILE_HEADER_BYTES = 24
 MAX_RECORD_BYTES = 1 << 24
@@ -30,7 +56,7 @@ LINK_MASK = 0x03FFFFFF  # the upper bits are the length of the frame check seque
 MAGIC = {0xA1B2C3D4: (16, 1000), 0xA1B23C4D: (16, 1), 0xA1B2CD34: (24, 1000)}
 
 
-def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
+def pcap_form(head: bytes) -> Form | None:
     """The form of a pcap file by its first 24 bytes; None for another file."""
     if len(head) < FILE_HEADER_BYTES:
         return None
@@ -39,30 +65,28 @@ def pcap_form(head: bytes) -> np.ndarray[Any, Any] | None:
         if magic in MAGIC:
             header_bytes, ns_per_unit = MAGIC[magic]
             (link,) = struct.unpack_from(order + "I", head, 20)
-            return np.array(
-                [order == ">", header_bytes, ns_per_unit, link & LINK_MASK, 0, 0], np.int64
-            )
+            return Form(order == ">", header_bytes, ns_per_unit, link & LINK_MASK)
     return None
 
 
 @native
 def walk_pcap(
-    data: Bytes, at: int, end: int, form: Int64s, records: Int64s, counts: Int64s
+    data: Bytes, at: int, end: int, form: Form, frames: Records[Frame], counts: Int64s
 ) -> tuple[int, int]:
     """Find records from `at` on; return their number, and the place of the next one.
 
-    It stops when `records` is full, when the buffer has no further whole record (form[WANTED] is
+    It stops when `frames` is full, when the buffer has no further whole record (form.wanted is
     the size of the next one), and finally at an impossible length (counts[DAMAGED] is then 1 + its
     place in the buffer).
     """
-    big = form[BIG] != 0
-    header = form[HEADER_BYTES]
-    ns_per_unit = form[NS_PER_UNIT]
+    big = form.big != 0
+    header = form.header_bytes
+    ns_per_unit = form.ns_per_unit
     count = 0
-    full = len(records) // RECORD_WORDS
+    full = len(frames)
     while count < full:
         if at + header > end:
-            form[WANTED] = header
+            form.wanted = header
             break
         if big:
             seconds = be32(data, at)
@@ -79,17 +103,15 @@ def walk_pcap(
             break
         begin = at + header
         if begin + length > end:
-            form[WANTED] = header + length
+            form.wanted = header + length
             break
         if fraction * ns_per_unit >= SECOND_NS:
             counts[ABSURD_TIME] += 1
-        place = count * RECORD_WORDS
-        records[place + BEGIN] = begin
-        records[place + END] = begin + length
-        records[place + WIRE_END] = begin + max(length, min(on_wire, MAX_RECORD_BYTES))
-        records[place + TIME] = seconds * SECOND_NS + fraction * ns_per_unit
-        records[place + LINK_TYPE] = form[LINK]
-        records[place + RECORD] = at
+        frame = frames[count]
+        frame.begin, frame.end = begin, begin + length
+        frame.wire_end = begin + max(length, min(on_wire, MAX_RECORD_BYTES))
+        frame.time_ns = seconds * SECOND_NS + fraction * ns_per_unit
+        frame.link, frame.at = form.link, at
         count += 1
         at = begin + length
     return count, at
@@ -105,16 +127,9 @@ OF_NO_PACKET = 0xFFFE
 BYTE_ORDER = 0x1A2B3C4D
 TIME_RESOLUTION, TIME_OFFSET = 9, 14
 MICROSECONDS = 6  # the default resolution of an interface
-# An interface, in an array of int64: link type, snap length, resolution, offset in seconds.
-OF_LINK, OF_SNAP, OF_RESOLUTION, OF_OFFSET, INTERFACE_WORDS = 0, 1, 2, 3, 4
 MAX_INTERFACES = 1 << 16
 MAX_BLOCK_BYTES = MAX_RECORD_BYTES + 4096
 LATEST_S = 4_600_000_000  # two times this far apart differ by less than 64 bits of nanoseconds
-
-
-def pcapng_form() -> np.ndarray[Any, Any]:
-    """The form of a pcapng file before reading."""
-    return np.zeros(FORM_WORDS, np.int64)
 
 
 def u16(data: Bytes, at: int, big: bool) -> int:
@@ -160,13 +175,12 @@ def nanoseconds(high: int, low: int, resolution: int, offset_s: int, counts: Int
     return seconds * SECOND_NS + fraction_ns
 
 
-def interface(data: Bytes, at: int, end: int, big: bool, interfaces: Int64s, number: int) -> None:
-    """Read an interface description, whose body is data[at:end], as interface `number`."""
-    place = number * INTERFACE_WORDS
-    interfaces[place + OF_LINK] = u16(data, at, big)
-    interfaces[place + OF_SNAP] = u32(data, at + 4, big)
-    interfaces[place + OF_RESOLUTION] = MICROSECONDS
-    interfaces[place + OF_OFFSET] = 0
+def describe(data: Bytes, at: int, end: int, big: bool, interface: Interface) -> None:
+    """Read an interface description, whose body is data[at:end]."""
+    interface.link = u16(data, at, big)
+    interface.snap = u32(data, at + 4, big)
+    interface.resolution = MICROSECONDS
+    interface.offset_s = 0
     option = at + 8
     while option + 4 <= end:
         code = u16(data, option, big)
@@ -175,26 +189,26 @@ def interface(data: Bytes, at: int, end: int, big: bool, interfaces: Int64s, num
         if code == 0 or option + length > end:
             break
         if code == TIME_RESOLUTION and length >= 1:
-            interfaces[place + OF_RESOLUTION] = data[option]
+            interface.resolution = data[option]
         elif code == TIME_OFFSET and length >= 8:
             first = u32(data, option, big)
             second = u32(data, option + 4, big)
             high, low = (first, second) if big else (second, first)
             if high >= 1 << 31:
                 high -= 1 << 32
-            interfaces[place + OF_OFFSET] = high * (1 << 32) + low
+            interface.offset_s = high * (1 << 32) + low
         option += (length + 3) & ~3
 
 
-def section(data: Bytes, at: int, end: int, form: Int64s) -> bool:
+def section(data: Bytes, at: int, end: int, form: Form) -> bool:
     """Begin a section at the block at `at`; False if its byte order is invalid."""
     if le32(data, at + 8) == BYTE_ORDER:
-        form[BIG] = 0
+        form.big = 0
     elif be32(data, at + 8) == BYTE_ORDER:
-        form[BIG] = 1
+        form.big = 1
     else:
         return False
-    form[INTERFACES] = 0
+    form.interfaces = 0
     return True
 
 
@@ -203,14 +217,13 @@ def packet(
     at: int,
     end: int,
     kind: int,
-    form: Int64s,
-    interfaces: Int64s,
-    records: Int64s,
-    place: int,
+    form: Form,
+    interfaces: Records[Interface],
+    frame: Frame,
     counts: Int64s,
 ) -> bool:
     """Read a packet's block, whose body is data[at:end]; False if its lengths are invalid."""
-    big = form[BIG] != 0
+    big = form.big != 0
     number = 0
     head = 20
     if kind == SIMPLE:
@@ -219,32 +232,32 @@ def packet(
         number = u32(data, at, big) if at + head <= end else 0
     else:
         number = u16(data, at, big) if at + head <= end else 0
-    if at + head > end or number >= form[INTERFACES]:
+    if at + head > end or number >= form.interfaces:
         return False
-    of = number * INTERFACE_WORDS
+    interface = interfaces[number]
     if kind == SIMPLE:
         on_wire = u32(data, at, big)
         length = min(on_wire, end - at - head)
-        if interfaces[of + OF_SNAP] > 0:
-            length = min(length, interfaces[of + OF_SNAP])
+        if interface.snap > 0:
+            length = min(length, interface.snap)
         counts[NO_TIME] += 1
-        records[place + TIME] = 0
+        frame.time_ns = 0
     else:
         length = u32(data, at + 12, big)
         on_wire = u32(data, at + 16, big)
         if length > end - at - head:
             return False
-        records[place + TIME] = nanoseconds(
+        frame.time_ns = nanoseconds(
             u32(data, at + 4, big),
             u32(data, at + 8, big),
-            interfaces[of + OF_RESOLUTION],
-            interfaces[of + OF_OFFSET],
+            interface.resolution,
+            interface.offset_s,
             counts,
         )
-    records[place + BEGIN] = at + head
-    records[place + END] = at + head + length
-    records[place + WIRE_END] = at + head + max(length, min(on_wire, MAX_RECORD_BYTES))
-    records[place + LINK_TYPE] = interfaces[of + OF_LINK]
+    frame.begin = at + head
+    frame.end = at + head + length
+    frame.wire_end = at + head + max(length, min(on_wire, MAX_RECORD_BYTES))
+    frame.link = interface.link
     return True
 
 
@@ -253,9 +266,9 @@ def walk_pcapng(
     data: Bytes,
     at: int,
     end: int,
-    form: Int64s,
-    interfaces: Int64s,
-    records: Int64s,
+    form: Form,
+    interfaces: Records[Interface],
+    frames: Records[Frame],
     counts: Int64s,
 ) -> tuple[int, int]:
     """Find packets from `at` on, like walk_pcap for the other format.
@@ -263,44 +276,42 @@ def walk_pcapng(
     `interfaces` has room for MAX_INTERFACES; a section with more is damaged.
     """
     count = 0
-    full = len(records) // RECORD_WORDS
+    full = len(frames)
     while count < full:
         if at + 12 > end:
-            form[WANTED] = 12
+            form.wanted = 12
             break
         kind = le32(data, at)  # the same in both byte orders for a section
         if kind == SECTION and not section(data, at, end, form):
             counts[DAMAGED] = at + 1
             break
-        big = form[BIG] != 0
+        big = form.big != 0
         kind = u32(data, at, big)
         length = u32(data, at + 4, big)
         if length < 12 or length & 3 or length > MAX_BLOCK_BYTES:
             counts[DAMAGED] = at + 1
             break
         if at + length > end:
-            form[WANTED] = length
+            form.wanted = length
             break
         body_end = at + length - 4
         if kind == INTERFACE:
-            if form[INTERFACES] >= MAX_INTERFACES:
+            if form.interfaces >= MAX_INTERFACES:
                 counts[DAMAGED] = at + 1
                 break
             if length >= 20:
-                interface(data, at + 8, body_end, big, interfaces, form[INTERFACES])
-                form[INTERFACES] += 1
+                describe(data, at + 8, body_end, big, interfaces[form.interfaces])
+                form.interfaces += 1
         elif kind in (ENHANCED, SIMPLE, OLD_PACKET):
-            place = count * RECORD_WORDS
-            if not packet(data, at + 8, body_end, kind, form, interfaces, records, place, counts):
+            frame = frames[count]
+            if not packet(data, at + 8, body_end, kind, form, interfaces, frame, counts):
                 counts[DAMAGED] = at + 1
                 break
-            records[place + RECORD] = at
+            frame.at = at
             count += 1
         elif kind in NUMBERED:
-            place = count * RECORD_WORDS
-            for word in range(RECORD_WORDS):
-                records[place + word] = at
-            records[place + LINK_TYPE] = OF_NO_PACKET
+            frame = frames[count]
+            frame.at, frame.link = at, OF_NO_PACKET
             count += 1
         at += length
     return count, at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 from labs.errors import BadInput, Damaged, Missing
 from labs.read.capture import connection_tracking as tracking
 from labs.read.capture import pcap, segment_table, segments
-from labs.read.capture.pcap import RECORD_WORDS, WANTED
+from labs.read.capture.connection_tracking import Connection
+from labs.read.capture.headers import Frame
 from labs.read.capture.segment_table import (
     COUNTS,
     CUT,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Kind = TypeVar("Kind", bound="Reader")
-RECORDS_AT_ONCE = 1 << 13
+FRAMES_AT_ONCE = 1 << 13
 FIRST_CONNECTIONS = 1 << 10
 SCRATCH_ROWS = 1 << 14
 SPARE_ROWS = 1 << 10
@@ -56,16 +58,13 @@ class Reader:
         self._pieces = Pieces(self._source)
         self._buffer = np.zeros(0, np.uint8)
         self._base = self._at = self._end = 0  # of the buffer: offset in the file, unread part
-        self._records = np.zeros(RECORDS_AT_ONCE * RECORD_WORDS, np.int64)
+        self._frames = (Frame * FRAMES_AT_ONCE)()
         self._first = self._last = 0  # records found and not yet taken
         self.counts = np.zeros(COUNTS, np.int64)
         self.counts[LAST_NS] = np.iinfo(np.int64).min
-        self._state = np.zeros(segments.STATE_WORDS, np.int64)
-        self._packet = np.zeros(tracking.FOLLOWED_WORDS, np.int64)
-        self._options = np.zeros(segments.OPTION_WORDS, np.int64)
-        self._table: Array
+        self._state = segments.State()
+        self._table: ctypes.Array[Connection]
         self._slots: Array
-        self._capacity = 0
         self._grow(FIRST_CONNECTIONS)
         try:
             self._begin()
@@ -84,10 +83,10 @@ class Reader:
                 f"{self.path} is empty. If tcpdump was stopped before it wrote anything, use its "
                 "option -U, which writes each packet at once"
             )
-        self._interfaces: Array | None = None
+        self._interfaces: ctypes.Array[pcap.Interface] | None = None
         if head.startswith(pcap.PCAPNG_MAGIC):
-            self._form = pcap.pcapng_form()
-            self._interfaces = np.zeros(pcap.MAX_INTERFACES * pcap.INTERFACE_WORDS, np.int64)
+            self._form = pcap.Form()
+            self._interfaces = (pcap.Interface * pcap.MAX_INTERFACES)()
             return
         if head.startswith(pcap.SNOOP_MAGIC):
             raise Damaged(
@@ -116,22 +115,22 @@ class Reader:
     def _walk(self) -> bool:
         """Find more records; False at the end of what can be read."""
         while True:
-            self._form[WANTED] = 0
+            self._form.wanted = 0
             given = (self._buffer, self._at, self._end, self._form)
-            into = (self._records, self.counts)
+            into = (self._frames, self.counts)
             if self._interfaces is None:
                 count, at = pcap.walk_pcap(*given, *into)
             else:
                 count, at = pcap.walk_pcapng(*given, self._interfaces, *into)
             if self.counts[DAMAGED]:
                 self.counts[DAMAGED] += self._base
-            self._at = int(at)
-            self._first, self._last = 0, int(count)
+            self._at = at
+            self._first, self._last = 0, count
             if count:
                 return True
             if self.counts[DAMAGED]:
                 return False
-            if self._pieces.ended or not self._read(int(self._form[WANTED])):
+            if self._pieces.ended or not self._read(self._form.wanted):
                 self._finish()
                 return False
 
@@ -144,46 +143,39 @@ class Reader:
 
     def fill(self, columns: Columns) -> bool:
         """Fill columns from their row `rows` on; False if the file ended before they were full."""
-        self._state[segments.ROW] = columns.rows
-        self._state[segments.CAPACITY] = columns.capacity
+        self._state.row = columns.rows
         while True:
             if self._first == self._last and (self.counts[DAMAGED] or not self._walk()):
                 self.close()
                 return False
-            self._first = int(
-                segments.rows(
-                    self._buffer,
-                    self._records,
-                    self._first,
-                    self._last,
-                    self._base,
-                    self._state,
-                    self._table,
-                    self._slots,
-                    self.counts,
-                    self._packet,
-                    self._options,
-                    *columns.views(),
-                )
+            self._first = segments.rows(
+                self._buffer,
+                self._frames,
+                self._first,
+                self._last,
+                self._base,
+                self._state,
+                self._table,
+                self._slots,
+                self.counts,
+                columns,
             )
-            columns.rows = int(self._state[segments.ROW])
+            columns.rows = self._state.row
             if columns.rows == columns.capacity:
                 return True
-            if self._state[segments.CONNECTIONS] == self._capacity:
-                self._grow(4 * self._capacity)
+            if self._state.connections == len(self._table):
+                self._grow(4 * len(self._table))
 
     def _grow(self, capacity: int) -> None:
         """Make the tables of connections large enough for `capacity` of them."""
-        words = tracking.CONNECTION_WORDS
         if capacity > FIRST_CONNECTIONS:
-            self.must_fit(capacity * words * 8 * 2, f"{capacity:,} connections")
-        table = np.zeros(capacity * words, np.int64)
-        slots = np.zeros(4 * capacity, np.int32)
-        count = int(self._state[segments.CONNECTIONS])
-        if count:
-            table[: count * words] = self._table[: count * words]
+            wanted = capacity * ctypes.sizeof(Connection) * 2
+            self.must_fit(wanted, f"{capacity:,} connections")
+        table, slots = (Connection * capacity)(), np.zeros(4 * capacity, np.int32)
+        if count := self._state.connections:
+            ctypes.memmove(table, self._table, count * ctypes.sizeof(Connection))
             tracking.enter_all(count, table, slots)
-        self._table, self._slots, self._capacity = table, slots, capacity
+        self._table, self._slots = table, slots
 
     def must_fit(self, wanted_bytes: int, what: str, instead: str = IN_PIECES) -> None:
         """Raise Missing if `wanted_bytes` exceeds the available memory."""
@@ -203,10 +195,8 @@ class Reader:
 
     @property
     def connections(self) -> Array:
-        """One row per connection: the words that labs.read.capture.connection_tracking names."""
-        count = int(self._state[segments.CONNECTIONS])
-        words = tracking.CONNECTION_WORDS
-        return self._table[: count * words].reshape(count, words)
+        """One row per connection, with the fields of a `Connection`."""
+        return np.ctypeslib.as_array(self._table)[: self._state.connections]
 
     def close(self) -> None:
         self._pieces.close()

@@ -10,12 +10,22 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints, overload
 
 import numpy as np
 
 from labs.drive.units import MB
 from labs.errors import Missing
+from labs.read.native.compiled import (
+    NUMBERS,
+    Arrays,
+    Bytes,
+    Int8s,
+    Int32s,
+    Int64s,
+    Uint16s,
+    Uint32s,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -193,81 +203,59 @@ FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << bit for bit in range(8))
 OTHER, TLS_HANDSHAKE, TLS_DATA, HTTP_REQUEST, HTTP_RESPONSE = range(5)
 """What the payload of a segment begins with; the column `content`."""
 
-# The columns of a row, by the kind of array that contains them.
-TIME_NS, SEQ_REL, ACK_REL, TSVAL, TSECR, OFFSET, FRAME = range(7)  # wide: int64
-SEQ, ACK_NUMBER = range(2)  # numbers: uint32
-CONNECTION, WINDOW_BYTES, PAYLOAD_BYTES, IP_ID = range(4)  # middle: int32
-FLAGS, WINDOW, MSS_BYTES = range(3)  # narrow: uint16
-DIRECTION, SACK_BLOCKS, CONTENT = range(3)  # small: int8
-SACK_EDGES = 8  # edges: uint32, left 1, right 1...
-
-# The table's columns in their order: the kind of array, and which of its rows.
-PLACES: dict[str, tuple[str, int]] = {
-    "time_ns": ("wide", TIME_NS),
-    "connection": ("middle", CONNECTION),
-    "direction": ("small", DIRECTION),
-    "seq": ("numbers", SEQ),
-    "ack": ("numbers", ACK_NUMBER),
-    "flags": ("narrow", FLAGS),
-    "window": ("narrow", WINDOW),
-    "window_bytes": ("middle", WINDOW_BYTES),
-    "payload_bytes": ("middle", PAYLOAD_BYTES),
-    "seq_rel": ("wide", SEQ_REL),
-    "ack_rel": ("wide", ACK_REL),
-    "mss": ("narrow", MSS_BYTES),
-    "tsval": ("wide", TSVAL),
-    "tsecr": ("wide", TSECR),
-    "sack_blocks": ("small", SACK_BLOCKS),
-    **{
-        f"sack_{side}_{block + 1}": ("edges", 2 * block + edge)
-        for block in range(SACK_EDGES // 2)
-        for edge, side in enumerate(("left", "right"))
-    },
-    "ip_id": ("middle", IP_ID),
-    "content": ("small", CONTENT),
-    "frame": ("wide", FRAME),
-    "offset": ("wide", OFFSET),
-}
-_KINDS: dict[str, tuple[int, type[np.generic]]] = {
-    "wide": (7, np.int64),
-    "numbers": (2, np.uint32),
-    "middle": (4, np.int32),
-    "narrow": (3, np.uint16),
-    "small": (3, np.int8),
-    "edges": (SACK_EDGES, np.uint32),
-}
-ROW_BYTES = sum(rows * np.dtype(kind).itemsize for rows, kind in _KINDS.values())
+SACK_EDGES = 8  # left 1, right 1...
+SACK_COLUMNS = tuple(
+    f"sack_{side}_{block + 1}" for block in range(SACK_EDGES // 2) for side in ("left", "right")
+)
 
 
-class Columns:
-    """Arrays for `capacity` rows, of which the first `rows` are filled."""
+class Columns(Arrays):
+    """Arrays for `capacity` rows, of which the first `rows` are filled, in the order of the table;
+    `sack` has the columns of the edges of SACK blocks, one row each."""
+
+    time_ns: Int64s
+    connection: Int32s
+    direction: Int8s
+    seq: Uint32s
+    ack: Uint32s
+    flags: Uint16s
+    window: Uint16s
+    window_bytes: Int32s
+    payload_bytes: Int32s
+    seq_rel: Int64s
+    ack_rel: Int64s
+    mss: Uint16s
+    tsval: Int64s
+    tsecr: Int64s
+    sack_blocks: Bytes
+    sack: Uint32s
+    ip_id: Int32s
+    content: Int8s
+    frame: Int64s
+    offset: Int64s
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.rows = 0
+        self.capacity, self.rows = capacity, 0
         # Zeros from the system: pages that are never written to (SACK edges) take no memory.
-        self._arrays = {
-            name: np.zeros((count, capacity), kind) for name, (count, kind) in _KINDS.items()
-        }
-
-    def views(self) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """The arrays in the order of the last parameters of rows()."""
-        wide, numbers, middle, narrow, small, edges = self._arrays.values()
-        return wide, numbers, middle, narrow, small, edges
+        for name, kind in KINDS.items():
+            shape = (SACK_EDGES, capacity) if name == "sack" else capacity
+            setattr(self, name, np.zeros(shape, kind))
 
     def grown(self, capacity: int) -> Columns:
         """The same rows in larger arrays."""
         made = Columns(capacity)
         made.rows = self.rows
-        for name, array in self._arrays.items():
-            made._arrays[name][:, : self.rows] = array[:, : self.rows]
+        for name in KINDS:
+            vars(made)[name][..., : self.rows] = vars(self)[name][..., : self.rows]
         return made
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
         """Each column by its name, in the table's order: views, not copies."""
-        for name, (kind, place) in PLACES.items():
-            column = self._arrays[kind][place, : self.rows]
-            yield name, column.view(np.uint8) if name == "sack_blocks" else column
+        for name in KINDS:
+            column = vars(self)[name][..., : self.rows]
+            yield from (
+                zip(SACK_COLUMNS, column, strict=True) if name == "sack" else ((name, column),)
+            )
 
     def segments(self) -> Segments:
         """The rows as a table that needs no pandas, without a copy."""
@@ -278,6 +266,14 @@ class Columns:
         import pandas as pd  # noqa: PLC0415  slow to load
 
         return pd.DataFrame(dict(self.arrays()), copy=False)
+
+
+KINDS: dict[str, np.dtype[Any]] = {
+    name: np.dtype(NUMBERS[kind].code) for name, kind in get_type_hints(Columns).items()
+}
+ROW_BYTES = sum(
+    kind.itemsize * (SACK_EDGES if name == "sack" else 1) for name, kind in KINDS.items()
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,130 +10,111 @@ shows it as sent, with scale factor -1) where the sender's SYN is not in the cap
 from __future__ import annotations
 
 from labs.read.capture.connection_tracking import (
-    ACKED,
-    BASE,
-    BASE_SET,
     BY_FIN,
     BY_RESET,
-    BYTES,
-    CONNECTION_WORDS,
-    DIRECTION_WORDS,
-    DIRECTIONS,
-    ENDED,
-    FIN_SEEN,
-    HANDSHAKE_NS,
-    MSS,
-    NEXT,
     NO_SCALING,
     OPEN,
-    RETRANSMITTED,
-    SACK_PERMITTED,
-    SCALE,
     SCALE_UNKNOWN,
-    SENT,
-    SOURCE_PORT,
-    SYN_NS,
-    SYN_SEEN,
-    TARGET_PORT,
-    TIMESTAMPS,
-    UNREACHABLE,
     WORD,
+    Connection,
+    Side,
     begin,
     direction_in,
     slot_of,
     unwrapped,
 )
-from labs.read.capture.connection_tracking import LAST_NS as LAST_SEEN_NS
 from labs.read.capture.encapsulation import find_tcp
-from labs.read.capture.headers import (
-    IDENTIFICATION,
-    SOURCE_HIGH,
-    SOURCE_LOW,
-    TARGET_HIGH,
-    TARGET_LOW,
-    TCP_AT,
-    TCP_BYTES,
-    TOO_BIG,
-    VERSION,
-)
-from labs.read.capture.pcap import (
-    BEGIN,
-    END,
-    LINK_TYPE,
-    OF_NO_PACKET,
-    RECORD,
-    RECORD_WORDS,
-    TIME,
-    WIRE_END,
-)
+from labs.read.capture.headers import TOO_BIG, Frame, Packet
+from labs.read.capture.pcap import OF_NO_PACKET
 from labs.read.capture.segment_table import (
     ACK,
-    ACK_NUMBER,
-    ACK_REL,
     BACKWARDS,
-    CONNECTION,
-    CONTENT,
-    DIRECTION,
     FIN,
-    FLAGS,
-    FRAME,
     HTTP_REQUEST,
     HTTP_RESPONSE,
     ICMP_ERROR,
-    IP_ID,
     LAST_NS,
-    MSS_BYTES,
     NO_PACKET,
-    OFFSET,
     OTHER,
     PACKETS,
-    PAYLOAD_BYTES,
     RST,
-    SACK_BLOCKS,
     SACK_EDGES,
     SEGMENTS,
-    SEQ,
-    SEQ_REL,
     SYN,
-    TIME_NS,
     TLS_DATA,
     TLS_HANDSHAKE,
-    TSECR,
-    TSVAL,
-    WINDOW,
-    WINDOW_BYTES,
+    Columns,
 )
 from labs.read.native.compiled import (
     Bytes,
-    Int8s,
     Int32s,
     Int64s,
-    Uint16s,
-    Uint32s,
+    Record,
+    Records,
     be16,
     be32,
     native,
+    rare,
+    record,
 )
 
 NOP, MSS_OPTION, SCALE_OPTION, SACK_OK_OPTION, SACK_OPTION, TIME_OPTION = 1, 2, 3, 4, 5, 8
 ALIGNED_TIMESTAMP = 0x0101080A
 MAX_SCALE = 14
 
-# What a packet's options say, in an array of int64; -1 is absent.
-O_TSVAL, O_TSECR, O_SACK, O_MSS, O_SCALE, O_SACK_OK, O_CUT, OPTION_WORDS = range(8)
+
+@record
+class Options(Record):
+    """What a segment's options say; -1 is absent, `cut` whether they were not captured whole."""
+
+    tsval: int
+    tsecr: int
+    sack_blocks: int
+    mss: int
+    scale: int
+    sack_permitted: int
+    cut: int
 
 
-def read_options(data: Bytes, at: int, end: int, row: int, options: Int64s, edges: Uint32s) -> None:
-    """Read the TCP options in data[at:end] into `options`; SACK edges into row `row` of `edges`.
+@record
+class Segment(Record):
+    """A TCP segment on its way to its row: where its packet and the captured bytes are, what its
+    header and options say, its time, and its direction: 0 from the client."""
+
+    packet: Packet
+    options: Options
+    end: int
+    time_ns: int
+    flags: int
+    seq: int
+    ack: int
+    window: int
+    payload: int
+    direction: int
+
+
+@record
+class State(Record):
+    """The state of the loop between calls: how many connections there are, that of the last
+    segment, and the next row of the columns."""
+
+    segment: Segment
+    connections: int
+    last: int
+    row: int
+
+
+@rare
+def read_options(
+    data: Bytes, at: int, end: int, row: int, options: Options, columns: Columns
+) -> None:
+    """Read the TCP options in data[at:end]; SACK edges into row `row`.
 
     Incomplete options are not read.
     """
-    options[O_TSVAL] = -1
-    options[O_TSECR] = -1
-    options[O_SACK] = 0
-    options[O_MSS] = -1
-    options[O_SCALE] = SCALE_UNKNOWN
-    options[O_SACK_OK] = 0
+    options.tsval = options.tsecr = options.mss = -1
+    options.sack_blocks = options.sack_permitted = 0
+    options.scale = SCALE_UNKNOWN
     while at < end:
         kind = data[at]
         if kind == 0:
@@ -143,25 +124,24 @@ def read_options(data: Bytes, at: int, end: int, row: int, options: Int64s, edge
             continue
         if at + 2 > end:
             return
-        length = int(data[at + 1])
+        length = data[at + 1]
         if length < 2 or at + length > end:
             return
         if kind == TIME_OPTION and length == 10:
-            options[O_TSVAL] = be32(data, at + 2)
-            options[O_TSECR] = be32(data, at + 6)
+            options.tsval, options.tsecr = be32(data, at + 2), be32(data, at + 6)
         elif kind == SACK_OPTION and length >= 10 and length % 8 == 2:
             blocks = min((length - 2) // 8, SACK_EDGES // 2)
-            for edge in range(2 * blocks, 2 * options[O_SACK]):
-                edges[edge, row] = 0  # of an earlier such option
-            options[O_SACK] = blocks
+            for edge in range(2 * blocks, 2 * options.sack_blocks):
+                columns.sack[edge, row] = 0  # of an earlier such option
+            options.sack_blocks = blocks
             for edge in range(2 * blocks):
-                edges[edge, row] = be32(data, at + 2 + 4 * edge)
+                columns.sack[edge, row] = be32(data, at + 2 + 4 * edge)
         elif kind == MSS_OPTION and length == 4:
-            options[O_MSS] = be16(data, at + 2)
+            options.mss = be16(data, at + 2)
         elif kind == SCALE_OPTION and length == 3:
-            options[O_SCALE] = min(int(data[at + 2]), MAX_SCALE)
+            options.scale = min(data[at + 2], MAX_SCALE)
         elif kind == SACK_OK_OPTION and length == 2:
-            options[O_SACK_OK] = 1
+            options.sack_permitted = 1
         at += length
 
 
@@ -186,222 +166,150 @@ def content_of(data: Bytes, at: int, end: int) -> int:
     return HTTP_REQUEST if first in METHODS else OTHER
 
 
-def options_of(
-    data: Bytes,
-    at: int,
-    end: int,
-    header: int,
-    flags: int,
-    row: int,
-    options: Int64s,
-    edges: Uint32s,
-) -> tuple[int, int, int, int]:
-    """The TSval and TSecr of the TCP header at `at`, the number of SACK blocks, and the MSS or 0.
+def take_options(data: Bytes, segment: Segment, header: int, row: int, columns: Columns) -> None:
+    """Take the options of a segment whose TCP header has so many bytes.
 
-    `options` contains all options of a SYN; for another segment it may contain those of an earlier
-    one.
+    Only those of a SYN are all taken: nearly every other segment has only timestamps, aligned as by
+    Linux.
     """
+    at, end, options = segment.packet.tcp_at, segment.end, segment.options
     if (
         header == 32
-        and flags & SYN == 0
+        and segment.flags & SYN == 0
         and at + 32 <= end
         and be32(data, at + 20) == ALIGNED_TIMESTAMP
     ):
-        # Nearly every segment: only timestamps, aligned as by Linux.
-        return be32(data, at + 24), be32(data, at + 28), 0, 0
-    options[O_CUT] = at + header > end
-    read_options(data, at + 20, min(at + header, end), row, options, edges)
-    return options[O_TSVAL], options[O_TSECR], options[O_SACK], max(options[O_MSS], 0)
+        options.tsval, options.tsecr = be32(data, at + 24), be32(data, at + 28)
+        options.sack_blocks, options.mss = 0, -1
+        return
+    options.cut = at + header > end
+    read_options(data, at + 20, min(at + header, end), row, options, columns)
 
 
-def take_syn(
-    table: Int64s, at: int, direction: int, flags: int, seen_ns: int, options: Int64s
-) -> None:
+@rare
+def take_syn(connection: Connection, side: Side, other: Side, segment: Segment) -> None:
     """Store the options of a SYN or SYN-ACK for its sender."""
-    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
-    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
-    table[side + SYN_SEEN] = 1
-    table[side + MSS] = options[O_MSS]
-    table[side + SACK_PERMITTED] = options[O_SACK_OK]
-    table[side + TIMESTAMPS] = 1 if options[O_TSVAL] >= 0 else 0
-    if options[O_SCALE] >= 0:
-        table[side + SCALE] = options[O_SCALE]
-    if options[O_CUT] and options[O_SCALE] < 0:
+    options = segment.options
+    side.syn_seen, side.mss = 1, options.mss
+    side.sack_permitted, side.timestamps = options.sack_permitted, options.tsval >= 0
+    if options.scale >= 0:
+        side.scale = options.scale
+    if options.cut and options.scale < 0:
         pass  # it may have had the option: unknown
-    elif table[side + SCALE] == SCALE_UNKNOWN:
-        table[side + SCALE] = NO_SCALING
-        table[other + SCALE] = NO_SCALING
-    elif flags & ACK and table[other + SCALE] == NO_SCALING:
-        table[side + SCALE] = NO_SCALING
-    if flags & ACK == 0:
-        table[at + SYN_NS] = seen_ns
+    elif side.scale == SCALE_UNKNOWN:
+        side.scale = other.scale = NO_SCALING
+    elif segment.flags & ACK and other.scale == NO_SCALING:
+        side.scale = NO_SCALING
+    if segment.flags & ACK == 0:
+        connection.syn_ns = segment.time_ns
 
 
-def take_end(table: Int64s, at: int, direction: int, flags: int) -> None:
+@rare
+def take_end(connection: Connection, side: Side, flags: int) -> None:
     """Note a FIN or a reset."""
-    side = at + DIRECTIONS
     if flags & FIN:
-        table[side + (direction & 1) * DIRECTION_WORDS + FIN_SEEN] = 1
-    if table[at + ENDED] != OPEN:
+        side.fin_seen = 1
+    if connection.ended != OPEN:
         return
     if flags & RST:
-        table[at + ENDED] = BY_RESET
-    elif table[side + FIN_SEEN] and table[side + DIRECTION_WORDS + FIN_SEEN]:
-        table[at + ENDED] = BY_FIN
+        connection.ended = BY_RESET
+    elif connection.by_client.fin_seen and connection.by_server.fin_seen:
+        connection.ended = BY_FIN
 
 
-def direction_of(packet: Int64s, at: int, table: Int64s) -> int:
-    """The packet's direction in the connection at `at`; -1 if it belongs to another pair."""
-    return direction_in(
-        at,
-        table,
-        packet[SOURCE_HIGH],
-        packet[SOURCE_LOW],
-        packet[SOURCE_PORT],
-        packet[TARGET_HIGH],
-        packet[TARGET_LOW],
-        packet[TARGET_PORT],
-        packet[VERSION],
-    )
+def direction_of(packet: Packet, connection: Connection) -> int:
+    """The packet's direction in the connection; -1 if it belongs to another pair."""
+    return direction_in(connection, packet.source, packet.target, packet.version)
 
 
-def slot_for(packet: Int64s, table: Int64s, slots: Int32s) -> int:
+@rare
+def slot_for(packet: Packet, table: Records[Connection], slots: Int32s) -> int:
     """The slot of the packet's pair of ends."""
-    return slot_of(
-        table,
-        slots,
-        packet[SOURCE_HIGH],
-        packet[SOURCE_LOW],
-        packet[SOURCE_PORT],
-        packet[TARGET_HIGH],
-        packet[TARGET_LOW],
-        packet[TARGET_PORT],
-        packet[VERSION],
-    )
+    return slot_of(table, slots, packet.source, packet.target, packet.version)
 
 
 def find_connection(
-    packet: Int64s, flags: int, seq: int, seen_ns: int, state: Int64s, table: Int64s, slots: Int32s
-) -> tuple[int, int]:
-    """The packet's connection and direction; a new connection if the packet begins one."""
-    connection = state[LAST_CONNECTION]
-    at = connection * CONNECTION_WORDS
-    direction = -1
-    slot = -1
-    if connection < state[CONNECTIONS]:
-        direction = direction_of(packet, at, table)
+    segment: Segment, state: State, table: Records[Connection], slots: Int32s
+) -> int:
+    """The number of the segment's connection, and its direction; a new connection if it begins
+    one."""
+    number, packet, direction, slot = state.last, segment.packet, -1, -1
+    if number < state.connections:
+        direction = direction_of(packet, table[number])
     if direction < 0:
         slot = slot_for(packet, table, slots)
         if slots[slot] != 0:
-            connection = slots[slot] - 1
-            at = connection * CONNECTION_WORDS
-            direction = direction_of(packet, at, table)
-    if direction >= 0 and flags & (SYN | ACK) == SYN:
-        side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
-        if table[side + BASE_SET] and table[side + BASE] != seq:
+            number = slots[slot] - 1
+            direction = direction_of(packet, table[number])
+    if direction >= 0 and segment.flags & (SYN | ACK) == SYN:
+        side = table[number].by_server if direction else table[number].by_client
+        if side.base_set and side.base != segment.seq:
             direction = -1
     if direction < 0:
         if slot < 0:
             slot = slot_for(packet, table, slots)
-        connection = state[CONNECTIONS]
-        state[CONNECTIONS] += 1
-        slots[slot] = connection + 1
-        direction = begin(connection, table, packet, flags, seen_ns)
-    state[LAST_CONNECTION] = connection
-    return connection, direction
-
-
-# The state of the loop between calls, in an array of int64.
-CONNECTIONS, LAST_CONNECTION, ROW, CAPACITY, STATE_WORDS = range(5)
+        number = state.connections
+        state.connections += 1
+        slots[slot] = number + 1
+        direction = begin(table[number], packet, segment.flags, segment.time_ns)
+    state.last, segment.direction = number, direction
+    return number
 
 
 @native
 def rows(
     data: Bytes,
-    records: Int64s,
+    frames: Records[Frame],
     first: int,
     last: int,
     base: int,
-    state: Int64s,
-    table: Int64s,
+    state: State,
+    table: Records[Connection],
     slots: Int32s,
     counts: Int64s,
-    packet: Int64s,
-    options: Int64s,
-    wide: Int64s,
-    numbers: Uint32s,
-    middle: Int32s,
-    narrow: Uint16s,
-    small: Int8s,
-    edges: Uint32s,
+    columns: Columns,
 ) -> int:
-    """Turn records first to last - 1 into rows from row state[ROW] on; return the next record.
+    """Turn frames first to last - 1 into rows from row state.row on; return the next frame.
 
     It stops early if the columns or the connections are full: the caller enlarges them. `base` is
     the offset of the buffer in the file.
     """
-    row = state[ROW]
-    capacity = state[CAPACITY]
-    most_connections = len(table) // CONNECTION_WORDS
-    begun = first
-    while first < last and row < capacity and state[CONNECTIONS] < most_connections:
-        place = first * RECORD_WORDS
+    row, begun, segment = state.row, first, state.segment
+    while first < last and row < len(columns.time_ns) and state.connections < len(table):
+        frame = frames[first]
         first += 1
-        if not find_segment(data, records, place, table, slots, counts, packet):
+        if not find_segment(data, frame, table, slots, counts, segment.packet):
             continue
-        offset = base + records[place + RECORD]
-        frame = counts[PACKETS] + first - begun
-        write_row(
-            data,
-            records[place + END],
-            records[place + TIME],
-            offset,
-            frame,
-            row,
-            wide,
-            numbers,
-            middle,
-            narrow,
-            small,
-            edges,
-            state,
-            table,
-            slots,
-            packet,
-            options,
-        )
+        columns.offset[row] = base + frame.at
+        columns.frame[row] = counts[PACKETS] + first - begun
+        take_header(data, frame, segment, row, columns)
+        number = find_connection(segment, state, table, slots)
+        columns.connection[row] = number
+        write_row(segment, row, columns)
+        follow(table[number], segment, row, columns)
         row += 1
     counts[PACKETS] += first - begun
-    counts[SEGMENTS] += row - state[ROW]
-    state[ROW] = row
+    counts[SEGMENTS] += row - state.row
+    state.row = row
     return first
 
 
 def find_segment(
     data: Bytes,
-    records: Int64s,
-    place: int,
-    table: Int64s,
+    frame: Frame,
+    table: Records[Connection],
     slots: Int32s,
     counts: Int64s,
-    packet: Int64s,
+    packet: Packet,
 ) -> bool:
-    """Find the TCP segment of the record at `place`; count why there is none."""
-    if records[place + LINK_TYPE] == OF_NO_PACKET:
+    """Find the TCP segment of a frame; count why there is none."""
+    if frame.link == OF_NO_PACKET:
         counts[NO_PACKET] += 1
         return False
-    if records[place + TIME] < counts[LAST_NS]:
+    if frame.time_ns < counts[LAST_NS]:
         counts[BACKWARDS] += 1
-    counts[LAST_NS] = records[place + TIME]
-    why = find_tcp(
-        data,
-        records[place + BEGIN],
-        records[place + END],
-        records[place + WIRE_END],
-        records[place + LINK_TYPE],
-        packet,
-        counts,
-    )
+    counts[LAST_NS] = frame.time_ns
+    why = find_tcp(data, frame, packet, counts)
     if why == 0:
         return True
     counts[why] += 1
@@ -410,145 +318,85 @@ def find_segment(
     return False
 
 
-def take_error(data: Bytes, packet: Int64s, table: Int64s, slots: Int32s) -> None:
+@rare
+def take_error(data: Bytes, packet: Packet, table: Records[Connection], slots: Int32s) -> None:
     """Note an ICMP error at the connection of the packet that it quotes, if there is one."""
-    at = packet[TCP_AT]
-    packet[SOURCE_PORT] = be16(data, at)
-    packet[TARGET_PORT] = be16(data, at + 2)
+    at = packet.tcp_at
+    packet.source.port, packet.target.port = be16(data, at), be16(data, at + 2)
     slot = slot_for(packet, table, slots)
-    if slots[slot] != 0 and packet[IDENTIFICATION] != TOO_BIG:
-        word = (slots[slot] - 1) * CONNECTION_WORDS + UNREACHABLE
-        table[word] = packet[IDENTIFICATION] + 1
+    if slots[slot] != 0 and packet.identification != TOO_BIG:
+        table[slots[slot] - 1].unreachable = packet.identification + 1
 
 
-def write_row(
-    data: Bytes,
-    end: int,
-    seen_ns: int,
-    offset: int,
-    frame: int,
-    row: int,
-    wide: Int64s,
-    numbers: Uint32s,
-    middle: Int32s,
-    narrow: Uint16s,
-    small: Int8s,
-    edges: Uint32s,
-    state: Int64s,
-    table: Int64s,
-    slots: Int32s,
-    packet: Int64s,
-    options: Int64s,
-) -> None:
-    """Write row `row` of the TCP segment whose header is at packet[TCP_AT].
-
-    `end` is where the captured bytes of its record end, `offset` where the record is in the file,
-    `frame` its number there.
-    """
-    at = packet[TCP_AT]
-    header = (data[at + 12] >> 4) * 4
-    flags = be16(data, at + 12) & 0x1FF
-    seq = be32(data, at + 4)
-    window = be16(data, at + 14)
-    payload = packet[TCP_BYTES] - header
-    write_header(data, at, row, numbers, narrow, packet)
-    tsval, tsecr, blocks, mss = options_of(data, at, end, header, flags, row, options, edges)
-    connection, direction = find_connection(packet, flags, seq, seen_ns, state, table, slots)
-    wide[TIME_NS, row] = seen_ns
-    wide[OFFSET, row] = offset
-    wide[FRAME, row] = frame
-    middle[IP_ID, row] = packet[IDENTIFICATION]
-    small[CONTENT, row] = content_of(data, at + header, end) if payload > 0 else OTHER
-    wide[TSVAL, row] = tsval
-    wide[TSECR, row] = tsecr
-    middle[CONNECTION, row] = connection
-    middle[PAYLOAD_BYTES, row] = payload
-    narrow[MSS_BYTES, row] = mss
-    small[DIRECTION, row] = direction
-    small[SACK_BLOCKS, row] = blocks
-    follow(
-        connection * CONNECTION_WORDS,
-        direction,
-        flags,
-        seq,
-        be32(data, at + 8),
-        window,
-        payload,
-        seen_ns,
-        row,
-        options,
-        table,
-        wide,
-        middle,
-    )
+def take_header(data: Bytes, frame: Frame, segment: Segment, row: int, columns: Columns) -> None:
+    """Take the header, the options and the ports of the segment at packet.tcp_at; write what its
+    payload begins with."""
+    packet = segment.packet
+    at = packet.tcp_at
+    words = be16(data, at + 12)
+    header = (words >> 12) * 4
+    packet.source.port, packet.target.port = be16(data, at), be16(data, at + 2)
+    segment.end, segment.time_ns = frame.end, frame.time_ns
+    segment.seq, segment.ack = be32(data, at + 4), be32(data, at + 8)
+    segment.flags, segment.window = words & 0x1FF, be16(data, at + 14)
+    segment.payload = packet.tcp_bytes - header
+    take_options(data, segment, header, row, columns)
+    if segment.payload > 0:
+        columns.content[row] = content_of(data, at + header, frame.end)
 
 
-def write_header(
-    data: Bytes, at: int, row: int, numbers: Uint32s, narrow: Uint16s, packet: Int64s
-) -> None:
-    """Write the columns that a TCP header has as they are, and note its ports."""
-    packet[SOURCE_PORT] = be16(data, at)
-    packet[TARGET_PORT] = be16(data, at + 2)
-    numbers[SEQ, row] = be32(data, at + 4)
-    numbers[ACK_NUMBER, row] = be32(data, at + 8)
-    narrow[FLAGS, row] = be16(data, at + 12) & 0x1FF
-    narrow[WINDOW, row] = be16(data, at + 14)
+def write_row(segment: Segment, row: int, columns: Columns) -> None:
+    """Write the columns of a segment that do not depend on its connection."""
+    columns.time_ns[row] = segment.time_ns
+    columns.direction[row] = segment.direction
+    columns.seq[row], columns.ack[row] = segment.seq, segment.ack
+    columns.flags[row], columns.window[row] = segment.flags, segment.window
+    columns.payload_bytes[row] = segment.payload
+    columns.mss[row] = max(segment.options.mss, 0)
+    columns.tsval[row], columns.tsecr[row] = segment.options.tsval, segment.options.tsecr
+    columns.sack_blocks[row] = segment.options.sack_blocks
+    columns.ip_id[row] = segment.packet.identification
 
 
-def follow(
-    at: int,
-    direction: int,
-    flags: int,
-    seq: int,
-    ack: int,
-    window: int,
-    payload: int,
-    seen_ns: int,
-    row: int,
-    options: Int64s,
-    table: Int64s,
-    wide: Int64s,
-    middle: Int32s,
-) -> None:
-    """Bring the connection at `at` up to this segment; write what of the row depends on it."""
-    side = at + DIRECTIONS + (direction & 1) * DIRECTION_WORDS
-    other = at + DIRECTIONS + ((direction ^ 1) & 1) * DIRECTION_WORDS
-    table[at + LAST_SEEN_NS] = seen_ns
-    if flags & SYN:
-        take_syn(table, at, direction, flags, seen_ns, options)
-    if flags & (FIN | RST):
-        take_end(table, at, direction, flags)
-    if table[side + BASE_SET] == 0:
-        table[side + BASE_SET] = 1
-        table[side + BASE] = seq if flags & SYN else (seq - 1) & WORD
-        table[side + NEXT] = 0 if flags & SYN else 1
-    relative = unwrapped((seq - table[side + BASE]) & WORD, table[side + NEXT])
-    acknowledged = 0
+def follow(connection: Connection, segment: Segment, row: int, columns: Columns) -> None:
+    """Bring a connection up to this segment; write what of the row depends on it."""
+    flags, seq = segment.flags, segment.seq
+    side = connection.by_server if segment.direction else connection.by_client
+    other = connection.by_client if segment.direction else connection.by_server
+    connection.last_ns = segment.time_ns
+    if flags & (SYN | FIN | RST):
+        if flags & SYN:
+            take_syn(connection, side, other, segment)
+        if flags & (FIN | RST):
+            take_end(connection, side, flags)
+    if not side.base_set:
+        side.base_set, side.base = 1, seq if flags & SYN else (seq - 1) & WORD
+        side.next = 0 if flags & SYN else 1
+    relative, acknowledged = unwrapped((seq - side.base) & WORD, side.next), 0
     if flags & ACK:
-        if table[other + BASE_SET] == 0:
-            table[other + BASE_SET] = 1
-            table[other + BASE] = (ack - 1) & WORD
-            table[other + NEXT] = 1
-        acknowledged = unwrapped((ack - table[other + BASE]) & WORD, table[side + ACKED])
-        table[side + ACKED] = max(acknowledged, table[side + ACKED])
-        if (
-            direction == 0
-            and flags & SYN == 0
-            and table[at + HANDSHAKE_NS] < 0
-            and table[side + SYN_SEEN]
-            and table[other + SYN_SEEN]
-        ):
-            table[at + HANDSHAKE_NS] = seen_ns - table[at + SYN_NS]
-    if payload > 0:
-        table[side + BYTES] += payload
-        if relative < table[side + NEXT]:
-            table[side + RETRANSMITTED] += 1
-    table[side + SENT] += 1
-    after = relative + payload + (flags & SYN) // SYN + (flags & FIN) // FIN
-    table[side + NEXT] = max(after, table[side + NEXT])
-    wide[SEQ_REL, row] = relative
-    wide[ACK_REL, row] = acknowledged
-    middle[WINDOW_BYTES, row] = scaled(window, flags, table[side + SCALE])
+        if not other.base_set:
+            other.base_set, other.base, other.next = 1, (segment.ack - 1) & WORD, 1
+        acknowledged = unwrapped((segment.ack - other.base) & WORD, side.acked)
+        side.acked = max(acknowledged, side.acked)
+        if connection.handshake_ns < 0 and segment.direction == 0:
+            take_handshake(connection, segment)
+    if segment.payload > 0:
+        side.bytes += segment.payload
+        if relative < side.next:
+            side.retransmissions += 1
+    side.segments += 1
+    after = relative + segment.payload + (flags >> 1 & 1) + (flags & FIN)
+    side.next = max(after, side.next)
+    columns.seq_rel[row], columns.ack_rel[row] = relative, acknowledged
+    columns.window_bytes[row] = scaled(segment.window, flags, side.scale)
+
+
+@rare
+def take_handshake(connection: Connection, segment: Segment) -> None:
+    """Measure the handshake at the client's first ACK, if both SYNs were captured."""
+    seen = connection.by_client.syn_seen and connection.by_server.syn_seen
+    if seen and segment.flags & SYN == 0:
+        connection.handshake_ns = segment.time_ns - connection.syn_ns
 
 
 def scaled(window: int, flags: int, scale: int) -> int:

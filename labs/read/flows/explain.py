@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 
-from labs.read.capture.connection_tracking import UNREACHABLE, connection_rows, number_of
+from labs.read.capture.connection_tracking import connection_rows, number_of
 from labs.read.capture.parts import whole_connections
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import (
@@ -83,7 +83,7 @@ def icmp_errors(connections: Array) -> dict[int, Reason]:
     """The connections to which an ICMP error answered, and what it means."""
     return {
         number: why.UNREACHABLE_HOST if word - 1 in HOST_CODES else why.FILTERED
-        for number, word in enumerate(connections[:, UNREACHABLE].tolist())
+        for number, word in enumerate(connections["unreachable"].tolist())
         if word
     }
 

@@ -100,7 +100,18 @@ class Records(Protocol[Kept]):
 
 
 class Arrays:
-    """A value whose fields are arrays."""
+    """A value whose fields are arrays, which it keeps."""
+
+    def described(self) -> Any:
+        """The arrays as C wants them."""
+        if "is described" not in self.__dict__:
+            kinds = hints_of(type(self))
+            arrays = [_described(hint, getattr(self, name)) for name, hint in kinds.items()]
+            self.__dict__["is described"] = (_Array * len(kinds))(*arrays)
+        return self.__dict__["is described"]
+
+
+hints_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
 def rare(function: Function) -> Function:
@@ -114,7 +125,7 @@ def is_rare(function: Callable[..., Any]) -> bool:
 
 
 def symbol_of(function: Callable[..., Any]) -> str:
-    """The name of a function in C."""
+    """The name of a function or of a class of records in C."""
     return f"{function.__module__.rpartition('.')[2]}_{function.__name__}"
 
 
@@ -138,22 +149,64 @@ def _as_python(function: Callable[..., Any]) -> Callable[..., Any]:
     kinds = [kind for name, kind in hints.items() if name != "return"]
 
     def call(*given: Any) -> Any:
-        return function(*map(_viewed, kinds, given))
+        records: list[_Plain] = []
+        made = function(*(_viewed(*pair, records) for pair in zip(kinds, given, strict=True)))
+        for plain in records:
+            plain.copy_back()
+        return made
 
     return call
 
 
-def _viewed(kind: Any, given: Any) -> Any:
+def _viewed(kind: Any, given: Any, records: list[_Plain]) -> Any:
     """An argument as Python shall see it: an element of a view is a number of Python, which neither
-    wraps nor is slow."""
+    wraps nor is slow, and so is a field of a plain object."""
     if kind in NUMBERS:
         return _view(kind, given)
     if isinstance(given, Arrays):
         views = object.__new__(type(given))
-        for name, hint in get_type_hints(type(given)).items():
+        for name, hint in hints_of(type(given)).items():
             views.__dict__[name] = _view(hint, getattr(given, name))
         return views
-    return given
+    if get_origin(kind) is Records:
+        return _PlainRecords(given, records)
+    return _Plain(given, records) if isinstance(given, Record) else given
+
+
+class _Plain:
+    """The fields of a record, and where they are copied back."""
+
+    def __init__(self, record: Record, records: list[_Plain]) -> None:
+        fields = {name: getattr(record, name) for name, *_ in record._fields_}
+        self.__dict__ = {
+            name: _Plain(field, records) if isinstance(field, Record) else field
+            for name, field in fields.items()
+        }
+        self.__dict__["record of"] = record
+        records.append(self)
+
+    def copy_back(self) -> None:
+        record = self.__dict__["record of"]
+        for name, *_ in record._fields_:
+            field = self.__dict__[name]
+            if not isinstance(field, _Plain):
+                setattr(record, name, field)
+
+
+class _PlainRecords(dict[int, _Plain]):
+    """An array of records, of which those are copied that are used."""
+
+    def __init__(self, array: Any, records: list[_Plain]) -> None:
+        self.array, self.records = array, records
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __missing__(self, place: int) -> _Plain:
+        if place < 0:
+            raise IndexError(place)
+        made = self[place] = _Plain(self.array[place], self.records)
+        return made
 
 
 def _view(kind: Any, given: Any) -> memoryview:
@@ -206,17 +259,15 @@ def _passed_as(kind: Any) -> Any:
 
 
 def _passed(kind: Any, given: Any) -> Any:
+    if kind in (int, bool):
+        return given
     if kind in NUMBERS:
         return ctypes.byref(_described(kind, given))
-    if get_origin(kind) is Records:
-        return ctypes.byref(_Array(ctypes.addressof(given), len(given), 1))
+    if isinstance(given, Record):
+        return ctypes.byref(given)
     if isinstance(given, Arrays):
-        kinds = get_type_hints(type(given))
-        all_arrays = (_Array * len(kinds))(
-            *(_described(hint, getattr(given, name)) for name, hint in kinds.items())
-        )
-        return ctypes.byref(all_arrays)
-    return ctypes.byref(given) if isinstance(given, Record) else given
+        return ctypes.byref(given.described())
+    return ctypes.byref(_Array(ctypes.addressof(given), len(given), 1))
 
 
 def _described(kind: Any, given: Any) -> _Array:

@@ -191,7 +191,7 @@ class Program:
 
     def record(self, kind: type, *, inside: bool) -> str:
         """The structure of a record; records of its own are `inside` of it."""
-        name = f"r_{kind.__name__}"
+        name = f"r_{symbol_of(kind)}"
         if name not in self.records:
             members = {field: self.type_of(hint) for field, hint in get_type_hints(kind).items()}
             if inside:
